@@ -1,15 +1,19 @@
 //! The boxed twin of [`Ledger`], so that the layer is not generic over it.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use super::{
-    Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
-    ReserveOutcome, Sale, Settling,
+    Account, AccountId, AccountLedger, AccountMemo, Announcements, BookedSale, ChargeOutcome, Claim, ClosedAccount,
+    CommitOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, KeptAnswer, Lease, Ledger, LedgerError, OpenOutcome,
+    Opening, RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::{
     metrics,
-    protocol::{ChainTime, IntentKey, Network, PaymentId},
+    protocol::{Amount, ChainTime, IntentKey, Network, PaymentId},
 };
+
+/// How long an account is remembered after its end, so that its holder hears why it buys nothing.
+const ACCOUNTS_KEPT: Duration = Duration::from_secs(30 * 86_400);
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
 
@@ -28,6 +32,7 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
     /// Owns what it needs, so that it can outlive its caller.
     fn sweep(self: Arc<Self>, network: Network, head: ChainTime) -> Boxed<'static, u64>;
     fn announcements(&self) -> Option<&dyn ErasedAnnouncements>;
+    fn accounts(&self) -> Option<&dyn ErasedAccounts>;
     fn keeps_answers(&self) -> bool;
 }
 
@@ -35,6 +40,57 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
 pub(crate) trait ErasedAnnouncements: Send + Sync + 'static {
     fn unannounced<'a>(&'a self, after: Option<&'a BookedSale>, most: usize) -> Boxed<'a, Vec<BookedSale>>;
     fn announced(&self, payment: PaymentId) -> Boxed<'_, ()>;
+}
+
+/// The boxed twin of [`AccountLedger`].
+pub(crate) trait ErasedAccounts: Send + Sync + 'static {
+    fn open_account<'a>(&'a self, opening: &'a Opening) -> Boxed<'a, OpenOutcome>;
+    fn draw<'a>(&'a self, draw: &'a Draw) -> Boxed<'a, DrawOutcome>;
+    fn renew_draw<'a>(&'a self, lease: &'a DrawLease) -> Boxed<'a, DrawRenewal>;
+    fn charge<'a>(
+        &'a self,
+        lease: &'a DrawLease,
+        amount: Amount,
+        memo: Option<&'a AccountMemo>,
+    ) -> Boxed<'a, ChargeOutcome>;
+    fn release_draw<'a>(&'a self, lease: &'a DrawLease) -> Boxed<'a, ()>;
+    fn close_account(&self, id: AccountId) -> Boxed<'_, Option<ClosedAccount>>;
+    fn account(&self, id: AccountId) -> Boxed<'_, Option<Account>>;
+}
+
+impl<A: AccountLedger> ErasedAccounts for A {
+    fn open_account<'a>(&'a self, opening: &'a Opening) -> Boxed<'a, OpenOutcome> {
+        Box::pin(metrics::ledger("open_account", AccountLedger::open_account(self, opening)))
+    }
+
+    fn draw<'a>(&'a self, draw: &'a Draw) -> Boxed<'a, DrawOutcome> {
+        Box::pin(metrics::ledger("draw", AccountLedger::draw(self, draw)))
+    }
+
+    fn renew_draw<'a>(&'a self, lease: &'a DrawLease) -> Boxed<'a, DrawRenewal> {
+        Box::pin(metrics::ledger("renew_draw", AccountLedger::renew_draw(self, lease)))
+    }
+
+    fn charge<'a>(
+        &'a self,
+        lease: &'a DrawLease,
+        amount: Amount,
+        memo: Option<&'a AccountMemo>,
+    ) -> Boxed<'a, ChargeOutcome> {
+        Box::pin(metrics::ledger("charge", AccountLedger::charge(self, lease, amount, memo)))
+    }
+
+    fn release_draw<'a>(&'a self, lease: &'a DrawLease) -> Boxed<'a, ()> {
+        Box::pin(metrics::ledger("release_draw", AccountLedger::release_draw(self, lease)))
+    }
+
+    fn close_account(&self, id: AccountId) -> Boxed<'_, Option<ClosedAccount>> {
+        Box::pin(metrics::ledger("close_account", AccountLedger::close_account(self, id)))
+    }
+
+    fn account(&self, id: AccountId) -> Boxed<'_, Option<Account>> {
+        Box::pin(metrics::ledger("account", AccountLedger::account(self, id)))
+    }
 }
 
 impl<A: Announcements> ErasedAnnouncements for A {
@@ -89,11 +145,20 @@ impl<L: Ledger> ErasedLedger for L {
     }
 
     fn sweep(self: Arc<Self>, network: Network, head: ChainTime) -> Boxed<'static, u64> {
-        Box::pin(metrics::ledger("sweep", async move { Ledger::sweep(&*self, network, head).await }))
+        Box::pin(metrics::ledger("sweep", async move {
+            if let Some(accounts) = Ledger::accounts(&*self) {
+                let _ = accounts.sweep_accounts(ACCOUNTS_KEPT).await?;
+            }
+            Ledger::sweep(&*self, network, head).await
+        }))
     }
 
     fn announcements(&self) -> Option<&dyn ErasedAnnouncements> {
         Ledger::announcements(self).map(|announcements| announcements as &dyn ErasedAnnouncements)
+    }
+
+    fn accounts(&self) -> Option<&dyn ErasedAccounts> {
+        Ledger::accounts(self).map(|accounts| accounts as &dyn ErasedAccounts)
     }
 
     fn keeps_answers(&self) -> bool {

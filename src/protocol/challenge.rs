@@ -71,6 +71,10 @@ pub(crate) struct Challenge {
     end: Box<str>,
     /// The extensions and the last brace, by what chooses one of them.
     extensions: Vec<(Method, Box<str>)>,
+    /// A member of all extensions, in JSON; empty where there is none.
+    common: String,
+    /// The extensions of other requests, and the last brace.
+    closing: Box<str>,
     /// The same demand in the words of version 1, which stands in the body.
     version_1: Option<Offers>,
 }
@@ -104,6 +108,8 @@ impl Challenge {
             before_url: encoded("}}],", r#""resource":{"url":""#),
             end: encoded(&end, ""),
             extensions: Vec::new(),
+            common: String::new(),
+            closing: CLOSING.into(),
             version_1: None,
         }
     }
@@ -113,6 +119,19 @@ impl Challenge {
         let signed = ways.iter().filter_map(|way| Some((way.network, way.signed.as_ref()?, way.timeout)));
         self.version_1 = Offers::new(recipient, description, signed, room, URL_MAX);
         self
+    }
+
+    /// The same with this member of the extensions, in JSON, for requests of every method.
+    pub(crate) fn declaring(mut self, member: &str) -> Self {
+        self.closing = STANDARD.encode(format!("{BEFORE_EXTENSIONS}{{{member}}}}}")).into();
+        self.common = member.to_owned();
+        self
+    }
+
+    /// The same where a header of that length has room for it.
+    pub(crate) fn declaring_within(self, room: usize, member: &str) -> Self {
+        let declared = self.clone().declaring(member);
+        if declared.longest_header() <= room { declared } else { self }
     }
 
     /// The same with extensions for requests of this method, as far as a header of that length has room for one of these, which is
@@ -125,7 +144,9 @@ impl Challenge {
     ) -> Self {
         let left = (room.saturating_sub(self.longest_header()) / 4 * 3).saturating_sub(BEFORE_EXTENSIONS.len());
         if let Some(extensions) = fitting(left) {
-            let text = format!("{BEFORE_EXTENSIONS}{extensions}}}");
+            let common = if self.common.is_empty() { "" } else { "," };
+            let others = extensions.strip_suffix('}').unwrap_or(extensions);
+            let text = format!("{BEFORE_EXTENSIONS}{others}{common}{}}}}}", self.common);
             self.extensions.push((method.clone(), STANDARD.encode(text).into()));
         }
         self
@@ -146,7 +167,7 @@ impl Challenge {
 
     /// At a price of at most 20 digits, and without extensions.
     pub(crate) fn longest_header(&self) -> usize {
-        self.longest(20, SEALED_MAX) + CLOSING.len()
+        self.longest(20, SEALED_MAX) + self.closing.len()
     }
 
     /// At least the length of the text for a price and an intent of these lengths, up to its extensions, unless its URL
@@ -161,7 +182,7 @@ impl Challenge {
     fn closing(&self, method: &Method) -> &str {
         let known = |asked: &Method| self.extensions.iter().find(|(method, _)| method == asked);
         let get = || if *method == Method::HEAD { known(&Method::GET) } else { None };
-        known(method).or_else(get).map_or(CLOSING, |(_, text)| text)
+        known(method).or_else(get).map_or(&self.closing, |(_, text)| text)
     }
 }
 

@@ -32,6 +32,13 @@ pub const PAYMENT_RECEIPT: HeaderName = HeaderName::from_static("payment-receipt
 /// `Accept-Payment`, on a request: which payments of MPP the client can make.
 pub const ACCEPT_PAYMENT: HeaderName = HeaderName::from_static("accept-payment");
 
+/// `x402-pass`, on a request: the token of a [`Pass`](crate::Pass), or the ticket of an answer.
+pub const X402_PASS: HeaderName = HeaderName::from_static("x402-pass");
+/// `X402-Pass-Remaining`, on an answer that was called by a pass: what is left of it.
+pub const X402_PASS_REMAINING: HeaderName = HeaderName::from_static("x402-pass-remaining");
+/// `X402-Ticket`, on a sold answer: with this value in [`X402_PASS`], the same request is free for a while.
+pub const X402_TICKET: HeaderName = HeaderName::from_static("x402-ticket");
+
 /// `x402-error`, on every refusal, the quote included: its code, for clients that do not read the body (HEAD and gRPC have none).
 pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 
@@ -48,7 +55,7 @@ pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status"
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// The headers that a browser's script may read, as tower-http's `CorsLayer::expose_headers` accepts them.
-pub const EXPOSED: [HeaderName; 10] = [
+pub const EXPOSED: [HeaderName; 12] = [
     PAY,
     X_PRICE_INTENT,
     X_PAYMENT_CONTRACTS,
@@ -59,25 +66,32 @@ pub const EXPOSED: [HeaderName; 10] = [
     PAYMENT_RECEIPT,
     X402_ERROR,
     header::RETRY_AFTER,
+    X402_PASS_REMAINING,
+    X402_TICKET,
 ];
 
 /// The headers that a browser's script may send, as tower-http's `CorsLayer::allow_headers` accepts them. The official client of the standard
 /// sends the last one. A `*` does not cover `Authorization`.
-pub const ALLOWED: [HeaderName; 8] = [
+pub const ALLOWED: [HeaderName; 9] = [
     header::CONTENT_TYPE,
     X402_PAYMENT,
     PAYMENT_SIGNATURE,
     X_PAYMENT,
+    X402_PASS,
     header::AUTHORIZATION,
     PAYMENT_AUTHORIZATION,
     ACCEPT_PAYMENT,
     header::ACCESS_CONTROL_EXPOSE_HEADERS,
 ];
 
-/// [`EXPOSED`] as one line, but for what only answers to payments of version 1 and of MPP have.
+/// [`EXPOSED`] as one line, but for what only answers to passes, and to payments of version 1 and of MPP have.
 pub(crate) const EXPOSED_LINE: HeaderValue = HeaderValue::from_static(
     "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-REQUIRED, PAYMENT-RESPONSE, x402-error, Retry-After",
 );
+
+/// What the answer to a pass, or with a ticket, exposes.
+pub(crate) const EXPOSED_BY_PASS: HeaderValue =
+    HeaderValue::from_static("X402-Pass-Remaining, X402-Ticket, x402-error, Retry-After");
 
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const PRIVATE_NO_STORE: HeaderValue = HeaderValue::from_static("private, no-store");
@@ -87,7 +101,8 @@ pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
     // By the names that are there: each that is looked for would have to be hashed.
     remove_where(headers, |name| {
         name.starts_with("payment-")
-            || [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X_PAYMENT_RESPONSE, X402_ERROR]
+            || name.starts_with("x402-pass")
+            || [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X_PAYMENT_RESPONSE, X402_ERROR, X402_TICKET]
                 .iter()
                 .any(|ours| name == ours)
     });

@@ -147,6 +147,12 @@ problems! {
     /// The signature is by none of the payers.
     InvalidSignature = "invalid_signature", FORBIDDEN, ProvePayer, "Invalid signature",
         "The signature is by none of this transaction's payers to this recipient. Sign `message` (EIP-191) with the account that sent the tokens. Do not pay again.";
+    /// The pass does not open here, or is none that counts for this request.
+    InvalidPass = "invalid_pass", UNAUTHORIZED, Correct, "Invalid pass",
+        "This pass is not known, or does not count for this request. Send the request without `x402-pass` for a quote, or with a pass that the quote names.";
+    /// Enough is left of the pass only if calls under way fail.
+    PassBusy = "pass_busy", CONFLICT, AskAgain, "Pass busy",
+        "Calls that are under way hold what is left of this pass. Ask again after Retry-After; nothing was taken now.";
     /// The payment is too old.
     PaymentTooOld = "payment_too_old", UNPROCESSABLE_ENTITY, Investigate, "Payment too old",
         "The payment is older than this seller accepts, or from before the seller's records begin. Contact the seller.";
@@ -156,9 +162,15 @@ problems! {
     /// The intent bought its answer already.
     AlreadyConsumed = "already_consumed", CONFLICT, Investigate, "Already consumed",
         "This intent has bought its answer already. Nothing was taken now.";
-    /// The same intent or payment is being redeemed right now.
+    /// Another payment bought the answer for the purchase that this one names.
+    PaymentIdConflict = "payment_id_conflict", CONFLICT, Investigate, "Payment identifier used",
+        "Another payment has bought the answer for this payment identifier already. This payment was not taken. Show the first payment to ask for its answer again; for a new purchase, choose a new identifier.";
+    /// The payment names no purchase, and this seller wants the name.
+    PaymentIdRequired = "payment_id_required", BAD_REQUEST, Correct, "Payment identifier required",
+        "Name the purchase: 16 to 128 characters of [A-Za-z0-9_-], the same whenever it is tried again, as `info.id` of the extension `payment-identifier`, or in MPP in the header Idempotency-Key. Send the same payment again with it; nothing was taken. Do not pay again.";
+    /// The same intent, payment or purchase is being redeemed right now.
     RedemptionInProgress = "redemption_in_progress", CONFLICT, AskAgain, "Redemption in progress",
-        "This intent or payment is being redeemed right now. Ask again after Retry-After. Do not pay again.";
+        "This intent, payment or payment identifier is being redeemed right now. Ask again after Retry-After, with the payment that was shown first where there are several. Do not pay again.";
     /// The handler was started often enough for this intent and payment.
     TooManyAttempts = "too_many_attempts", TOO_MANY_REQUESTS, AskAgain, "Too many attempts",
         "The service did not manage to answer. Ask again after Retry-After; the payment stays good.";

@@ -30,6 +30,17 @@ pub struct Receipt {
     intent: IntentId,
     payment: Payment,
     proved_by: ProvedBy,
+    pass: Option<PassCall>,
+}
+
+/// Which pass a call was made by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PassCall {
+    /// The seller's name of the pass.
+    pub name: std::sync::Arc<str>,
+    /// The number of the call: how many calls of this pass were begun up to this one, whatever became of them.
+    pub number: u64,
 }
 
 impl Receipt {
@@ -37,7 +48,7 @@ impl Receipt {
     /// a service's tests.
     #[must_use]
     pub fn new(resource: impl Into<std::sync::Arc<str>>, intent: IntentId, payment: impl Into<Payment>) -> Self {
-        Self { resource: resource.into(), intent, payment: payment.into(), proved_by: ProvedBy::Nothing }
+        Self { resource: resource.into(), intent, payment: payment.into(), proved_by: ProvedBy::Nothing, pass: None }
     }
 
     /// Sets how the redemption showed that it is the payer's.
@@ -45,6 +56,22 @@ impl Receipt {
     pub const fn with_proof(mut self, proved_by: ProvedBy) -> Self {
         self.proved_by = proved_by;
         self
+    }
+
+    /// Marks it as the receipt for a call by a pass, which the payment bought before.
+    #[must_use]
+    pub fn with_pass(mut self, name: impl Into<std::sync::Arc<str>>, number: u64) -> Self {
+        self.pass = Some(PassCall { name: name.into(), number });
+        self
+    }
+
+    /// Returns the pass by which the request was made; `None` if it was paid for by itself.
+    ///
+    /// With a pass, everything else in the receipt is of the payment that bought the pass, and [`intent`](Self::intent) is a name
+    /// of the pass. Payment and number together are the idempotency key of side effects.
+    #[must_use]
+    pub const fn pass(&self) -> Option<&PassCall> {
+        self.pass.as_ref()
     }
 
     /// Replaces a signed payment by the payment as it was settled.

@@ -15,7 +15,7 @@ const VERSION: u8 = 1;
 const TAG: usize = 16;
 const TOKEN_MAX: usize = 1 + 4 + 12 + 8 + 4 + 33 + 1 + 16 + TAG;
 
-type KeyId = [u8; 4];
+pub(super) type KeyId = [u8; 4];
 
 /// The keys that seal intents. The first one seals; all of them open.
 ///
@@ -68,6 +68,19 @@ impl SealingKeys {
         }
         self.0.push((key, id));
         Ok(self)
+    }
+
+    /// Returns a key for another use than intents, for each sealing key in their order.
+    pub(super) fn derived(&self, usage: &[u8], fields: &[&[u8]]) -> Vec<(KeyId, [u8; 32])> {
+        let derive = |(key, id): &([u8; 32], KeyId)| {
+            let mut hasher = blake3::Hasher::new_keyed(key);
+            for field in std::iter::once(usage).chain(fields.iter().copied()) {
+                hasher.update(&(field.len() as u64).to_be_bytes());
+                hasher.update(field);
+            }
+            (*id, *hasher.finalize().as_bytes())
+        };
+        self.0.iter().map(derive).collect()
     }
 
     /// Parses keys: 64 hexadecimal digits each, separated by commas or line breaks, the sealing one first.

@@ -10,12 +10,13 @@ use std::{
 use tempfile::TempDir;
 use tower_x402::{
     ledger::{
-        Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, KnownPayment, Lease, Ledger, LedgerError,
-        LedgerSize, Maintenance, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome, ReserveOutcome, Sale,
-        SalesBook, SalesQuery, Settling, SqliteLedger, redis_driver as driver,
+        Account, AccountId, AccountLedger, AccountMemo, Announcements, BookedSale, ChargeOutcome, Claim, ClosedAccount,
+        CommitOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, KeptAnswer, KnownPayment, Lease, Ledger, LedgerError,
+        LedgerSize, Maintenance, OpenOutcome, Opening, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome,
+        ReserveOutcome, Sale, SalesBook, SalesQuery, Settling, SqliteLedger, redis_driver as driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
-    protocol::{ChainTime, IntentKey, Network, PaymentId, TxHash},
+    protocol::{Amount, ChainTime, IntentKey, Network, PaymentId, TxHash},
 };
 
 use crate::support::servers;
@@ -108,8 +109,51 @@ impl Ledger for AnyLedger {
         Some(self)
     }
 
+    fn accounts(&self) -> Option<&impl AccountLedger> {
+        Some(self)
+    }
+
     fn answer_space(&self) -> Option<usize> {
         of_each!(self, ledger => ledger.answer_space())
+    }
+}
+
+impl AccountLedger for AnyLedger {
+    async fn open_account(&self, opening: &Opening) -> Result<OpenOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.open_account(opening).await)
+    }
+
+    async fn draw(&self, draw: &Draw) -> Result<DrawOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.draw(draw).await)
+    }
+
+    async fn renew_draw(&self, lease: &DrawLease) -> Result<DrawRenewal, LedgerError> {
+        of_each!(self, ledger => ledger.renew_draw(lease).await)
+    }
+
+    async fn charge(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> Result<ChargeOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.charge(lease, amount, memo).await)
+    }
+
+    async fn release_draw(&self, lease: &DrawLease) -> Result<(), LedgerError> {
+        of_each!(self, ledger => ledger.release_draw(lease).await)
+    }
+
+    async fn close_account(&self, id: AccountId) -> Result<Option<ClosedAccount>, LedgerError> {
+        of_each!(self, ledger => ledger.close_account(id).await)
+    }
+
+    async fn account(&self, id: AccountId) -> Result<Option<Account>, LedgerError> {
+        of_each!(self, ledger => ledger.account(id).await)
+    }
+
+    async fn sweep_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {
+        of_each!(self, ledger => ledger.sweep_accounts(expired_for).await)
     }
 }
 
@@ -347,7 +391,7 @@ impl Place {
                 }
             }
             Kind::Postgres => {
-                let tables = "DROP TABLE ledger_memory, ledger_marks, ledger_sales, ledger_answers, ledger_book, ledger_refunds, ledger_settling, ledger_unannounced";
+                let tables = "DROP TABLE ledger_memory, ledger_marks, ledger_sales, ledger_answers, ledger_book, ledger_refunds, ledger_settling, ledger_unannounced, ledger_accounts";
                 self.sql(&format!("DROP VIEW ledger_sold; {tables}")).await;
             }
             Kind::Redis => {

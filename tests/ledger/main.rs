@@ -22,6 +22,7 @@
     unreachable_pub
 )]
 
+mod accounts;
 mod announced;
 mod any;
 pub mod backends;

@@ -7,7 +7,7 @@ use http::{HeaderMap, header};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    client::{Budget, JournalEntry, Standard, http::CarriedProof},
+    client::{Budget, JournalEntry, PurchaseId, Standard, http::CarriedProof},
     protocol::{
         Asset, ChainTime, IntentId, Quote, TokenDomain,
         headers::{PAYMENT_AUTHORIZATION, PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
@@ -170,11 +170,11 @@ impl AuthorizationTerms {
     pub(crate) fn message_for(&self, entry: &JournalEntry) -> Option<String> {
         let signed = entry.authorization()?;
         let is_its_own = self.challenge().is_none_or(|(_, nonce)| nonce == signed.authorization.nonce);
-        is_its_own.then(|| self.message(signed))
+        is_its_own.then(|| self.message(signed, entry.id))
     }
 
-    /// Returns the paying message as JSON, which [`proof`] turns into the header.
-    pub(crate) fn message(&self, signed: &SignedAuthorization) -> String {
+    /// Returns the paying message as JSON, which [`proof`] turns into the header. It names the purchase where the seller reads that.
+    pub(crate) fn message(&self, signed: &SignedAuthorization, purchase: PurchaseId) -> String {
         match &self.envelope {
             Envelope::V1(demand) => demand.payment(signed),
             Envelope::Mpp(demand) => demand.credential(signed),
@@ -185,9 +185,18 @@ impl AuthorizationTerms {
                         members.insert(name.to_owned(), Value::clone(value));
                     }
                 }
+                name_purchase(&mut message, purchase);
                 message.to_string()
             }
         }
+    }
+}
+
+/// Adds the name of the purchase to the extension `payment-identifier`, where the seller declares that: the same name at every try.
+fn name_purchase(message: &mut Value, purchase: PurchaseId) {
+    let info = message.pointer_mut("/extensions/payment-identifier/info").and_then(Value::as_object_mut);
+    if let Some(info) = info {
+        info.insert("id".to_owned(), format!("pay_{purchase}").into());
     }
 }
 

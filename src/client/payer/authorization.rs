@@ -43,7 +43,17 @@ impl AuthorizationRequest {
         now: ChainTime,
     ) -> Self {
         let nonce = PaymentTag::of(&purchase.to_string());
-        Self { purchase, network, domain, recipient, amount, nonce, now, valid_for: Duration::from_secs(60), not_after: None }
+        Self {
+            purchase,
+            network,
+            domain,
+            recipient,
+            amount,
+            nonce,
+            now,
+            valid_for: Duration::from_secs(60),
+            not_after: None,
+        }
     }
 
     /// Returns the authorization that is asked for, of this payer. It is valid at once, and ends `valid_for` after the later one of

@@ -7,8 +7,8 @@ use crate::ledger::RedisLedger;
 #[cfg(feature = "sqlite")]
 use crate::ledger::SqliteLedger;
 use crate::ledger::{
-    Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerSize, Maintenance,
-    MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
+    AccountLedger, Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerSize,
+    Maintenance, MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
 
@@ -69,6 +69,8 @@ macro_rules! of_each {
         }
     };
 }
+
+pub(super) use of_each;
 
 impl From<MemoryLedger> for AnyLedger {
     fn from(ledger: MemoryLedger) -> Self {
@@ -143,6 +145,10 @@ impl Ledger for AnyLedger {
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+
+    fn accounts(&self) -> Option<&impl AccountLedger> {
         Some(self)
     }
 

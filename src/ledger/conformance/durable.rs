@@ -1,12 +1,15 @@
 //! Durability: confirmed sales are there after the ledger is closed and opened again.
 
 use super::{
-    super::{Announcements as _, CommitOutcome, KeptAnswer, Ledger, RenewOutcome, ReserveOutcome},
+    super::{
+        AccountId, AccountLedger as _, Announcements as _, ChargeOutcome, CommitOutcome, Draw, DrawOutcome, KeptAnswer,
+        Ledger, OpenOutcome, Opening, RenewOutcome, ReserveOutcome,
+    },
     Fault, Reopens,
     fixture::{BEGUN, Fixture, HEAD, LONG, MARK, must_be, unsettled},
     suite,
 };
-use crate::protocol::{ChainTime, Network};
+use crate::protocol::{Amount, ChainTime, Network};
 
 suite! {
     /// All checks of a ledger that is durable.
@@ -17,6 +20,7 @@ suite! {
     the_mark_is_there: "the low-water mark is where the first begin put it, after the ledger was opened again";
     a_sale_is_there: "a sale and its answer are there after the ledger was opened again";
     a_settlement_is_there: "the record of a settlement is there after the ledger was opened again";
+    an_account_is_there: "an account, what was spent of it and what is held of it are there after the ledger was opened again";
     what_waits_is_there: "a sale that waits for its announcement waits after the ledger was opened again, and one that was announced does not";
 }
 
@@ -59,6 +63,26 @@ async fn a_settlement_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(
         ReserveOutcome::Granted(lease) if lease.settling() == Some(&BEGUN),
         "its own intent's claim"
     );
+    Ok(())
+}
+
+async fn an_account_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let Some(accounts) = fixture.ledger.accounts() else { return Ok(()) };
+    let (id, units) = (AccountId::new(fixture.name()), |units| Amount::from_base_units(units));
+    let opening = Opening::new(id, units(5)).lasting(LONG);
+    must_be!(accounts.open_account(&opening).await?, OpenOutcome::Open(_), "the opening");
+    let draw = Draw::new(id, units(2), LONG);
+    let DrawOutcome::Granted(charged) = accounts.draw(&draw).await? else {
+        return Err(Fault::new("nothing is granted"));
+    };
+    must_be!(accounts.charge(&charged, units(1), None).await?, ChargeOutcome::Done { .. }, "the charge");
+    let DrawOutcome::Granted(held) = accounts.draw(&draw).await? else { return Err(Fault::new("nothing is granted")) };
+    let before = accounts.account(id).await?;
+    let opened = fixture.harness.reopen(&fixture.ledger).await;
+    let Some(accounts) = opened.accounts() else { return Err(Fault::new("there are no accounts any more")) };
+    must_be!(accounts.account(id).await? == before && before.is_some(), true, "the account is as it was");
+    must_be!(accounts.charge(&charged, units(2), None).await?, ChargeOutcome::Done { .. }, "the charge again");
+    must_be!(accounts.charge(&held, units(2), None).await?, ChargeOutcome::Done { left } if left == units(2), "the charge of what is held");
     Ok(())
 }
 

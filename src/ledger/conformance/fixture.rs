@@ -13,7 +13,9 @@ use super::{
     super::{Claim, Lease, Ledger, LedgerError, ReserveOutcome, Settling},
     harness::Harness,
 };
-use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash};
+use crate::protocol::{
+    Address, Amount, ChainTime, IntentKey, Network, Payment, PurchaseKey, SignedTransfer, Transfer, TxHash,
+};
 
 /// The low-water mark of the ledgers of these checks.
 pub(super) const MARK: u64 = 1_800_000_000;
@@ -96,7 +98,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
         Ok(())
     }
 
-    fn name<const N: usize>(&self) -> [u8; N] {
+    pub(super) fn name<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0xab; N];
         let name = self.names.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         bytes.iter_mut().zip(name.iter().rev()).for_each(|(byte, part)| *byte = *part);
@@ -106,6 +108,11 @@ impl<'a, H: Harness> Fixture<'a, H> {
     /// An unused intent.
     pub(super) fn intent(&self) -> IntentKey {
         IntentKey::new(self.name())
+    }
+
+    /// A purchase that no claim named.
+    pub(super) fn purchase(&self) -> PurchaseKey {
+        PurchaseKey::new(self.name())
     }
 
     /// An unused payment.
@@ -125,6 +132,11 @@ impl<'a, H: Harness> Fixture<'a, H> {
     /// A claim with a lease that no check outlives.
     pub(super) fn claim<P: Clone + Into<Payment>>(&self, intent: IntentKey, payments: &[P]) -> Claim {
         claim(intent, payments, PAY_UNTIL, HEAD, LONG)
+    }
+
+    /// A claim for a purchase, with an unused intent, and a lease that no check outlives.
+    pub(super) fn claim_for<P: Clone + Into<Payment>>(&self, purchase: PurchaseKey, payments: &[P]) -> Claim {
+        claim_for(self.intent(), purchase, payments, LONG)
     }
 
     /// A claim with a lease that can be waited for.
@@ -183,6 +195,24 @@ pub(super) fn claim<P: Clone + Into<Payment>>(
 ) -> Claim {
     let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
     Claim::builder("conformance", intent)
+        .payments(payments.to_vec())
+        .pay_until(pay_until)
+        .head(head)
+        .max_payment_age(AGE)
+        .lease(lease)
+        .build()
+}
+
+/// A claim for a purchase.
+pub(super) fn claim_for<P: Clone + Into<Payment>>(
+    intent: IntentKey,
+    purchase: impl Into<Option<PurchaseKey>>,
+    payments: &[P],
+    lease: Duration,
+) -> Claim {
+    let [pay_until, head] = [PAY_UNTIL, HEAD].map(ChainTime::from_unix);
+    Claim::builder("conformance", intent)
+        .purchase(purchase)
         .payments(payments.to_vec())
         .pay_until(pay_until)
         .head(head)

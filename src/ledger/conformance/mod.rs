@@ -1,5 +1,6 @@
 //! What every ledger must do, as checks that any backend can run. [`run_book`] has what every book of sales must do,
-//! [`run_announcements`] what every ledger that marks sales must, and [`run_durable`] what every ledger that is durable must.
+//! [`run_announcements`] what every ledger that marks sales must, [`run_accounts`] what every ledger with accounts must, and
+//! [`run_durable`] what every ledger that is durable must.
 //!
 //! A backend brings a [`Harness`], which makes empty ledgers and lets time pass on the clock of their leases, and calls
 //! [`run`]. A violation is reported with the name of the check and its rule.
@@ -39,6 +40,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod account_fixture;
+mod account_race;
+mod accounts;
 mod announcements;
 mod answer;
 mod book;
@@ -51,6 +55,7 @@ mod mark;
 mod network;
 mod order;
 mod payment;
+mod purchase;
 mod race;
 mod sale;
 mod settling;
@@ -58,6 +63,7 @@ mod space;
 
 use std::time::Duration;
 
+pub use accounts::run_accounts;
 pub use announcements::run_announcements;
 pub use book::run_book;
 pub use durable::run_durable;
@@ -242,6 +248,15 @@ checks! {
     settling::recorded_as_settled: "what was settled since it was reserved is kept, and forgotten, by the block that settled it";
     settling::kept_for_its_intent @minutes: "the record of a settlement is remembered until the payment cannot come back";
     settling::only_its_intent_resumes: "of its own intent and many others at once, its own goes on";
+    purchase::another_payment_waits: "while a payment holds a purchase, another payment for it is refused as if it were held";
+    purchase::one_payment_buys_it: "once a payment bought a purchase, another payment for it is told so, for good";
+    purchase::what_is_not_sold_is_free: "a purchase is free again once its payment is released, or was certainly not settled";
+    purchase::a_lease_that_ran_out_gives_way: "a purchase whose lease ran out is taken over, and the old lease is lost";
+    purchase::what_was_begun_is_undecided: "a purchase that was begun to be settled waits for that, also when the lease is gone";
+    purchase::what_was_begun_keeps_it: "a payment that was begun to be settled keeps its purchase, whatever later claims name";
+    purchase::without_a_name_all_are_free: "claims that name no purchase, or another one, do not meet";
+    purchase::forgotten_with_its_sale: "a purchase is remembered as long as its sale, and no longer";
+    purchase::told_behind_intent_and_payment: "a purchase that is used comes after intent and payment, and before what is held";
     dropped::a_dropped_claim_runs_out: "a claim that is dropped on its way holds nothing for longer than its lease";
     dropped::a_dropped_commit_is_repeated: "a commit that is dropped on its way is repeated";
     dropped::a_dropped_record_is_repeated: "a record of a settlement and a renewal that are dropped on their way are repeated";
@@ -250,6 +265,8 @@ checks! {
     race::one_payment_many_intents: "of many intents at once with one payment, one is granted";
     race::one_intent_many_payments: "of many payments at once for one intent, one is granted";
     race::three_payments_many_intents: "of many intents at once with three transfers, three are granted, one each";
+    race::one_purchase_many_payments: "of many payments at once for one purchase, one is granted";
+    race::one_takes_over_a_purchase: "of many at once that find a purchase's lease run out, one takes it over, or its payment is settled";
     race::one_takes_over: "of many at once that find a lease run out, one takes it over";
     race::commit_or_take_over: "a late commit and a take-over at once: one of them";
     race::settling_or_take_over: "a late record of a settlement and a take-over at once: one of them";

@@ -1,6 +1,9 @@
 //! `MemoryLedger`: a ledger for one process, behind one lock.
 
+mod account_ledger;
+mod accounts;
 mod answer_store;
+mod purchases;
 mod settlements;
 mod state;
 
@@ -14,8 +17,8 @@ pub use state::LedgerCounts;
 use state::State;
 
 use super::{
-    Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerSize, Maintenance,
-    RenewOutcome, ReserveOutcome, Sale, Settling,
+    AccountLedger, Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerSize,
+    Maintenance, RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::{
     clock::{Clock, SystemClock},
@@ -161,6 +164,10 @@ impl Ledger for MemoryLedger {
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+
+    fn accounts(&self) -> Option<&impl AccountLedger> {
         Some(self)
     }
 

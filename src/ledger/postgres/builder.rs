@@ -168,7 +168,15 @@ impl PostgresLedgerBuilder {
         let statements = Arc::new(Statements::new(&self.prefix, self.schema.as_deref()));
         let shares = Arc::new(Shares::of(pool.options().get_max_connections()));
         let answers = Arc::new(AnswerSpace::new(self.answer_space));
-        PostgresLedger { pool, statements, last_sale: Arc::default(), shares, answers, time_limit: self.time_limit }
+        PostgresLedger {
+            pool,
+            statements,
+            last_sale: Arc::default(),
+            shares,
+            turns: Arc::default(),
+            answers,
+            time_limit: self.time_limit,
+        }
     }
 }
 

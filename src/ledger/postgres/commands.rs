@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     super::{
-        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling, events,
+        AccountLedger, Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
+        ReserveOutcome, Sale, Settling, events,
         last_sale::{self, Recorded},
         sql::{
             self, BATCH, Grant, KEPT, SCHEMA, Seen, SnapshotRow, SqlBackend, Written, chain, compatible, count,
@@ -18,11 +18,27 @@ use super::{
 };
 use crate::{
     ledger::stored::transaction,
-    protocol::{ChainTime, IntentKey, Network, Payment, PaymentId},
+    protocol::{ChainTime, IntentKey, Network, Payment, PaymentId, PurchaseKey},
 };
 
-/// A line of a look, or a grant: the fence, and whether the book knows of the pair. Last, whether a settlement was begun that bars it.
-type Reserved = (i64, Option<i64>, bool, Option<i64>, bool, Option<i64>, Option<i64>, Option<i64>, bool, bool);
+/// A line of a look, or a grant: the fence, and whether the book knows of the pair; whether a settlement was begun that bars it. Then
+/// the purchase that it would be for, whether it is sold to another payment or held by one, and whether it is being settled by one.
+type Reserved = (
+    i64,
+    Option<i64>,
+    bool,
+    Option<i64>,
+    bool,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    bool,
+    bool,
+    Option<String>,
+    bool,
+    Option<i64>,
+    bool,
+);
 /// Fence and mark; whether the book knows of the pair, and whether a settlement that was begun bars
 /// it; of its own settlement the request's digest, the head and the transaction; leases that ran out.
 type Granted = (Option<i64>, Option<i64>, Option<bool>, Option<bool>, Option<String>, Option<i64>, Option<String>, i64);
@@ -75,6 +91,31 @@ fn terms(claim: &Claim, paid: &Payment) -> [Literal; 12] {
     ]
 }
 
+/// The purchase that a sale is for.
+fn purchase(purchase: Option<PurchaseKey>) -> Literal {
+    purchase.map_or_else(|| null("bytea"), |purchase| bytes(purchase.as_bytes()))
+}
+
+/// A look's line, without what is told of a grant.
+fn snapshot_row(line: Reserved) -> Result<SnapshotRow, LedgerError> {
+    let (version, mark, intent_sold, intent_left, sold, left, block_time, .., barred, purchase, _, _, _) = &line;
+    let purchase = purchase.as_deref().map(const_hex::decode).transpose().map_err(|_| LedgerError::incompatible())?;
+    Ok(SnapshotRow {
+        version: *version,
+        mark: *mark,
+        intent_sold: *intent_sold,
+        intent_left: *intent_left,
+        sold: *sold,
+        left: *left,
+        block_time: *block_time,
+        barred: *barred,
+        purchase: purchase.map(sql::purchase).transpose()?,
+        purchase_sold: line.11,
+        purchase_left: line.12,
+        purchase_begun: line.13,
+    })
+}
+
 /// The same where there is no paid to write down.
 fn no_terms() -> [Literal; 12] {
     ["bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint", "bigint"]
@@ -89,12 +130,17 @@ fn begun(request: &str, head: i64, transaction: Option<&str>) -> Result<Settling
 
 impl PostgresLedger {
     /// Asks one thing in a transaction of its own.
-    async fn rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
+    pub(super) async fn rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
         self.rows_in(self.time_limit, flush, question, values).await
     }
 
     /// The same, of a server that knows the last sale of this process: one that does not would sell again what it lost.
-    async fn known_rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
+    pub(super) async fn known_rows<T: Row>(
+        &self,
+        flush: Flush,
+        question: &Text,
+        values: &[Literal],
+    ) -> sqlx::Result<Vec<T>> {
         let asked = self.rows_with(self.time_limit, flush, self.last_sale.get(), question, values).await;
         asked.inspect_err(|error| {
             let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
@@ -182,28 +228,17 @@ impl SqlBackend for PostgresLedger {
         let mut terms = first.map_or_else(no_terms, |first| terms(claim, first));
         // Here the chains of all.
         terms[CHAIN] = array(claim.payments().iter().map(|paid| whole(chain(paid.network()))), "bigint");
-        let values: Vec<_> = candidates.into_iter().chain(terms).collect();
+        let values: Vec<_> = candidates.into_iter().chain(terms).chain([purchase(claim.purchase())]).collect();
         loop {
             let question = || self.known_rows::<Reserved>(Flush::Later, &self.statements.reserve, &values);
             let lines = ask(question).await?;
-            let granted = lines.first().and_then(|&(_, mark, .., fence, booked, barred)| {
+            let granted = lines.first().and_then(|&(_, mark, .., fence, booked, barred, _, _, _, _)| {
                 // Where a settlement was begun, nothing is granted at once.
                 Some(Written { fence: fence?, mark, settling: None, barred, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {
-                let rows = lines.into_iter().map(
-                    |(version, mark, intent_sold, intent_left, sold, left, block_time, .., barred)| SnapshotRow {
-                        version,
-                        mark,
-                        intent_sold,
-                        intent_left,
-                        sold,
-                        left,
-                        block_time,
-                        barred,
-                    },
-                );
-                return Ok(Seen::Snapshot(rows.collect()));
+                let rows: Result<_, LedgerError> = lines.into_iter().map(snapshot_row).collect();
+                return Ok(Seen::Snapshot(rows?));
             };
             if let Some(lease) = self.settle(claim, first, &written).await? {
                 events::reserved(&lease);
@@ -220,7 +255,7 @@ impl SqlBackend for PostgresLedger {
 
     async fn grant(&self, claim: &Claim, wish: Grant<'_>) -> Result<Option<Lease>, LedgerError> {
         let values = pair(claim.intent(), wish.paid).into_iter().chain(terms(claim, wish.paid));
-        let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
+        let values: Vec<_> = values.chain([purchase(wish.purchase), flag(wish.takes_over)]).collect();
         let told = ask(|| self.known_rows::<Granted>(Flush::Later, &self.statements.grant, &values)).await?;
         let (fence, mark, booked, barred, request, head, hash, expired) =
             told.into_iter().next().ok_or(LedgerError::unavailable())?;
@@ -360,6 +395,10 @@ impl Ledger for PostgresLedger {
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+
+    fn accounts(&self) -> Option<&impl AccountLedger> {
         Some(self)
     }
 

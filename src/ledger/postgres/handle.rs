@@ -4,7 +4,12 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use sqlx::PgPool;
 
-use super::{super::last_sale::LastSale, shares::Shares, space::AnswerSpace, statements::Statements};
+use super::{
+    super::{account::turns::Turns, last_sale::LastSale},
+    shares::Shares,
+    space::AnswerSpace,
+    statements::Statements,
+};
 
 /// A ledger in PostgreSQL 13 or later, for any number of replicas.
 ///
@@ -65,6 +70,7 @@ pub struct PostgresLedger {
     pub(super) statements: Arc<Statements>,
     pub(super) last_sale: Arc<LastSale>,
     pub(super) shares: Arc<Shares>,
+    pub(super) turns: Arc<Turns>,
     pub(super) answers: Arc<AnswerSpace>,
     pub(super) time_limit: Duration,
 }

@@ -1,5 +1,6 @@
 //! `PostgresLedger`: sales shared by replicas.
 
+mod accounts;
 mod answers;
 mod book;
 mod builder;

@@ -26,6 +26,11 @@ impl Shares {
         let share = if claim.is_unproven() { &self.unproven } else { &self.proven };
         share.acquire().await.map_err(|_| LedgerError::unavailable())
     }
+
+    /// Waits until an amount of an account may be reserved, among the claims on payments that were mined.
+    pub(super) async fn enter_draw(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
+        self.proven.acquire().await.map_err(|_| LedgerError::unavailable())
+    }
 }
 
 #[cfg(test)]

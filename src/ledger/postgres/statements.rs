@@ -21,12 +21,12 @@ use crate::protocol::{Amount, PaymentId};
 pub(super) const PREFIX: &str = "ledger_";
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 1] = [include_str!("schema.sql")];
+pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("accounts.sql")];
 
-const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const GRANT: &str = "
 SELECT g_fence, g_mark, g_booked, g_barred, encode(g_request, 'hex'), g_head, encode(g_hash, 'hex'), g_expired
-FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
 /// Shows, for as long as the transaction is open, that a sale is being recorded, and since when: an advisory lock named by the
 /// milliseconds of the clock, of which as many bits as a lock's name has. The clock is read before the sale takes its time. Commits
@@ -232,6 +232,27 @@ END $knows$; ";
 /// The code that it fails with.
 pub(super) const UNKNOWN: &str = "X4020";
 
+/// The clock in microseconds, and version and record of the account `$1`, if there is one.
+const ACCOUNT: &str = "
+SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, version, record
+FROM (SELECT) AS one LEFT JOIN ledger_accounts ON id = $1";
+const NEW_ACCOUNT: &str = "
+INSERT INTO ledger_accounts (id, version, record, expires)
+VALUES ($1, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $2, $3)
+ON CONFLICT DO NOTHING RETURNING true";
+/// If its version is still `$4`.
+const SET_ACCOUNT: &str = "
+UPDATE ledger_accounts SET version = version + 1, record = $2, expires = $3 WHERE id = $1 AND version = $4 RETURNING true";
+/// `$2` of those that expired more than `$1` microseconds ago; tells how many.
+const FORGET_ACCOUNTS: &str = "
+WITH gone AS (
+    DELETE FROM ledger_accounts WHERE id IN (
+        SELECT id FROM ledger_accounts
+        WHERE expires < floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $1
+        ORDER BY expires LIMIT $2
+    ) RETURNING 1
+) SELECT count(*) FROM gone";
+
 /// Whether there is a schema. `$1` is its first table.
 const IS_THERE: &str = "SELECT to_regclass($1) IS NOT NULL";
 const VERSION: &str = "SELECT version FROM ledger_memory";
@@ -338,6 +359,7 @@ macro_rules! statements {
 statements! {
     reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, commit_to_announce: COMMIT_TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, keep: KEEP, answer_bytes: ANSWER_BYTES, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
     sold: SOLD, begun: BEGUN, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
+    account: ACCOUNT, new_account: NEW_ACCOUNT, set_account: SET_ACCOUNT, forget_accounts: FORGET_ACCOUNTS,
     size: SIZE, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, complete_until: COMPLETE_UNTIL, knows: KNOWS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 

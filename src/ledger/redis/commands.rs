@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerErrorKind, RenewOutcome,
-        ReserveOutcome, Sale, Settling, answer_space, events, last_sale,
+        AccountLedger, Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, LedgerErrorKind,
+        RenewOutcome, ReserveOutcome, Sale, Settling, answer_space, events, last_sale,
     },
     connection::code,
     error::{EVICTS, NOT_DURABLE, POLICY_UNKNOWN},
@@ -44,6 +44,7 @@ impl Ledger for RedisLedger {
         let Ok(Ok(_permit)) = permit else { return Err(LedgerError::unavailable()) };
         let mut words = recorded(&self.inner.last_sale).to_vec();
         words.extend([hex(claim.intent()), claim.resource().to_owned(), millis(claim.lease())]);
+        words.push(claim.purchase().map_or_else(String::new, |purchase| const_hex::encode(purchase.as_bytes())));
         for paid in claim.payments() {
             let keep_until = claim.keep_until(paid);
             let state = if paid.is_settled() { "settled" } else { "unsettled" };
@@ -71,6 +72,7 @@ impl Ledger for RedisLedger {
             }
             "intent consumed" => ReserveOutcome::IntentConsumed,
             "payment used" => ReserveOutcome::PaymentUsed,
+            "purchase consumed" => ReserveOutcome::PurchaseConsumed,
             "busy" => ReserveOutcome::Busy { retry_after },
             "before memory" => ReserveOutcome::BeforeMemory,
             _ => return Err(LedgerError::incompatible()),
@@ -184,6 +186,10 @@ impl Ledger for RedisLedger {
         Some(self)
     }
 
+    fn accounts(&self) -> Option<&impl AccountLedger> {
+        Some(self)
+    }
+
     fn answer_space(&self) -> Option<usize> {
         Some(self.inner.answer_bytes)
     }
@@ -204,7 +210,7 @@ impl RedisLedger {
 
     /// Puts a question whose answer must last: what was written is on so many replicas, if that is wished. With an answer to keep, the
     /// question is a commit, which keeps it unless memory is short.
-    async fn ask_for_good(
+    pub(super) async fn ask_for_good(
         &self,
         script: &Script,
         words: &[String],

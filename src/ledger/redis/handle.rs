@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::Semaphore;
 
 use super::{
-    super::{LedgerError, last_sale::LastSale},
+    super::{LedgerError, account::turns::Turns, last_sale::LastSale},
     connection::Connection,
     scripts::Scripts,
 };
@@ -106,6 +106,7 @@ pub(super) struct RedisInner {
     /// A reservation of a payment that has not happened yet costs its author nothing: one at a time, so that a crowd of them delays its
     /// own kind only.
     pub(super) unproven: Semaphore,
+    pub(super) turns: Turns,
     /// The ledger has begun, as this handle knows.
     pub(super) begun: AtomicBool,
 }
@@ -146,6 +147,7 @@ impl RedisInner {
             answer_bytes,
             last_sale: LastSale::default(),
             unproven: Semaphore::new(1),
+            turns: Turns::default(),
             begun: AtomicBool::new(false),
         }
     }

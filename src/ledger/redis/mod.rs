@@ -1,5 +1,6 @@
 //! The ledger on Redis 7 or Valkey. `RedisLedger` documents the requirements of the server and the records.
 
+mod accounts;
 mod book;
 mod builder;
 mod commands;

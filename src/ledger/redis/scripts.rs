@@ -37,6 +37,10 @@ macro_rules! scripts {
             announced: script!(" flags=allow-oom", "announced.lua"),
             known: script!(" flags=allow-oom", "known.lua"),
             refund: script!("", "refund.lua"),
+            account: script!(" flags=allow-oom", "last_sale.lua", "account.lua"),
+            set_account: script!("", "set_account.lua"),
+            set_account_at_last: script!(" flags=allow-oom", "set_account.lua"),
+            forget_accounts: script!(" flags=allow-oom", "forget_accounts.lua"),
         }
     };
 }
@@ -67,6 +71,12 @@ pub(super) struct Scripts {
     /// What is known of payments.
     pub(super) known: Script,
     pub(super) refund: Script,
+    /// An account as it is.
+    pub(super) account: Script,
+    pub(super) set_account: Script,
+    /// What ends or prolongs a lease, also when memory is short.
+    pub(super) set_account_at_last: Script,
+    pub(super) forget_accounts: Script,
 }
 
 impl Scripts {

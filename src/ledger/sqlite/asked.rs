@@ -1,11 +1,14 @@
 //! A question in the queue, and the way back to its caller.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::sync::oneshot;
 
 use super::{
-    super::{Lease, LedgerError},
+    super::{DrawLease, Lease, LedgerError, account::AccountQuestion},
     delivery::{Delivery, TakesBack},
     question::{Answer, Question},
 };
@@ -31,9 +34,18 @@ impl Asked {
 
     /// Frees what a lease holds that no caller has; it runs out by itself.
     pub(super) fn give_back(lease: Lease) -> Self {
+        Self::by_itself(lease.length(), Question::Release(lease))
+    }
+
+    /// The same for an amount of an account.
+    pub(super) fn give_back_draw(lease: DrawLease) -> Self {
+        Self::by_itself(lease.length(), Question::Account(AccountQuestion::Release(lease)))
+    }
+
+    fn by_itself(within: Duration, question: Question) -> Self {
         let now = Instant::now();
-        let until = now.checked_add(lease.length()).unwrap_or(now);
-        Self { question: Question::Release(lease), answer: None, by: By::Itself(until) }
+        let until = now.checked_add(within).unwrap_or(now);
+        Self { question, answer: None, by: By::Itself(until) }
     }
 
     /// Whether no caller waits for the answer any more.

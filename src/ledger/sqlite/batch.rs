@@ -1,5 +1,6 @@
 //! A batch of questions inside one transaction: no other process writes, so what is read stays true.
 
+mod accounts;
 mod reserve;
 mod rows;
 mod sweep;
@@ -44,9 +45,14 @@ pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch:
                 announced.execute(&mut *work).await?;
                 asked.answer = Some(Ok(Answer::Announced));
             }
+            Question::ForgetAccounts(expired_for) => {
+                let (accounts, more) = accounts::forget(work, say, expired_for).await?;
+                asked.answer = Some(Ok(Answer::Forgotten { accounts, more }));
+            }
             _ => {}
         }
     }
+    accounts::all(work, say, batch).await?;
     Ok(expired + reserve::all(work, say, batch).await?)
 }
 

@@ -2,8 +2,8 @@
 
 use super::{
     super::{
-        Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
-        Sale, Settling, events,
+        AccountLedger, Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome,
+        ReserveOutcome, Sale, Settling, events,
         sql::{self, count, in_time},
     },
     codes::ask,
@@ -104,6 +104,10 @@ impl Ledger for SqliteLedger {
     }
 
     fn announcements(&self) -> Option<&impl Announcements> {
+        Some(self)
+    }
+
+    fn accounts(&self) -> Option<&impl AccountLedger> {
         Some(self)
     }
 

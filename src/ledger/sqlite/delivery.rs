@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    super::{Lease, LedgerError, ReserveOutcome},
+    super::{DrawLease, DrawOutcome, Lease, LedgerError, ReserveOutcome, account::AccountAnswer},
     question::{Answer, Question},
 };
 
@@ -11,6 +11,9 @@ use super::{
 pub(super) trait TakesBack: Send + Sync + 'static {
     /// Frees what a grant holds that reached no caller.
     fn give_back(self: Arc<Self>, lease: Lease);
+
+    /// The same for an amount of an account.
+    fn give_back_draw(self: Arc<Self>, lease: DrawLease);
 
     /// Keeps a sale for a caller that has asked again and waits for this answer; or else for one that asks again later.
     fn keep(self: Arc<Self>, sale: Unheard);
@@ -47,6 +50,10 @@ impl Drop for Delivery {
             (_, Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))))) => {
                 tracing::debug!(intent = %lease.intent(), "the caller has left; its grant is released");
                 Arc::clone(&self.sender).give_back(lease);
+            }
+            (_, Some(Ok(Answer::Account(AccountAnswer::Drawn(DrawOutcome::Granted(lease)))))) => {
+                tracing::debug!(account = %lease.account(), "the caller has left; its grant is released");
+                Arc::clone(&self.sender).give_back_draw(lease);
             }
             (Question::Commit(lease, _), Some(Ok(Answer::Sold { sold: true, only_now }))) => {
                 Arc::clone(&self.sender).keep(Unheard { lease: lease.clone(), only_now });

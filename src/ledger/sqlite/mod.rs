@@ -1,5 +1,6 @@
 //! `SqliteLedger`: sales in a file.
 
+mod accounts;
 mod asked;
 mod batch;
 mod book;

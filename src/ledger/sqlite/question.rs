@@ -1,7 +1,12 @@
 //! Questions to the writer, and their answers.
 
+use std::time::Duration;
+
 use super::{
-    super::{Claim, KeptAnswer, Lease, RefundOutcome, ReserveOutcome, Settling},
+    super::{
+        Claim, KeptAnswer, Lease, RefundOutcome, ReserveOutcome, Settling,
+        account::{AccountAnswer, AccountQuestion},
+    },
     statements::{Statements, Text},
 };
 use crate::protocol::{ChainTime, Network, PaymentId, TxHash};
@@ -33,6 +38,9 @@ pub(super) enum Question {
     Refund(PaymentId, TxHash),
     /// A sale was announced.
     Announced(PaymentId),
+    Account(AccountQuestion),
+    /// Those that expired longer ago than this.
+    ForgetAccounts(Duration),
 }
 
 /// What the ledger's own rows are told.
@@ -69,6 +77,12 @@ pub(super) enum Answer {
     Refunded(RefundOutcome),
     /// Its mark is gone.
     Announced,
+    Account(AccountAnswer),
+    /// How many accounts were forgotten, and whether there may be more to forget.
+    Forgotten {
+        accounts: u64,
+        more: bool,
+    },
 }
 
 impl Question {
@@ -76,7 +90,8 @@ impl Question {
     pub(super) fn rank(&self) -> Rank {
         match self {
             Self::Reserve(claim) if claim.is_unproven() => Rank::Unproven,
-            Self::Reserve(_) | Self::Sweep(..) => Rank::Reservation,
+            Self::Account(question) if question.begins() => Rank::Reservation,
+            Self::Reserve(_) | Self::Sweep(..) | Self::ForgetAccounts(_) => Rank::Reservation,
             _ => Rank::Holder,
         }
     }
@@ -87,7 +102,8 @@ impl Question {
             Self::Settling(..) | Self::Commit(..) | Self::Memory(..) | Self::Refund(..) => true,
             Self::Reserve(_) | Self::Renew(_) | Self::NotSettled(_) | Self::Release(_) => false,
             // A sale whose mark comes back is announced again.
-            Self::Sweep(..) | Self::Announced(_) => false,
+            Self::Sweep(..) | Self::ForgetAccounts(_) | Self::Announced(_) => false,
+            Self::Account(question) => question.must_last(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use tokio::runtime::Handle;
 
 use super::{
-    super::{Lease, LedgerError},
+    super::{DrawLease, Lease, LedgerError},
     asked::Asked,
     delivery::{TakesBack, Unheard},
     question::{Answer, Question, Rank},
@@ -138,6 +138,12 @@ impl TakesBack for Queue {
     fn give_back(self: Arc<Self>, lease: Lease) {
         let mut line = self.line();
         line.waiting.push_back(Asked::give_back(lease));
+        self.start(line);
+    }
+
+    fn give_back_draw(self: Arc<Self>, lease: DrawLease) {
+        let mut line = self.line();
+        line.waiting.push_back(Asked::give_back_draw(lease));
         self.start(line);
     }
 

@@ -166,7 +166,8 @@ mod tests {
     }
 
     fn read(lines: &[&str]) -> (Vec<Demand>, bool) {
-        let lines = lines.iter().map(|line| (header::WWW_AUTHENTICATE, HeaderValue::from_bytes(line.as_bytes()).unwrap()));
+        let lines =
+            lines.iter().map(|line| (header::WWW_AUTHENTICATE, HeaderValue::from_bytes(line.as_bytes()).unwrap()));
         Demand::of_headers(&lines.collect())
     }
 
@@ -222,7 +223,10 @@ mod tests {
         assert!(!is_malformed && demands[0].has_own_header);
         let repeated = &demands[0].repeated;
         assert_eq!((&repeated["digest"], &repeated["opaque"]), (&json!("sha-256=:YWJj:"), &json!("eyJhIjoiYiJ9")));
-        assert_eq!((&repeated["description"], &repeated["header"]), (&json!("a \"thing\" €"), &json!("payment-authorization")));
+        assert_eq!(
+            (&repeated["description"], &repeated["header"]),
+            (&json!("a \"thing\" €"), &json!("payment-authorization"))
+        );
         assert!(!repeated.contains_key("later") && demands[0].description == "a \"thing\" €");
     }
 

@@ -6,6 +6,7 @@ mod choosing;
 mod fates;
 mod hostile;
 mod mpp;
+mod named;
 mod networks;
 mod ours;
 mod payers;

@@ -374,9 +374,17 @@ async fn what_must_not_be_paid_is_not_signed() {
         ("another chain", with(|challenge| challenge.chain = 1), PayErrorKind::Declined),
         ("nothing", with(|challenge| challenge.amount = "0".to_owned()), PayErrorKind::Declined),
         ("above the budget", with(|challenge| challenge.amount = "1000001".to_owned()), PayErrorKind::Declined),
-        ("the token itself", with(|challenge| challenge.recipient = Asset::USDC_BASE.contract()), PayErrorKind::Declined),
+        (
+            "the token itself",
+            with(|challenge| challenge.recipient = Asset::USDC_BASE.contract()),
+            PayErrorKind::Declined,
+        ),
         ("another header", with(|challenge| challenge.more = r#", header="X-Pay""#.to_owned()), PayErrorKind::Http),
-        ("another method", reply(402, &[("www-authenticate", &header.replace("evm", "tempo"))], ""), PayErrorKind::Http),
+        (
+            "another method",
+            reply(402, &[("www-authenticate", &header.replace("evm", "tempo"))], ""),
+            PayErrorKind::Http,
+        ),
         ("a redirect", reply(307, &elsewhere, ""), PayErrorKind::Http),
         ("no bill", reply(401, &elsewhere, ""), PayErrorKind::Http),
     ];

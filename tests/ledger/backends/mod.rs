@@ -1,6 +1,8 @@
 //! Is it spent, and does that outlive a crash? The ledgers over databases.
 
 #[cfg(unix)]
+mod accounts;
+#[cfg(unix)]
 mod announced;
 #[cfg(unix)]
 mod answers;

@@ -78,6 +78,11 @@ impl Conversation<'_> {
                 self.progress.report(PurchaseEvent::Renewed);
                 Ok(None)
             }
+            // Another payment bought the answer under this purchase's name: asking again changes nothing.
+            AuthorizationStatus::Unused if code == Some(ProblemCode::PaymentIdConflict) => {
+                let reason = ProblemCode::PaymentIdConflict.as_str().parse().ok();
+                Err(Failure::outstanding(guard.entry(), reason))
+            }
             AuthorizationStatus::Unused => match reply::refusal(&parts.headers) {
                 Some(reason) if is_final(&reason) => Err(Failure::outstanding(guard.entry(), Some(reason))),
                 // What a facilitator failed at may work in a moment.

@@ -75,7 +75,7 @@ impl Authorizing<'_> {
         if terms.challenge().is_some_and(|(_, nonce)| guard.is_challenge_paid(nonce)) {
             return Err(Denial::IntentReused.into());
         }
-        let message = terms.message(&signed);
+        let message = terms.message(&signed, request.purchase);
         let authorized = PreparedAuthorization::new(request.network, request.domain.token, signed, message);
         let record = guard.record(|entry| {
             entry.payment = JournalPayment::Authorization { authorized, cancellations: Vec::new() };

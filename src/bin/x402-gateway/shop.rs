@@ -1,0 +1,65 @@
+//! From a configuration to what is sold: a merchant, and a layer for each priced route.
+
+use tower_layer::Layer as _;
+use tower_x402::{BuildError, HealthError, Merchant, MerchantBuilder, Redelivery, page::Page};
+
+use super::{
+    config::{Action, Offer, Shelf},
+    failure::Failure,
+    gateway::Generation,
+    proxy::Proxy,
+    ready::Readiness,
+    routes::{Route, Routes, Target},
+};
+
+/// Builds it all anew. Quotes of before stay good, since the keys and the names of the resources do.
+///
+/// # Errors
+/// What does not fit.
+pub(crate) async fn open(merchant: MerchantBuilder, shelf: &Shelf, proxy: &Proxy) -> Result<Generation, Failure> {
+    let merchant = merchant.build().await.map_err(|error| match error {
+        BuildError::Health(HealthError::Verifier(error)) if error.is_transient() => Failure::world(error),
+        BuildError::Health(HealthError::Ledger(error)) => Failure::world(error),
+        other => Failure::flags(other),
+    })?;
+    let mut routes = Vec::new();
+    for route in &shelf.routes {
+        let target = target(&merchant, &route.action, proxy)?;
+        let page = matches!(&route.action, Action::Sell(offer) if offer.page);
+        routes.push(Route { pattern: route.pattern.clone(), target, page });
+    }
+    let default = target(&merchant, &shelf.default, proxy)?;
+    let ready = Readiness::of(&merchant);
+    Ok(Generation { routes: Routes { routes, default }, ready })
+}
+
+fn target(merchant: &Merchant, action: &Action, proxy: &Proxy) -> Result<Target, Failure> {
+    match action {
+        Action::Free => Ok(Target::Free),
+        Action::Deny => Ok(Target::Deny),
+        Action::Sell(offer) => sold(merchant, offer, proxy)
+            .map_err(|error| Failure::flags(format!("the route {}: {error}", offer.resource))),
+    }
+}
+
+fn sold(merchant: &Merchant, offer: &Offer, proxy: &Proxy) -> Result<Target, BuildError> {
+    let mut layer = merchant.charge(&offer.resource, offer.price)?.label(&offer.label)?.strip_proof();
+    if let Some(kept) = offer.redeliver {
+        layer = layer.redeliver(Redelivery::lasting(kept));
+    }
+    if offer.page {
+        layer = layer.page(Page::new().title(&offer.label));
+    }
+    Ok(Target::Sell(layer.layer(proxy.clone())))
+}
+
+impl Shelf {
+    /// All that is sold.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = &Offer> {
+        let actions = self.routes.iter().map(|route| &route.action).chain([&self.default]);
+        actions.filter_map(|action| match action {
+            Action::Sell(offer) => Some(&**offer),
+            Action::Free | Action::Deny => None,
+        })
+    }
+}

@@ -1,0 +1,275 @@
+//! `AccountLedger`: the trait, and what a ledger without accounts returns.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use super::{
+    claim::{Draw, DrawLease, Opening},
+    id::{AccountId, AccountMemo},
+    outcome::{Account, ChargeOutcome, ClosedAccount, DrawOutcome, DrawRenewal, OpenOutcome},
+};
+use crate::{ledger::error::LedgerError, protocol::Amount};
+
+/// The accounts of a [`Ledger`](super::Ledger): an optional capability, which [`Ledger::accounts`](super::Ledger::accounts) returns.
+/// Every ledger of this crate has it.
+///
+/// An account holds what was paid for and not used yet: calls, or an amount of a token. A reservation takes a part of it under a
+/// lease; then a *charge* spends up to that part, or a release gives it back. The sum of what was spent and of what is reserved never
+/// exceeds the account's limit, whatever the order, the number of processes, and the crashes.
+///
+/// A reservation that ran out no longer stands in the way of others, and keeps its amount only as long as no other draw needs
+/// it: until then its holder may still renew, charge or release it. Afterwards the fencing token ensures that it can do none of
+/// these.
+///
+/// Every method is one transaction, or one compare-and-set of the whole account, so that it is decided by a single write. For a ledger of
+/// your own, [`rules::decide_account`](super::rules::decide_account) is the rule as a pure function, and
+/// [`run_accounts`](super::conformance) has the checks.
+///
+/// An `Err` means that the backend failed and the outcome is unknown. Dropping a returned future must be harmless.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::{
+///     ledger::{AccountId, AccountLedger, ChargeOutcome, Draw, DrawOutcome, MemoryLedger, Opening},
+///     protocol::Amount,
+/// };
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let (ledger, id, one) = (MemoryLedger::new(), AccountId::new([7; 16]), Amount::from_base_units(1));
+/// let _ = ledger.open_account(&Opening::new(id, Amount::from_base_units(3))).await?;
+/// let DrawOutcome::Granted(call) = ledger.draw(&Draw::new(id, one, Duration::from_secs(60))).await? else {
+///     return Err("three calls are left".into());
+/// };
+/// let outcome = ledger.charge(&call, one, None).await?;
+/// assert_eq!(outcome, ChargeOutcome::Done { left: Amount::from_base_units(2) });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait AccountLedger: Send + Sync + 'static {
+    /// Opens an account, durably. Repeatable: one that is there keeps what was spent. Its limit and its end become the larger of both,
+    /// and its memo is replaced only if nothing was drawn yet. A closed account stays closed.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
+    fn open_account(&self, opening: &Opening) -> impl Future<Output = Result<OpenOutcome, LedgerError>> + Send;
+
+    /// Reserves an amount of an account. At most 64 reservations of one account are under way at the same time.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn draw(&self, draw: &Draw) -> impl Future<Output = Result<DrawOutcome, LedgerError>> + Send;
+
+    /// Extends a lease to its full length from now, if it is still held.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn renew_draw(&self, lease: &DrawLease) -> impl Future<Output = Result<DrawRenewal, LedgerError>> + Send;
+
+    /// Spends `amount`, durably, if the lease is still held, and gives back the rest. A `memo` replaces the account's in the same
+    /// atomic step. A reservation that was granted in time is charged also after its account expired or was closed.
+    ///
+    /// Repeatable: returns [`ChargeOutcome::Done`] also if this lease was charged before, unless 128 others were charged since.
+    /// Of several charges of one lease the first counts.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn charge(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> impl Future<Output = Result<ChargeOutcome, LedgerError>> + Send;
+
+    /// Gives back what a lease holds. Repeatable; does nothing unless the lease is still held and was not charged.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn release_draw(&self, lease: &DrawLease) -> impl Future<Output = Result<(), LedgerError>> + Send;
+
+    /// Closes an account, durably and for good, and returns what is left. Leases that are live may still be charged; those that ran
+    /// out may not. Repeatable. `None` if there is no such account.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn close_account(&self, id: AccountId) -> impl Future<Output = Result<Option<ClosedAccount>, LedgerError>> + Send;
+
+    /// Returns the state of an account; `None` if there is no such account.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn account(&self, id: AccountId) -> impl Future<Output = Result<Option<Account>, LedgerError>> + Send;
+
+    /// Forgets accounts that expired longer ago than this, and returns how many. An account that never expires is kept for good. Every
+    /// step of it must be short; a call may leave accounts for a later one.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn sweep_accounts(&self, expired_for: Duration) -> impl Future<Output = Result<u64, LedgerError>> + Send;
+}
+
+/// Implements [`AccountLedger`] by two methods of the type: `ask_account`, which answers an
+/// [`AccountQuestion`](super::AccountQuestion), and `forget_accounts`.
+macro_rules! account_ledger {
+    ($ledger:ty) => {
+        impl $crate::ledger::AccountLedger for $ledger {
+            async fn open_account(
+                &self,
+                opening: &$crate::ledger::Opening,
+            ) -> Result<$crate::ledger::OpenOutcome, $crate::ledger::LedgerError> {
+                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
+                match self.ask_account(AccountQuestion::Open(opening.clone())).await? {
+                    AccountAnswer::Opened(outcome) => Ok(outcome),
+                    _ => Err($crate::ledger::LedgerError::unavailable()),
+                }
+            }
+
+            async fn draw(
+                &self,
+                draw: &$crate::ledger::Draw,
+            ) -> Result<$crate::ledger::DrawOutcome, $crate::ledger::LedgerError> {
+                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
+                match self.ask_account(AccountQuestion::Draw(draw.clone())).await? {
+                    AccountAnswer::Drawn(outcome) => Ok(outcome),
+                    _ => Err($crate::ledger::LedgerError::unavailable()),
+                }
+            }
+
+            async fn renew_draw(
+                &self,
+                lease: &$crate::ledger::DrawLease,
+            ) -> Result<$crate::ledger::DrawRenewal, $crate::ledger::LedgerError> {
+                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
+                match self.ask_account(AccountQuestion::Renew(lease.clone())).await? {
+                    AccountAnswer::Renewed(outcome) => Ok(outcome),
+                    _ => Err($crate::ledger::LedgerError::unavailable()),
+                }
+            }
+
+            async fn charge(
+                &self,
+                lease: &$crate::ledger::DrawLease,
+                amount: $crate::protocol::Amount,
+                memo: Option<&$crate::ledger::AccountMemo>,
+            ) -> Result<$crate::ledger::ChargeOutcome, $crate::ledger::LedgerError> {
+                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
+                match self.ask_account(AccountQuestion::Charge(lease.clone(), amount, memo.cloned())).await? {
+                    AccountAnswer::Charged(outcome) => Ok(outcome),
+                    _ => Err($crate::ledger::LedgerError::unavailable()),
+                }
+            }
+
+            async fn release_draw(&self, lease: &$crate::ledger::DrawLease) -> Result<(), $crate::ledger::LedgerError> {
+                use $crate::ledger::account::AccountQuestion;
+                self.ask_account(AccountQuestion::Release(lease.clone())).await.map(drop)
+            }
+
+            async fn close_account(
+                &self,
+                id: $crate::ledger::AccountId,
+            ) -> Result<Option<$crate::ledger::ClosedAccount>, $crate::ledger::LedgerError> {
+                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
+                match self.ask_account(AccountQuestion::Close(id)).await? {
+                    AccountAnswer::Closed(closed) => Ok(closed),
+                    _ => Err($crate::ledger::LedgerError::unavailable()),
+                }
+            }
+
+            async fn account(
+                &self,
+                id: $crate::ledger::AccountId,
+            ) -> Result<Option<$crate::ledger::Account>, $crate::ledger::LedgerError> {
+                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
+                match self.ask_account(AccountQuestion::Look(id)).await? {
+                    AccountAnswer::Account(account) => Ok(account),
+                    _ => Err($crate::ledger::LedgerError::unavailable()),
+                }
+            }
+
+            async fn sweep_accounts(
+                &self,
+                expired_for: std::time::Duration,
+            ) -> Result<u64, $crate::ledger::LedgerError> {
+                self.forget_accounts(expired_for).await
+            }
+        }
+    };
+}
+pub(in crate::ledger) use account_ledger;
+
+/// A shared handle.
+impl<A: AccountLedger> AccountLedger for Arc<A> {
+    fn open_account(&self, opening: &Opening) -> impl Future<Output = Result<OpenOutcome, LedgerError>> + Send {
+        A::open_account(self, opening)
+    }
+
+    fn draw(&self, draw: &Draw) -> impl Future<Output = Result<DrawOutcome, LedgerError>> + Send {
+        A::draw(self, draw)
+    }
+
+    fn renew_draw(&self, lease: &DrawLease) -> impl Future<Output = Result<DrawRenewal, LedgerError>> + Send {
+        A::renew_draw(self, lease)
+    }
+
+    fn charge(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> impl Future<Output = Result<ChargeOutcome, LedgerError>> + Send {
+        A::charge(self, lease, amount, memo)
+    }
+
+    fn release_draw(&self, lease: &DrawLease) -> impl Future<Output = Result<(), LedgerError>> + Send {
+        A::release_draw(self, lease)
+    }
+
+    fn close_account(&self, id: AccountId) -> impl Future<Output = Result<Option<ClosedAccount>, LedgerError>> + Send {
+        A::close_account(self, id)
+    }
+
+    fn account(&self, id: AccountId) -> impl Future<Output = Result<Option<Account>, LedgerError>> + Send {
+        A::account(self, id)
+    }
+
+    fn sweep_accounts(&self, expired_for: Duration) -> impl Future<Output = Result<u64, LedgerError>> + Send {
+        A::sweep_accounts(self, expired_for)
+    }
+}
+
+/// What a ledger without accounts returns none of.
+#[derive(Debug)]
+pub(in crate::ledger) enum NoAccounts {}
+
+impl AccountLedger for NoAccounts {
+    async fn open_account(&self, _: &Opening) -> Result<OpenOutcome, LedgerError> {
+        match *self {}
+    }
+
+    async fn draw(&self, _: &Draw) -> Result<DrawOutcome, LedgerError> {
+        match *self {}
+    }
+
+    async fn renew_draw(&self, _: &DrawLease) -> Result<DrawRenewal, LedgerError> {
+        match *self {}
+    }
+
+    async fn charge(&self, _: &DrawLease, _: Amount, _: Option<&AccountMemo>) -> Result<ChargeOutcome, LedgerError> {
+        match *self {}
+    }
+
+    async fn release_draw(&self, _: &DrawLease) -> Result<(), LedgerError> {
+        match *self {}
+    }
+
+    async fn close_account(&self, _: AccountId) -> Result<Option<ClosedAccount>, LedgerError> {
+        match *self {}
+    }
+
+    async fn account(&self, _: AccountId) -> Result<Option<Account>, LedgerError> {
+        match *self {}
+    }
+
+    async fn sweep_accounts(&self, _: Duration) -> Result<u64, LedgerError> {
+        match *self {}
+    }
+}

@@ -1,0 +1,179 @@
+//! `Opening`, `Draw` and `DrawLease`: what is asked of an account, and the grant.
+
+use std::time::Duration;
+
+use super::id::{AccountId, AccountMemo};
+use crate::protocol::Amount;
+
+/// A request to open an account.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::{ledger::{AccountId, Opening}, protocol::Amount};
+/// let opening = Opening::new(AccountId::new([7; 16]), Amount::from_base_units(100))
+///     .lasting(Duration::from_secs(3600));
+/// assert_eq!(opening.limit(), Amount::from_base_units(100));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    id: AccountId,
+    limit: Amount,
+    lasts: Option<Duration>,
+    memo: AccountMemo,
+}
+
+impl Opening {
+    /// Returns the request for an account of which `limit` can be spent: calls, or base units of a token. It never expires.
+    #[must_use]
+    pub fn new(id: AccountId, limit: Amount) -> Self {
+        Self { id, limit, lasts: None, memo: AccountMemo::default() }
+    }
+
+    /// Sets how long it lasts, from now on by the ledger's own clock.
+    #[must_use]
+    pub fn lasting(self, lasts: Duration) -> Self {
+        Self { lasts: Some(lasts), ..self }
+    }
+
+    /// Sets the memo.
+    #[must_use]
+    pub fn with_memo(self, memo: AccountMemo) -> Self {
+        Self { memo, ..self }
+    }
+
+    /// Returns the account's id.
+    #[must_use]
+    pub const fn id(&self) -> AccountId {
+        self.id
+    }
+
+    /// Returns how much can be spent in all.
+    #[must_use]
+    pub const fn limit(&self) -> Amount {
+        self.limit
+    }
+
+    /// Returns how long the account lasts; `None` if it never expires.
+    #[must_use]
+    pub const fn lasts(&self) -> Option<Duration> {
+        self.lasts
+    }
+
+    /// Returns the memo.
+    #[must_use]
+    pub const fn memo(&self) -> &AccountMemo {
+        &self.memo
+    }
+}
+
+/// A request to reserve an amount of an account.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::{ledger::{AccountId, Draw}, protocol::Amount};
+/// let one_call = Draw::new(AccountId::new([7; 16]), Amount::from_base_units(1), Duration::from_secs(60));
+/// assert_eq!(one_call.expected(), None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draw {
+    account: AccountId,
+    amount: Amount,
+    lease: Duration,
+    expected: Option<Amount>,
+}
+
+impl Draw {
+    /// Returns the request for `amount`. A grant holds for the length of `lease` unless it is renewed.
+    #[must_use]
+    pub const fn new(account: AccountId, amount: Amount, lease: Duration) -> Self {
+        Self { account, amount, lease, expected: None }
+    }
+
+    /// Grants it only if exactly `spent` was spent so far, and no other reservation is under way: the next step of a payment
+    /// channel, whose voucher names the whole sum.
+    #[must_use]
+    pub const fn expecting(self, spent: Amount) -> Self {
+        Self { expected: Some(spent), ..self }
+    }
+
+    /// Returns the account.
+    #[must_use]
+    pub const fn account(&self) -> AccountId {
+        self.account
+    }
+
+    /// Returns the amount.
+    #[must_use]
+    pub const fn amount(&self) -> Amount {
+        self.amount
+    }
+
+    /// Returns the length of the lease.
+    #[must_use]
+    pub const fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// Returns what must have been spent so far, if that is asked.
+    #[must_use]
+    pub const fn expected(&self) -> Option<Amount> {
+        self.expected
+    }
+}
+
+/// An amount of an account that is held for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a lease that is neither charged nor released blocks its amount until it runs out"]
+pub struct DrawLease {
+    account: AccountId,
+    amount: Amount,
+    fence: u64,
+    length: Duration,
+    number: u64,
+    memo: AccountMemo,
+}
+
+impl DrawLease {
+    /// Returns the lease of a ledger that grants `draw`. No two grants of one account have the same `fence`, nor the same
+    /// `number`; numbers count up from 1. `memo` is the account's.
+    pub fn new(draw: &Draw, fence: u64, number: u64, memo: AccountMemo) -> Self {
+        let Draw { account, amount, lease, .. } = *draw;
+        Self { account, amount, fence, length: lease, number, memo }
+    }
+
+    /// Returns the account.
+    #[must_use]
+    pub const fn account(&self) -> AccountId {
+        self.account
+    }
+
+    /// Returns the amount that is held.
+    #[must_use]
+    pub const fn amount(&self) -> Amount {
+        self.amount
+    }
+
+    /// Returns the number that distinguishes this holder from every other of the account, earlier or later.
+    #[must_use]
+    pub const fn fencing_token(&self) -> u64 {
+        self.fence
+    }
+
+    /// Returns how long the lease lasts from its grant or its last renewal.
+    #[must_use]
+    pub const fn length(&self) -> Duration {
+        self.length
+    }
+
+    /// Returns how many reservations of the account were granted up to this one, whatever became of them.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the account's memo, as of the grant.
+    #[must_use]
+    pub const fn memo(&self) -> &AccountMemo {
+        &self.memo
+    }
+}

@@ -1,0 +1,21 @@
+//! Accounts: what was paid for and not used yet. [`AccountLedger`] draws them down; [`decide_account`] is its rule.
+
+mod accounts;
+mod claim;
+mod id;
+mod outcome;
+mod record;
+mod rule;
+mod time;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(super) mod turns;
+
+pub use accounts::AccountLedger;
+pub(super) use accounts::NoAccounts;
+pub(super) use accounts::account_ledger;
+pub use claim::{Draw, DrawLease, Opening};
+pub use id::{AccountId, AccountMemo};
+pub use outcome::{Account, ChargeOutcome, ClosedAccount, DrawOutcome, DrawRenewal, OpenOutcome};
+pub use record::AccountRecord;
+pub use rule::{AccountAnswer, AccountQuestion, AccountVerdict, decide_account};
+pub use time::AccountTime;

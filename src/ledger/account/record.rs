@@ -1,0 +1,115 @@
+//! `AccountRecord`: an account as a ledger stores it.
+
+use std::{collections::VecDeque, fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{id::AccountMemo, time::AccountTime};
+use crate::protocol::Amount;
+
+/// How many charges are remembered, so that each can be repeated.
+pub(super) const REMEMBERED: usize = 128;
+
+/// An account as a ledger stores it: the state that [`decide_account`](super::rules::decide_account) reads and writes. Its text is
+/// JSON.
+///
+/// At any time the sum of what was spent and of everything that is held is at most the limit.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountRecord {
+    pub(super) limit: Amount,
+    pub(super) spent: Amount,
+    /// By the clock, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires: Option<u64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) closed: bool,
+    /// The greatest fence.
+    pub(super) fence: u64,
+    pub(super) drawn: u64,
+    #[serde(with = "hex", default, skip_serializing_if = "is_empty")]
+    pub(super) memo: AccountMemo,
+    /// Those that ran out, too, until their amount is needed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) held: Vec<Held>,
+    /// The fences of the last charges, the latest last.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(super) charged: VecDeque<u64>,
+}
+
+/// A reservation: its fence, its amount, and its end in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Held(pub(super) u64, pub(super) Amount, pub(super) u64);
+
+impl AccountRecord {
+    /// Reads the text of a record; `None` if it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok().filter(Self::is_covered)
+    }
+
+    /// Returns when it expires, in microseconds of the ledger's wall clock; `None` if never.
+    #[must_use]
+    pub const fn expires(&self) -> Option<u64> {
+        self.expires
+    }
+
+    /// Returns whether it expired longer ago than this, so that it may be forgotten.
+    #[must_use]
+    pub fn is_forgettable(&self, expired_for: Duration, now: AccountTime) -> bool {
+        let after = u64::try_from(expired_for.as_micros()).unwrap_or(u64::MAX);
+        self.expires.is_some_and(|end| end.saturating_add(after) < now.wall)
+    }
+
+    /// What was spent and is held does not exceed the limit.
+    pub(super) fn is_covered(&self) -> bool {
+        let taken = self.held.iter().try_fold(self.spent, |sum, held| sum.checked_add(held.1));
+        taken.is_some_and(|taken| taken <= self.limit)
+    }
+
+    /// Remembers a charge.
+    pub(super) fn remember(&mut self, fence: u64) {
+        if self.charged.len() >= REMEMBERED {
+            self.charged.pop_front();
+        }
+        self.charged.push_back(fence);
+    }
+}
+
+/// Formats the record as JSON.
+impl fmt::Display for AccountRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Shows the sums, not the memo.
+impl fmt::Debug for AccountRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, spent, held, .. } = self;
+        f.debug_struct("AccountRecord")
+            .field("limit", limit)
+            .field("spent", spent)
+            .field("held", held)
+            .finish_non_exhaustive()
+    }
+}
+
+fn is_empty(memo: &AccountMemo) -> bool {
+    memo.as_bytes().is_empty()
+}
+
+mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    use super::AccountMemo;
+
+    pub(super) fn serialize<S: Serializer>(memo: &AccountMemo, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&const_hex::encode(memo.as_bytes()))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AccountMemo, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        let bytes = const_hex::decode(&*text).map_err(D::Error::custom)?;
+        AccountMemo::new(bytes).ok_or_else(|| D::Error::custom("the memo is too long"))
+    }
+}

@@ -1,0 +1,300 @@
+//! The rule of every ledger about accounts: which question is granted, and what is written.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{
+    claim::{Draw, DrawLease, Opening},
+    id::{AccountId, AccountMemo},
+    outcome::{Account, ChargeOutcome, ClosedAccount, DrawOutcome, DrawRenewal, OpenOutcome},
+    record::{AccountRecord, Held},
+    time::AccountTime,
+};
+use crate::{
+    ledger::claim::{CLOCK_SKEW, LONGEST_LEASE},
+    protocol::Amount,
+};
+
+/// How many reservations of one account may be under way at the same time.
+const MOST_HELD: usize = 64;
+
+/// A question about one account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccountQuestion {
+    /// [`open_account`](super::AccountLedger::open_account)
+    Open(Opening),
+    /// [`draw`](super::AccountLedger::draw)
+    Draw(Draw),
+    /// [`renew_draw`](super::AccountLedger::renew_draw)
+    Renew(DrawLease),
+    /// [`charge`](super::AccountLedger::charge)
+    Charge(DrawLease, Amount, Option<AccountMemo>),
+    /// [`release_draw`](super::AccountLedger::release_draw)
+    Release(DrawLease),
+    /// [`close_account`](super::AccountLedger::close_account)
+    Close(AccountId),
+    /// [`account`](super::AccountLedger::account)
+    Look(AccountId),
+}
+
+/// The answer to an [`AccountQuestion`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccountAnswer {
+    /// To [`Open`](AccountQuestion::Open).
+    Opened(OpenOutcome),
+    /// To [`Draw`](AccountQuestion::Draw).
+    Drawn(DrawOutcome),
+    /// To [`Renew`](AccountQuestion::Renew).
+    Renewed(DrawRenewal),
+    /// To [`Charge`](AccountQuestion::Charge).
+    Charged(ChargeOutcome),
+    /// To [`Release`](AccountQuestion::Release): whether the lease was held until now.
+    Released(bool),
+    /// To [`Close`](AccountQuestion::Close); `None` if there is no such account.
+    Closed(Option<ClosedAccount>),
+    /// To [`Look`](AccountQuestion::Look); `None` if there is no such account.
+    Account(Option<Account>),
+}
+
+impl AccountQuestion {
+    /// Returns the account that it is about.
+    #[must_use]
+    pub const fn account(&self) -> AccountId {
+        match self {
+            Self::Open(opening) => opening.id(),
+            Self::Draw(draw) => draw.account(),
+            Self::Renew(lease) | Self::Charge(lease, ..) | Self::Release(lease) => lease.account(),
+            Self::Close(id) | Self::Look(id) => *id,
+        }
+    }
+
+    /// Returns whether what it writes must outlive a power cut. A lease need not, since its holder does not.
+    #[must_use]
+    pub const fn must_last(&self) -> bool {
+        matches!(self, Self::Open(_) | Self::Charge(..) | Self::Close(_))
+    }
+
+    /// Returns whether it begins something: ends and renewals of leases come first.
+    #[must_use]
+    pub const fn begins(&self) -> bool {
+        matches!(self, Self::Open(_) | Self::Draw(_))
+    }
+}
+
+/// What a ledger does for a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct AccountVerdict {
+    /// The record to write; `None` if it stays as it is.
+    pub write: Option<AccountRecord>,
+    /// The answer, once that is written.
+    pub answer: AccountAnswer,
+}
+
+/// Decides about a question: `record` is the account's, and `None` if there is no such account.
+///
+/// The ledger reads the record and the time, and writes the result, in one atomic step. Nothing else decides about an account.
+pub fn decide_account(record: Option<AccountRecord>, question: &AccountQuestion, now: AccountTime) -> AccountVerdict {
+    match (record, question) {
+        (None, AccountQuestion::Open(opening)) => {
+            let record = new(opening, now);
+            let answer = AccountAnswer::Opened(OpenOutcome::Open(record.shown(now)));
+            AccountVerdict { write: Some(record), answer }
+        }
+        (None, question) => AccountVerdict { write: None, answer: unknown(question) },
+        (Some(before), question) => {
+            let mut after = before.clone();
+            let answer = match question {
+                AccountQuestion::Open(opening) => AccountAnswer::Opened(after.open(opening, now)),
+                AccountQuestion::Draw(draw) => AccountAnswer::Drawn(after.draw(draw, now)),
+                AccountQuestion::Renew(lease) => AccountAnswer::Renewed(after.renew(lease, now)),
+                AccountQuestion::Charge(lease, amount, memo) => {
+                    AccountAnswer::Charged(after.charge(lease, *amount, memo.as_ref(), now))
+                }
+                AccountQuestion::Release(lease) => AccountAnswer::Released(after.take(lease).is_some()),
+                AccountQuestion::Close(_) => AccountAnswer::Closed(Some(after.close(now))),
+                AccountQuestion::Look(_) => AccountAnswer::Account(Some(after.shown(now))),
+            };
+            AccountVerdict { write: (after != before).then_some(after), answer }
+        }
+    }
+}
+
+fn new(opening: &Opening, now: AccountTime) -> AccountRecord {
+    AccountRecord {
+        limit: opening.limit(),
+        spent: Amount::ZERO,
+        expires: end(opening, now),
+        closed: false,
+        fence: 0,
+        drawn: 0,
+        memo: opening.memo().clone(),
+        held: Vec::new(),
+        charged: std::collections::VecDeque::new(),
+    }
+}
+
+/// What is said of an account that there is none of.
+fn unknown(question: &AccountQuestion) -> AccountAnswer {
+    match question {
+        // It is opened instead.
+        AccountQuestion::Open(_) => AccountAnswer::Opened(OpenOutcome::Closed),
+        AccountQuestion::Draw(_) => AccountAnswer::Drawn(DrawOutcome::Unknown),
+        AccountQuestion::Renew(_) => AccountAnswer::Renewed(DrawRenewal::LeaseLost),
+        AccountQuestion::Charge(..) => AccountAnswer::Charged(ChargeOutcome::LeaseLost),
+        AccountQuestion::Release(_) => AccountAnswer::Released(false),
+        AccountQuestion::Close(_) => AccountAnswer::Closed(None),
+        AccountQuestion::Look(_) => AccountAnswer::Account(None),
+    }
+}
+
+fn end(opening: &Opening, now: AccountTime) -> Option<u64> {
+    Some(now.wall.saturating_add(micros(opening.lasts()?)))
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+impl Held {
+    /// A lease with an impossibly late end has run out: the clock was set back.
+    fn is_live(&self, now: AccountTime) -> bool {
+        let left = self.2.saturating_sub(now.lease);
+        left > 0 && left <= micros(LONGEST_LEASE) + micros(CLOCK_SKEW)
+    }
+}
+
+impl AccountRecord {
+    /// More than there was, never less: a limit and a time only grow. A memo that was never drawn under is replaced.
+    fn open(&mut self, opening: &Opening, now: AccountTime) -> OpenOutcome {
+        if self.closed {
+            return OpenOutcome::Closed;
+        }
+        self.limit = self.limit.max(opening.limit());
+        self.expires = match (self.expires, end(opening, now)) {
+            (Some(before), Some(end)) => Some(before.max(end)),
+            _ => None,
+        };
+        if self.drawn == 0 {
+            self.memo = opening.memo().clone();
+        }
+        OpenOutcome::Open(self.shown(now))
+    }
+
+    fn draw(&mut self, draw: &Draw, now: AccountTime) -> DrawOutcome {
+        if self.closed {
+            return DrawOutcome::Closed;
+        }
+        if self.expires.is_some_and(|end| now.wall >= end) {
+            return DrawOutcome::Expired;
+        }
+        let (live, sum) = self.live(now);
+        let first = self.held.iter().filter(|held| held.is_live(now)).map(|held| held.2 - now.lease).min();
+        let busy = DrawOutcome::Busy { retry_after: Duration::from_micros(first.unwrap_or(0)) };
+        match draw.expected() {
+            Some(_) if live > 0 => return busy,
+            Some(expected) if expected != self.spent => return DrawOutcome::Mismatch { spent: self.spent },
+            _ => {}
+        }
+        let left = self.limit.checked_sub(self.spent).unwrap_or(Amount::ZERO);
+        if draw.amount() > left {
+            return DrawOutcome::UsedUp { left };
+        }
+        let free = left.checked_sub(sum).unwrap_or(Amount::ZERO);
+        if draw.amount() > free || live >= MOST_HELD {
+            return busy;
+        }
+        self.hold(draw, now)
+    }
+
+    /// Holds what is free. Reservations that ran out and are in the way lose their amount, the oldest first.
+    fn hold(&mut self, draw: &Draw, now: AccountTime) -> DrawOutcome {
+        self.fence = self.fence.saturating_add(1).max(now.wall);
+        self.drawn = self.drawn.saturating_add(1);
+        let length = draw.lease().min(LONGEST_LEASE);
+        self.held.push(Held(self.fence, draw.amount(), now.lease.saturating_add(micros(length))));
+        while self.held.len() > MOST_HELD || !self.is_covered() || draw.expected().is_some() && self.held.len() > 1 {
+            match self.held.iter().position(|held| !held.is_live(now) && held.0 != self.fence) {
+                Some(place) => _ = self.held.remove(place),
+                // What is live fits: it was counted.
+                None => break,
+            }
+        }
+        DrawOutcome::Granted(DrawLease::new(draw, self.fence, self.drawn, self.memo.clone()))
+    }
+
+    fn renew(&mut self, lease: &DrawLease, now: AccountTime) -> DrawRenewal {
+        match self.held.iter_mut().find(|held| held.0 == lease.fencing_token()) {
+            Some(held) => {
+                held.2 = now.lease.saturating_add(micros(lease.length().min(LONGEST_LEASE)));
+                DrawRenewal::Held
+            }
+            None => DrawRenewal::LeaseLost,
+        }
+    }
+
+    fn charge(
+        &mut self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+        now: AccountTime,
+    ) -> ChargeOutcome {
+        if !self.charged.contains(&lease.fencing_token()) {
+            match self.held.iter().find(|held| held.0 == lease.fencing_token()) {
+                None => return ChargeOutcome::LeaseLost,
+                Some(held) if amount > held.1 => return ChargeOutcome::TooMuch,
+                Some(_) => {}
+            }
+            // Never above the limit: what is spent was held.
+            let Some(spent) = self.spent.checked_add(amount) else { return ChargeOutcome::TooMuch };
+            self.take(lease);
+            self.spent = spent;
+            self.remember(lease.fencing_token());
+            if let Some(memo) = memo {
+                self.memo = memo.clone();
+            }
+        }
+        ChargeOutcome::Done { left: self.shown(now).left() }
+    }
+
+    /// Ends a reservation, if it is on record.
+    fn take(&mut self, lease: &DrawLease) -> Option<Held> {
+        let place = self.held.iter().position(|held| held.0 == lease.fencing_token())?;
+        Some(self.held.remove(place))
+    }
+
+    fn close(&mut self, now: AccountTime) -> ClosedAccount {
+        self.closed = true;
+        // Theirs is given back: they must not be charged any more.
+        self.held.retain(|held| held.is_live(now));
+        let shown = self.shown(now);
+        ClosedAccount { left: shown.left(), held: shown.held }
+    }
+
+    /// How many reservations are live, and how much they hold.
+    fn live(&self, now: AccountTime) -> (usize, Amount) {
+        let live = self.held.iter().filter(|held| held.is_live(now));
+        live.fold((0, Amount::ZERO), |(count, sum), held| (count + 1, sum.checked_add(held.1).unwrap_or(Amount::MAX)))
+    }
+
+    fn shown(&self, now: AccountTime) -> Account {
+        Account {
+            limit: self.limit,
+            spent: self.spent,
+            held: self.live(now).1,
+            expires: self.expires.map(moment),
+            closed: self.closed,
+            drawn: self.drawn,
+            memo: self.memo.clone(),
+        }
+    }
+}
+
+fn moment(micros: u64) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_micros(micros)).unwrap_or(UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! The accounts of a PostgreSQL ledger: a record is read, judged, and written if it is still the same.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        LedgerError,
+        account::{
+            AccountAnswer, AccountId, AccountQuestion, AccountRecord, AccountTime, account_ledger, decide_account,
+        },
+        sql::{BATCH, in_time, micros},
+    },
+    connection::ask,
+    handle::PostgresLedger,
+    statements::{Flush, bytes, null, text, whole},
+};
+
+/// A record as it was read, with its version.
+type Read = Option<(i64, AccountRecord)>;
+
+impl PostgresLedger {
+    async fn ask_account(&self, question: AccountQuestion) -> Result<AccountAnswer, LedgerError> {
+        in_time(self.time_limit, async {
+            let _turn = self.turns.of(question.account()).await;
+            let _permit = match question.begins() {
+                true => Some(self.shares.enter_draw().await?),
+                false => None,
+            };
+            // Each time that it is in vain, another process has written.
+            loop {
+                let (read, now) = self.read_account(&question).await?;
+                let (version, record) = read.unzip();
+                let verdict = decide_account(record, &question, now);
+                let Some(record) = verdict.write else { return Ok(verdict.answer) };
+                let flush = if question.must_last() { Flush::Now } else { Flush::Later };
+                if self.write_account(flush, question.account(), version, &record).await? {
+                    return Ok(verdict.answer);
+                }
+            }
+        })
+        .await
+    }
+
+    /// Of a server that knows the last sale of this process, where something begins.
+    async fn read_account(&self, question: &AccountQuestion) -> Result<(Read, AccountTime), LedgerError> {
+        type Row = (i64, Option<i64>, Option<String>);
+        let (say, values) = (&self.statements.account, [bytes(question.account().as_bytes())]);
+        let rows = match question.begins() {
+            true => ask(|| self.known_rows::<Row>(Flush::Later, say, &values)).await?,
+            false => ask(|| self.rows::<Row>(Flush::Later, say, &values)).await?,
+        };
+        let (now, version, record) = rows.into_iter().next().ok_or(LedgerError::unavailable())?;
+        let read = match version.zip(record) {
+            Some((version, record)) => {
+                Some((version, AccountRecord::parse(&record).ok_or(LedgerError::incompatible())?))
+            }
+            None => None,
+        };
+        Ok((read, AccountTime::at(u64::try_from(now).unwrap_or(0))))
+    }
+
+    /// Tells whether it was still of this version, or not there.
+    async fn write_account(
+        &self,
+        flush: Flush,
+        id: AccountId,
+        version: Option<i64>,
+        record: &AccountRecord,
+    ) -> Result<bool, LedgerError> {
+        let expires = match record.expires() {
+            Some(end) => whole(i64::try_from(end).unwrap_or(i64::MAX)),
+            None => null("bigint"),
+        };
+        let (id, text) = (bytes(id.as_bytes()), text(&record.to_string()));
+        let (say, values) = match version {
+            Some(version) => (&self.statements.set_account, vec![id, text, expires, whole(version)]),
+            None => (&self.statements.new_account, vec![id, text, expires]),
+        };
+        Ok(self.one::<(bool,)>(flush, say, &values).await?.is_some())
+    }
+
+    async fn forget_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {
+        let values = [micros(expired_for), BATCH].map(whole);
+        let mut forgotten = 0;
+        loop {
+            let question = self.one::<(i64,)>(Flush::Later, &self.statements.forget_accounts, &values);
+            let gone = in_time(self.time_limit, question).await?.map_or(0, |(gone,)| gone);
+            forgotten += u64::try_from(gone).unwrap_or(0);
+            if gone < BATCH {
+                return Ok(forgotten);
+            }
+        }
+    }
+}
+
+account_ledger!(PostgresLedger);

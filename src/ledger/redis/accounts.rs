@@ -1,0 +1,83 @@
+//! The accounts of a Redis ledger: a record is read, judged, and written if it is still the same.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{
+    super::{
+        LedgerError,
+        account::{AccountAnswer, AccountQuestion, AccountRecord, AccountTime, account_ledger, decide_account},
+    },
+    handle::RedisLedger,
+    words::{recorded, word},
+};
+
+/// How much longer a question may take than each of its parts.
+const PARTS: u32 = 2;
+/// A time that Lua counts exactly; it never comes.
+const MOST: u64 = (1 << 53) - 1;
+
+impl RedisLedger {
+    async fn ask_account(&self, question: AccountQuestion) -> Result<AccountAnswer, LedgerError> {
+        let answer = async {
+            let _turn = self.inner.turns.of(question.account()).await;
+            // Each time that it is in vain, another process has written.
+            loop {
+                if let Some(answer) = self.try_account(&question).await? {
+                    return Ok(answer);
+                }
+            }
+        };
+        timeout(self.inner.connection.time_limit() * PARTS, answer).await.unwrap_or(Err(LedgerError::unavailable()))
+    }
+
+    /// `None` if another was faster.
+    async fn try_account(&self, question: &AccountQuestion) -> Result<Option<AccountAnswer>, LedgerError> {
+        let id = question.account().to_string();
+        let (version, record, now) = self.read_account(&id).await?;
+        let before = record.clone();
+        let verdict = decide_account(record, question, now);
+        // What was written before, and was not known to have reached the replicas, is written again.
+        let again = before.filter(|_| question.must_last() && self.inner.replicated.is_some());
+        let Some(record) = verdict.write.or(again) else { return Ok(Some(verdict.answer)) };
+        let expires = record.expires().map_or_else(String::new, |end| end.min(MOST).to_string());
+        let words = [id, version, record.to_string(), expires];
+        let (may, must) = (&self.inner.scripts.set_account, &self.inner.scripts.set_account_at_last);
+        let written = match (question.must_last(), question.begins()) {
+            (true, begins) => self.ask_for_good(if begins { may } else { must }, &words, None).await?,
+            (false, begins) => self.ask(if begins { may } else { must }, &words).await?,
+        };
+        Ok(word(&written, &[("done", true), ("changed", false)])?.then_some(verdict.answer))
+    }
+
+    async fn read_account(&self, id: &str) -> Result<(String, Option<AccountRecord>, AccountTime), LedgerError> {
+        let mut words = recorded(&self.inner.last_sale).to_vec();
+        words.push(id.to_owned());
+        let told: Vec<String> = self.ask(&self.inner.scripts.account, &words).await?;
+        word(&told, &[("done", ())])?;
+        let [_, now, version, record] = <[String; 4]>::try_from(told).map_err(|_| LedgerError::incompatible())?;
+        let now = now.parse().map_err(|_| LedgerError::incompatible())?;
+        let record = match version.is_empty() {
+            true => None,
+            false => Some(AccountRecord::parse(&record).ok_or(LedgerError::incompatible())?),
+        };
+        Ok((version, record, AccountTime::at(now)))
+    }
+
+    async fn forget_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {
+        let micros = u64::try_from(expired_for.as_micros()).unwrap_or(MOST).min(MOST).to_string();
+        let mut forgotten = 0;
+        loop {
+            let told: Vec<String> =
+                self.ask(&self.inner.scripts.forget_accounts, std::slice::from_ref(&micros)).await?;
+            let gone = told.get(1).and_then(|gone| gone.parse().ok()).unwrap_or(0_u64);
+            if gone == 0 {
+                return Ok(forgotten);
+            }
+            forgotten += gone;
+        }
+    }
+}
+
+account_ledger!(RedisLedger);

@@ -1,0 +1,120 @@
+//! Questions about accounts: their records are read together, judged one after the other, and written together.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use sqlx::{Row as _, SqliteConnection};
+
+use super::{
+    super::{
+        super::{
+            LedgerError,
+            account::{AccountId, AccountQuestion, AccountRecord, AccountTime, decide_account},
+            sql::{BATCH, micros},
+        },
+        asked::Asked,
+        question::{Answer, Question},
+        statements::Statements,
+    },
+    rows::{json, on},
+};
+
+/// An account in this transaction.
+#[derive(Default)]
+struct Entry {
+    record: Option<AccountRecord>,
+    is_changed: bool,
+    /// What is there is not a record.
+    is_broken: bool,
+}
+
+/// Answers those of the batch that are about accounts, in its order: what ends a lease comes before what begins one.
+pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
+    let mut entries: BTreeMap<AccountId, Entry> =
+        batch.iter().filter_map(asked_of).map(|question| (question.account(), Entry::default())).collect();
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let now = read(work, say, &mut entries).await?;
+    for asked in &mut *batch {
+        let Question::Account(question) = &asked.question else { continue };
+        let Some(entry) = entries.get_mut(&question.account()) else { continue };
+        asked.answer = Some(match entry.is_broken {
+            true => Err(LedgerError::incompatible()),
+            false => Ok(Answer::Account(entry.judge(question, now))),
+        });
+    }
+    write(work, say, &entries).await
+}
+
+fn asked_of(asked: &Asked) -> Option<&AccountQuestion> {
+    match &asked.question {
+        Question::Account(question) => Some(question),
+        _ => None,
+    }
+}
+
+impl Entry {
+    fn judge(&mut self, question: &AccountQuestion, now: AccountTime) -> super::super::super::account::AccountAnswer {
+        let verdict = decide_account(self.record.clone(), question, now);
+        if verdict.write.is_some() {
+            (self.record, self.is_changed) = (verdict.write, true);
+        }
+        verdict.answer
+    }
+}
+
+/// Reads the records, and the database's clock.
+async fn read(
+    work: &mut SqliteConnection,
+    say: &Statements,
+    entries: &mut BTreeMap<AccountId, Entry>,
+) -> sqlx::Result<AccountTime> {
+    let ids: Vec<_> = entries.keys().map(ToString::to_string).collect();
+    let mut now = 0;
+    for row in on(&say.accounts, json(&ids)?).fetch_all(work).await? {
+        now = row.try_get::<i64, _>(0)?;
+        let (Some(id), Some(text)) = (row.try_get::<Option<Vec<u8>>, _>(1)?, row.try_get::<Option<String>, _>(2)?)
+        else {
+            continue;
+        };
+        let id = <[u8; 16]>::try_from(id).map(AccountId::new).ok();
+        if let Some(entry) = id.and_then(|id| entries.get_mut(&id)) {
+            entry.record = AccountRecord::parse(&text);
+            entry.is_broken = entry.record.is_none();
+        }
+    }
+    Ok(AccountTime::at(u64::try_from(now).unwrap_or(0)))
+}
+
+async fn write(
+    work: &mut SqliteConnection,
+    say: &Statements,
+    entries: &BTreeMap<AccountId, Entry>,
+) -> sqlx::Result<()> {
+    let changed = entries.iter().filter(|(_, entry)| entry.is_changed);
+    let rows: Vec<_> = changed
+        .filter_map(|(id, entry)| {
+            let record = entry.record.as_ref()?;
+            Some((
+                id.to_string(),
+                record.to_string(),
+                record.expires().map(|end| i64::try_from(end).unwrap_or(i64::MAX)),
+            ))
+        })
+        .collect();
+    if !rows.is_empty() {
+        on(&say.set_accounts, json(&rows)?).execute(work).await?;
+    }
+    Ok(())
+}
+
+/// Forgets accounts that expired longer ago than this; tells how many, and whether there may be more.
+pub(super) async fn forget(
+    work: &mut SqliteConnection,
+    say: &Statements,
+    expired_for: Duration,
+) -> sqlx::Result<(u64, bool)> {
+    let gone = sqlx::query(say.forget_accounts.sql()).bind(micros(expired_for)).bind(BATCH);
+    let gone = gone.execute(work).await?.rows_affected();
+    Ok((gone, i64::try_from(gone).is_ok_and(|gone| gone >= BATCH)))
+}

@@ -1,0 +1,185 @@
+//! From the request for a part of a pass to its charge or release: `PendingDraw`, then `DrawGuard`.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+
+use crate::{
+    ledger::{
+        AccountId, Boxed, ChargeOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, ErasedAccounts, ErasedLedger,
+        LedgerError,
+    },
+    metrics::HeldLease,
+    paywall::sale::upkeep::{HoldOutcome, Renewal, keep},
+    protocol::Amount,
+};
+
+/// How long a response waits for the release.
+const RELEASE_WAIT: Duration = Duration::from_secs(2);
+/// How long an answer waits for its charge, and how often that is tried.
+const CHARGE_WAIT: Duration = Duration::from_secs(5);
+const CHARGE_TRY: Duration = Duration::from_secs(2);
+const CHARGE_PAUSE: Duration = Duration::from_millis(100);
+
+/// The ledger's accounts. A ledger without any sells no passes.
+pub(crate) fn accounts(ledger: &dyn ErasedLedger) -> Result<&dyn ErasedAccounts, LedgerError> {
+    ledger.accounts().ok_or(LedgerError::unavailable())
+}
+
+/// A draw that was requested and is not answered yet.
+///
+/// Dropped before the answer, because the client left or the ledger took too long, it must not leave a lease behind: the answer
+/// is awaited in the background, and a lease that it grants is released.
+pub(crate) struct PendingDraw {
+    ledger: Arc<dyn ErasedLedger>,
+    /// `None` once it is answered, and while it is polled: what panicked must not be polled again.
+    request: Option<Boxed<'static, DrawOutcome>>,
+    lease: Duration,
+    runtime: Option<Handle>,
+}
+
+impl PendingDraw {
+    pub(crate) fn new(ledger: &Arc<dyn ErasedLedger>, draw: Draw) -> Self {
+        let (asked, lease) = (Arc::clone(ledger), draw.lease());
+        let request: Boxed<'static, DrawOutcome> = Box::pin(async move { accounts(&*asked)?.draw(&draw).await });
+        Self { ledger: Arc::clone(ledger), request: Some(request), lease, runtime: Handle::try_current().ok() }
+    }
+}
+
+impl Future for PendingDraw {
+    type Output = Result<DrawOutcome, LedgerError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(mut request) = self.request.take() else { return Poll::Pending };
+        let answer = request.as_mut().poll(cx);
+        if answer.is_pending() {
+            self.request = Some(request);
+        }
+        answer
+    }
+}
+
+impl Drop for PendingDraw {
+    fn drop(&mut self) {
+        let (Some(request), Some(runtime)) = (self.request.take(), self.runtime.take()) else { return };
+        let (ledger, patience) = (Arc::clone(&self.ledger), self.lease);
+        drop(runtime.spawn(async move {
+            if let Ok(Ok(DrawOutcome::Granted(lease))) = timeout(patience, request).await {
+                tracing::debug!(account = %lease.account(), "granted too late; released");
+                let _ = timeout(RELEASE_WAIT, release(&*ledger, &lease)).await;
+            }
+        }));
+    }
+}
+
+async fn release(ledger: &dyn ErasedLedger, lease: &DrawLease) -> Result<(), LedgerError> {
+    accounts(ledger)?.release_draw(lease).await
+}
+
+/// Holds a part of a pass.
+///
+/// Dropped before it is settled, it gives the part back in the background. That is a courtesy: the lease runs out anyway.
+pub(crate) struct DrawGuard {
+    ledger: Arc<dyn ErasedLedger>,
+    lease: DrawLease,
+    /// Charged, released or lost: nothing is left to do.
+    settled: bool,
+    runtime: Option<Handle>,
+    _held: HeldLease,
+}
+
+/// How a charge ended.
+pub(crate) enum Charged {
+    /// What is left.
+    Done(Amount),
+    LeaseLost,
+    /// The ledger did not answer.
+    Unknown,
+}
+
+impl DrawGuard {
+    pub(crate) fn new(ledger: Arc<dyn ErasedLedger>, lease: DrawLease) -> Self {
+        Self { ledger, lease, settled: false, runtime: Handle::try_current().ok(), _held: HeldLease::new() }
+    }
+
+    pub(crate) const fn account(&self) -> AccountId {
+        self.lease.account()
+    }
+
+    /// Runs `work` and renews the lease beside it.
+    pub(crate) async fn keep<T>(
+        &self,
+        max_hold: Duration,
+        late: Option<&Notify>,
+        work: Pin<&mut impl Future<Output = T>>,
+    ) -> HoldOutcome<T> {
+        let renew = || -> Renewal<'_> {
+            Box::pin(async {
+                let renewed = accounts(&*self.ledger)?.renew_draw(&self.lease).await?;
+                Ok(renewed == DrawRenewal::Held)
+            })
+        };
+        keep(self.lease.length(), max_hold, late, work, renew, self.account()).await
+    }
+
+    /// Spends what is held, and tries again for a while if the ledger does not answer.
+    pub(crate) async fn charge(&mut self) -> Charged {
+        let end = Instant::now() + CHARGE_WAIT;
+        loop {
+            let charge = async { accounts(&*self.ledger)?.charge(&self.lease, self.lease.amount(), None).await };
+            match timeout_at(end.min(Instant::now() + CHARGE_TRY), charge).await {
+                Ok(Ok(ChargeOutcome::Done { left })) => {
+                    self.settled = true;
+                    return Charged::Done(left);
+                }
+                Ok(Ok(ChargeOutcome::LeaseLost | ChargeOutcome::TooMuch)) => {
+                    self.settled = true;
+                    return Charged::LeaseLost;
+                }
+                failed => {
+                    tracing::warn!(account = %self.account(), ?failed, "call not charged yet; trying again");
+                    if Instant::now() + CHARGE_PAUSE >= end {
+                        return Charged::Unknown;
+                    }
+                    sleep(CHARGE_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Gives back what is held, and waits a moment for it, so that an immediate retry finds it.
+    pub(crate) async fn release(mut self) {
+        let released = timeout(RELEASE_WAIT, release(&*self.ledger, &self.lease)).await;
+        self.settled = matches!(released, Ok(Ok(())));
+        if !self.settled {
+            tracing::warn!(account = %self.account(), ?released, "not given back; the lease runs out by itself");
+        }
+    }
+
+    /// It belongs to another call now: there is nothing to give back.
+    pub(crate) fn lost(mut self) {
+        self.settled = true;
+    }
+}
+
+impl Drop for DrawGuard {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take().filter(|_| !self.settled) else { return };
+        let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());
+        // On a runtime that is shutting down the task is dropped unrun, and the lease runs out by itself.
+        drop(runtime.spawn(async move {
+            let released = timeout(RELEASE_WAIT, release(&*ledger, &lease)).await;
+            tracing::debug!(account = %lease.account(), released = matches!(released, Ok(Ok(()))), "call given back on drop");
+        }));
+    }
+}

@@ -1,0 +1,97 @@
+//! By pass: what was paid for before. It shows no payment, so that a pass that holds nothing more is answered with a quote.
+
+use std::{sync::Arc, time::Duration};
+
+use http::HeaderValue;
+
+use crate::{
+    ledger::{AccountId, Draw, DrawLease, DrawOutcome},
+    paywall::{
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection},
+        sale::{
+            call::Call,
+            draw::{DrawGuard, PendingDraw},
+        },
+        seller::{
+            pass::{memo, terms::PassTerms, ticket::TicketState},
+            time_limits::ledger_in_time,
+        },
+    },
+    protocol::{IntentId, ProblemCode, Receipt, headers::X402_PASS},
+};
+
+/// The longest value of the header that is read.
+const LONGEST: usize = 256;
+
+/// What a pass that is shown is good for.
+pub(crate) enum PassShown {
+    /// The answer, for a part of it.
+    Call(Box<Call>),
+    /// Nothing was held: the request is free, or has a ticket.
+    Free,
+    /// A new quote, which says why.
+    Spent(&'static str),
+}
+
+/// Reserves a part of the pass that a request shows.
+pub(crate) async fn reserve(request: &PricedRequest) -> Result<PassShown, Rejection> {
+    let Some(token) = shown(request) else { return Err(ProblemCode::InvalidPass.into()) };
+    if let Some(tickets) = &request.route.tickets {
+        let now = request.route.merchant.clock.unix();
+        match tickets.judge(token, &request.ticket_digest(), now) {
+            Some(TicketState::Good) => return Ok(PassShown::Free),
+            Some(TicketState::Expired) => return Ok(PassShown::Spent("expired")),
+            Some(TicketState::Foreign) => return Err(ProblemCode::InvalidPass.into()),
+            None => {}
+        }
+    }
+    let opened = request.route.passes.iter().find_map(|pass| Some((pass, pass.open(token)?)));
+    let Some((pass, account)) = opened else { return Err(ProblemCode::InvalidPass.into()) };
+    let Some(price) = request.amount().await? else { return Ok(PassShown::Free) };
+    let merchant = &request.route.merchant;
+    let draw = Draw::new(account, pass.draws(price), merchant.lease);
+    let outcome = ledger_in_time(PendingDraw::new(&merchant.ledger, draw)).await;
+    tracing::debug!(%account, pass = &*pass.name, ?outcome, "drawn");
+    match outcome {
+        Ok(DrawOutcome::Granted(lease)) => call(request, pass, account, lease).map(PassShown::Call),
+        Ok(DrawOutcome::Expired) => Ok(PassShown::Spent("expired")),
+        Ok(DrawOutcome::UsedUp { .. }) => Ok(PassShown::Spent("used_up")),
+        Ok(DrawOutcome::Busy { retry_after }) => {
+            Err(Problem::after(ProblemCode::PassBusy, retry_after.min(ASK_AGAIN).max(Duration::from_secs(1))).into())
+        }
+        // Closed by its seller, or not of this ledger: a restored one may have lost it.
+        Ok(DrawOutcome::Unknown | DrawOutcome::Closed) => {
+            tracing::info!(%account, ?outcome, "a pass with a valid seal is not accepted");
+            Err(Problem { contact: merchant.contact.clone(), ..ProblemCode::InvalidPass.into() }.into())
+        }
+        Ok(DrawOutcome::Mismatch { .. }) | Err(_) => {
+            Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into())
+        }
+    }
+}
+
+/// The token in the header, which is there once.
+fn shown(request: &PricedRequest) -> Option<&str> {
+    let mut values = request.parts.headers.get_all(X402_PASS).iter();
+    let value = values.next().filter(|value| value.len() <= LONGEST).map(HeaderValue::to_str)?.ok()?;
+    values.next().is_none().then_some(value)
+}
+
+fn call(
+    request: &PricedRequest,
+    pass: &Arc<PassTerms>,
+    account: AccountId,
+    lease: DrawLease,
+) -> Result<Box<Call>, Rejection> {
+    let paid = memo::read(lease.memo());
+    let (number, route) = (lease.number(), &request.route);
+    let guard = DrawGuard::new(Arc::clone(&route.merchant.ledger), lease);
+    // Opened by this crate: both are there.
+    let (Some(paid), Ok(name)) = (paid, IntentId::new(account.to_string())) else {
+        tracing::error!(%account, "the account of a pass does not say what was paid for it");
+        return Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into());
+    };
+    let receipt = Receipt::new(Arc::clone(&route.resource), name, paid).with_pass(Arc::clone(&pass.name), number);
+    Ok(Box::new(Call { guard, receipt, pass: Arc::clone(pass) }))
+}
