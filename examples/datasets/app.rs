@@ -15,6 +15,7 @@ pub(crate) mod goals;
 pub(crate) mod insights;
 pub(crate) mod merchant;
 pub(crate) mod on_network;
+pub(crate) mod pass;
 pub(crate) mod problem;
 pub(crate) mod raise_mark;
 pub(crate) mod replay;
@@ -78,7 +79,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tower::ServiceExt as _;
 use tower_x402::{
-    BuildError, Merchant, Price, Redelivery,
+    BuildError, Merchant, Price, Redelivery, X402Layer,
     discovery::Discovery,
     page::Page,
     protocol::{Amount, Asset},
@@ -86,6 +87,7 @@ use tower_x402::{
 
 use analytics::Allowed;
 use data::Data;
+use pass::PassOffer;
 use problem::Problem;
 use ready::Readiness;
 use search::Index;
@@ -120,7 +122,26 @@ pub(crate) fn router(
     price: &str,
     kept: Redelivery,
 ) -> Result<Router, BuildError> {
+    router_with_pass(service, merchant, price, kept, None)
+}
+
+/// The same, with a pass that counts on all three.
+///
+/// # Errors
+/// A price that is none.
+pub(crate) fn router_with_pass(
+    service: Arc<Service>,
+    merchant: &Merchant,
+    price: &str,
+    kept: Redelivery,
+    pass: Option<&PassOffer>,
+) -> Result<Router, BuildError> {
     let price = amount(merchant, price)?;
+    let pass = pass.map(|offer| offer.pass(merchant)).transpose()?;
+    let accepting = |layer: X402Layer| match &pass {
+        Some(pass) => layer.accept_pass(pass),
+        None => Ok(layer),
+    };
     let page = || Page::new().title("Answers from three datasets");
     let priced = |resource: &str, label, check| {
         merchant.price_with(resource, price_if(check, price))?.redeliver(kept).page(page()).label(label)
@@ -129,20 +150,25 @@ pub(crate) fn router(
     let check_filters = move |head: &Parts, body: &Bytes| request::check_filters(&allowed, head, body);
 
     let insights = priced("demand-insights", "Demand insights", request::check_query)?;
-    let insights = insights.describe(discovery::insights(price))?;
+    let insights = accepting(insights.describe(discovery::insights(price))?)?;
     let goals = priced("ai-early-adopters-goals", "AI early adopters' goals", request::check_query)?;
-    let goals = goals.describe(discovery::goals(price))?;
+    let goals = accepting(goals.describe(discovery::goals(price))?)?;
     let conversions = merchant
         .price_with("agent-conversions", price_if(check_filters, price))?
         .redeliver(kept)
         .page(page())
         .label("Agent conversions")?
         .describe(discovery::conversions(price, &service.allowed))?;
+    let conversions = accepting(conversions)?;
     let found = discovery::discovery(merchant);
     let ready = Readiness::of(merchant);
     let welcome = Arc::new(Welcome::new(merchant, price, found.clone()));
+    let sold = match &pass {
+        Some(pass) => Router::new().route_service(pass::PATH, pass.service()?),
+        None => Router::new(),
+    };
     // A browser's form arrives by POST, and is the GET that it redeems: one handler for both.
-    Ok(Router::new()
+    Ok(sold
         .route("/demand-insights", get(demand_insights).post(demand_insights).route_layer(insights))
         .route("/ai-early-adopters-goals", get(early_adopters_goals).post(early_adopters_goals).route_layer(goals))
         .route("/analytics/agent-conversions", get(agent_conversions).post(agent_conversions).route_layer(conversions))

@@ -8,6 +8,7 @@ use clap::{
     error::{ContextValue, ErrorKind},
 };
 use tower_x402::{
+    PaymentIdentifier,
     protocol::{Address, Network},
     verify::Finality,
 };
@@ -18,9 +19,10 @@ use super::{
     ledger::LedgerArg,
     log::Log,
     on_network::OnNetwork,
+    pass::PassOffer,
     replay::Replay,
     secret::Secret,
-    units::{HeadAge, duration, finality, head_age, some_time},
+    units::{HeadAge, duration, finality, head_age, payment_identifier, some_time},
 };
 
 /// Sells answers from three datasets: quote, payment in USDC on Base, answer.
@@ -81,6 +83,9 @@ pub(crate) struct Args {
     /// never bought anything [default: unknown]
     #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", global = true)]
     pub(crate) price: Option<String>,
+    /// Sell a pass for so many answers, at this price in whole tokens, such as 10:3.90, at /pass; it counts on all three datasets
+    #[arg(long, env = "X402_PASS", value_name = "CALLS:AMOUNT")]
+    pub(crate) pass: Option<PassOffer>,
     /// How far the chain's head may be from this machine's clock; `off` for a chain that mines on demand
     #[arg(long, env = "X402_MAX_HEAD_AGE", value_name = "TIME|off", default_value = "3m", value_parser = head_age, global = true)]
     pub(crate) max_head_age: HeadAge,
@@ -118,6 +123,9 @@ pub(crate) struct Args {
     /// Also ask for payments in the words of MPP, with this realm, the same for all replicas [default: the host of --public-url]
     #[arg(long, env = "X402_MPP", value_name = "REALM", num_args = 0..=1, default_missing_value = "")]
     pub(crate) mpp: Option<String>,
+    /// Let clients name their purchases, or demand it: each purchase is charged once, also where a client signs it again
+    #[arg(long, env = "X402_PAYMENT_IDENTIFIER", value_name = "optional|required", value_parser = payment_identifier)]
+    pub(crate) payment_identifier: Option<PaymentIdentifier>,
     /// How long a sold answer is kept in the ledger, and delivered again to who shows the same intent and transaction; `0s`
     /// keeps none
     #[arg(long, env = "X402_REDELIVER", value_name = "TIME", default_value = "15m", value_parser = duration)]
@@ -381,6 +389,7 @@ mod tests {
             (&["--dev", "--ledger", "postgres://host/db"], "--sealing-key"),
             (&["--recipient", "0x1"], "--recipient"),
             (&["--dev", "--facilitator", "https://f.example", "--settle-key", "key"], "contradict each other"),
+            (&["--dev", "--pass", "ten"], "such as 10:3.90"),
             (&["--nonsense"], "--nonsense"),
             (&["--head-timeout", "0s"], "at least 1s"),
             (&["--log", "xml"], "text, json"),
@@ -404,6 +413,7 @@ mod tests {
             "hold-unbound",
             "require-bound",
             "redeliver",
+            "pass",
             "facilitator",
             "settle-key",
             "client-submitted",

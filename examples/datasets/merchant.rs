@@ -45,6 +45,9 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     if let Some(realm) = mpp_realm(args)? {
         builder = builder.mpp(realm);
     }
+    if let Some(setting) = args.payment_identifier {
+        builder = builder.payment_identifier(setting);
+    }
     if let Some(contact) = &args.contact {
         builder = builder.contact(contact);
     }

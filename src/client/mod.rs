@@ -154,6 +154,7 @@ mod future;
 mod http;
 mod inner;
 mod layer;
+mod pass;
 mod payer;
 mod payment_method;
 mod purchase_id;
@@ -186,6 +187,7 @@ pub use http::replay_request::ProofIn;
 pub use http::reqwest_client::{FollowsNoRedirects, ReqwestClient};
 pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
+pub use pass::{HeldPass, PassError, PassLayer, UsePass};
 pub use payer::{
     AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
     SubmitGuard, TransferRequest, TransferStatus,

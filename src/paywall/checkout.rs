@@ -33,9 +33,16 @@ use crate::{
         inner_service::InnerService,
         priced_request::PricedRequest,
         refusal::Rejection,
-        sale::deliver::deliver,
+        sale::{
+            call::deliver_call,
+            deliver::{Delivery, deliver},
+        },
         seller::route::Route,
-        way::{reserve, transfer::unless_consumed},
+        way::{
+            pass::{self, PassShown},
+            reserve,
+            transfer::unless_consumed,
+        },
     },
     protocol::{InvalidRedemption, Media, ProblemCode, Proof, RedeemBy, Redemption},
 };
@@ -147,6 +154,8 @@ where
                 self.request.become_get();
                 self.run(|checkout| checkout.redeem_by_form(shown))
             }
+            // Its handler would run without the body.
+            Ok(Read::TooLong) if self.request.shows_pass() => Next::Answer(self.refuse_body(ProblemCode::BodyTooLarge)),
             // It shows no proof, and a quote says where one belongs. The handler never runs without the body by this: it comes
             // about at a fixed price only.
             Ok(Read::TooLong) => {
@@ -173,6 +182,7 @@ where
             Ok(None) if request.query_shows_proof() => {
                 Next::Answer(deny(&self.request, ProblemCode::InvalidRedemption))
             }
+            Ok(None) if request.shows_pass() => self.run(Self::call_by_pass),
             Ok(None) if !request.route.merchant.first().start.is_done() => self.run(Self::quote),
             Ok(None) => match request.price_now().map(|price| quote(request, price)) {
                 None => self.run(Self::quote),
@@ -198,6 +208,24 @@ where
         match quote_when_ready(&self.request).await {
             Some(answer) => Ok(answer),
             None => self.serve().await,
+        }
+    }
+
+    /// A request that was paid for before, by a pass or with a ticket.
+    async fn call_by_pass(mut self) -> Answer<ResB, S::Error> {
+        let format = ReplyFormat::of_request(&self.request);
+        match pass::reserve(&self.request).await {
+            Ok(PassShown::Call(call)) => {
+                let route = Arc::clone(&self.request.route);
+                let outcome = deliver_call(self.request, self.unread, self.inner, *call).await;
+                write_delivery(Delivery { outcome, made: None }, format, &route)
+            }
+            Ok(PassShown::Free) => self.serve().await.map(|answer| without_bill(answer, format)),
+            Ok(PassShown::Spent(state)) => {
+                self.request.pass_spent = Some(state);
+                self.quote().await
+            }
+            Err(rejection) => Ok(self.turn_away(rejection)),
         }
     }
 
@@ -285,7 +313,7 @@ fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Optio
         Ok(None) => ScanPolicy::of(request.media),
         _ => ScanPolicy::Never,
     };
-    let whole = shown.is_ok() && (route.binds() || reads_ahead(route, shown, body));
+    let whole = shown.is_ok() && (route.binds() || route.tickets.is_some() || reads_ahead(route, shown, body));
     if !whole && (scan == ScanPolicy::Never || body.is_end_stream()) {
         return None;
     }

@@ -55,6 +55,11 @@ pub enum BuildError {
         "no signatures: with `.settler(…)` the verifier must check signatures, or nothing can see whether one was used"
     )]
     NoSignatures,
+    /// Tools of MCP are paid for by the x402 standard, and this merchant takes no payment by it.
+    #[error(
+        "no payment by x402: with `.tools()` call `.settler(…)` or `.accept_submitted_transfers()` on the merchant's builder, or nobody could pay for a call"
+    )]
+    NoStandard,
     /// No ledger was set, so one payment would buy any number of answers.
     #[error("no ledger: call `.ledger(…)`, or one payment would buy any number of answers")]
     NoLedger,
@@ -62,6 +67,15 @@ pub enum BuildError {
     /// [announcements](crate::ledger::Ledger::announcements), so a crash between a sale and the hook would leave the sale unannounced.
     #[error("no announcements: `.on_sold(…)` needs a ledger that marks unannounced sales, as those of this crate do")]
     NoAnnouncements,
+    /// A pass was defined, and the ledger has no [accounts](crate::ledger::Ledger::accounts), so nothing could count its calls.
+    #[error("no accounts: a pass needs a ledger that counts its calls, as those of this crate do")]
+    NoAccounts,
+    /// A route was to accept the pass of another merchant, whose ledger and keys may be others.
+    #[error("foreign pass: `{name}` is of another merchant; define it with the merchant of the route")]
+    ForeignPass {
+        /// The name of the pass.
+        name: String,
+    },
     /// No sealing keys were set, so quotes could be forged.
     #[error("no sealing keys: call `.sealing_keys(…)`, or anyone could forge a quote")]
     NoSealingKeys,

@@ -14,6 +14,8 @@ use crate::{
         inner_service::CloneService,
         seller::{
             consumption::BodyRule,
+            inner::MerchantInner,
+            pass::{terms::PassTerms, ticket::Tickets},
             pricing::PriceTag,
             quote_page::{PageHook, QuotePage},
             redelivery::Redelivery,
@@ -365,6 +367,46 @@ impl X402Layer {
             tracing::warn!(resource = &*self.route.resource, "the ledger keeps no answers: none is delivered again");
         }
         self.set(|route| route.set_redelivery(redelivery))
+    }
+}
+
+impl X402Layer {
+    /// Hands out a ticket with each sold answer, in the header `X402-Ticket`. Until it ends, the same request is free with the ticket
+    /// in the header `x402-pass`: a broken download resumes with `Range`.
+    ///
+    /// The same request is the one of the same method, path, query, body, content type and encoding, and headers of
+    /// [`bind_headers`](Self::bind_headers), whatever `Range` it has. It is free any number of times, for everyone who has the
+    /// ticket. The handler then runs as for a free request, without a [`Receipt`](crate::Receipt), and sees `Range`; in axum
+    /// it takes an `Option<Receipt>`. Bodies of such a route are read before its handler runs, up to
+    /// [`body_limit`](Self::body_limit).
+    ///
+    /// Without a ticket, or [`keep_ranges`](Self::keep_ranges), a sold answer leaves without `Accept-Ranges`.
+    ///
+    /// # Errors
+    /// [`BuildError::OutOfRange`] for less than a second.
+    pub fn ticket(self, lasts: Duration) -> Result<Self, BuildError> {
+        if lasts < Duration::from_secs(1) {
+            return Err(BuildError::OutOfRange { what: "ticket" });
+        }
+        Ok(self.set(|route| {
+            let merchant = &route.merchant;
+            route.tickets = Some(Tickets::new(&merchant.keys, &merchant.realm, &route.resource, lasts));
+        }))
+    }
+
+    /// Takes this pass.
+    pub(crate) fn taking(self, pass: Arc<PassTerms>) -> Self {
+        self.set(|route| route.accept_pass(pass))
+    }
+
+    /// Sells this pass.
+    pub(crate) fn selling(self, pass: Arc<PassTerms>) -> Self {
+        self.set(|route| route.sells_pass = Some(pass))
+    }
+
+    /// Whether it is of this merchant.
+    pub(crate) fn is_of(&self, merchant: &Arc<MerchantInner>) -> bool {
+        Arc::ptr_eq(&self.route.merchant, merchant)
     }
 }
 

@@ -21,6 +21,8 @@ mod service;
 mod way;
 
 pub use body::{RequestBody, ResponseBody};
+#[cfg(feature = "mcp")]
+pub use door::mcp::{Mcp, McpBody, McpLayer};
 pub use error::{BuildError, HealthError};
 pub use future::ResponseFuture;
 pub use layer::X402Layer;
@@ -28,6 +30,7 @@ pub use merchant::{
     Merchant,
     builder::MerchantBuilder,
     chain::Chain,
+    pass::{Pass, PassIssuer},
     restored::{LoggedSale, RestoredSales},
     unredeemed::{Unredeemed, UnredeemedReason},
 };

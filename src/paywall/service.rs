@@ -21,6 +21,7 @@ use crate::paywall::{
     refusal::Fault,
     seller::{nested, route::Route},
 };
+use crate::protocol::headers::X402_PASS;
 
 /// A service that sells its answers. Created by [`X402Layer`](crate::X402Layer).
 ///
@@ -104,6 +105,9 @@ where
         if let Some(filter) = AnswerFilter::of(&self.route.bypass, &request) {
             if self.route.strip_proof {
                 strip_headers(request.headers_mut(), self.route.merchant.mpp.as_ref());
+            }
+            if self.route.takes_passes() {
+                request.headers_mut().remove(X402_PASS);
             }
             return ResponseFuture::free(self.inner.call(request.map(RequestBody::streaming)), filter);
         }

@@ -16,6 +16,8 @@ mod intent;
 mod json_text;
 mod keccak;
 mod loopback;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 mod media;
 pub mod mpp;
 mod network;
@@ -73,6 +75,8 @@ pub use transfer::Transfer;
 pub use tx_hash::TxHash;
 
 pub(crate) use challenge::{Challenge, Challenged, Origin, ResourceUrl, Way};
+#[cfg(feature = "mcp")]
+pub(crate) use digest::digest_call;
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request, without_proof_members};
 pub(crate) use encoding::{base64_header, decode_base64};
 pub(crate) use loopback::is_loopback;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 
 use super::{
-    Address, Asset, INTENT_ID_MAX, Network, ProblemCode, ascii_json,
+    Address, Asset, INTENT_ID_MAX, Network, ProblemCode, ascii_json, ascii_text,
     challenge::Challenged,
     headers::{
         EXPOSED_LINE, NO_STORE, PAY, PAYMENT_REQUIRED, PROBLEM_JSON, X_PAYMENT_CONTRACTS, X_PRICE_INTENT, X402_ERROR,
@@ -93,10 +93,19 @@ impl RenderedQuote {
         self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
     }
 
+    /// Says why the pass that was shown buys nothing, before all other members.
+    pub(crate) fn note_pass(&mut self, state: &str) {
+        self.lead_with("pass", state);
+    }
+
     /// Adds the member `type`, before all others.
     pub(crate) fn set_type(&mut self, uri: &str) {
+        self.lead_with("type", uri);
+    }
+
+    fn lead_with(&mut self, name: &str, value: &str) {
         let before = self.body.len();
-        self.body = with_type(&self.body, uri);
+        self.body = with_first(&self.body, name, value);
         let longer = self.body.len() - before;
         self.intent = self.intent.start + longer..self.intent.end + longer;
         self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
@@ -110,8 +119,13 @@ impl RenderedQuote {
 
 /// A JSON object with the member `type`, before all others. The address needs no escapes.
 pub(crate) fn with_type(object: &[u8], uri: &str) -> Bytes {
+    with_first(object, "type", uri)
+}
+
+/// The same with any member. Neither name nor value needs escapes.
+fn with_first(object: &[u8], name: &str, value: &str) -> Bytes {
     let members = object.get(1..).unwrap_or_default();
-    [br#"{"type":""#, uri.as_bytes(), br#"","#, members].concat().into()
+    [format!(r#"{{"{name}":"{value}","#).as_bytes(), members].concat().into()
 }
 
 impl QuoteTemplate {
@@ -164,6 +178,13 @@ impl QuoteTemplate {
             headers,
             headers_of_both,
         }
+    }
+
+    /// Adds a member to the body, behind all others. Everything in it is ASCII then.
+    pub(crate) fn with_member(mut self, name: &str, value: &serde_json::Value) -> Self {
+        let before = self.after_units.strip_suffix('}').unwrap_or(&self.after_units);
+        self.after_units = format!(r#"{before},"{name}":{}}}"#, ascii_text(value)).into();
+        self
     }
 
     /// Writes one quote, in the standard's words as well where there are any; `seal` appends its intent id.

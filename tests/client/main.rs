@@ -51,6 +51,7 @@ mod left_over;
 mod lost;
 mod meeting;
 mod one_key;
+mod passes;
 mod patience;
 mod programs;
 mod programs_on_two_chains;

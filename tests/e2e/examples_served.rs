@@ -1,6 +1,9 @@
 //! The small examples over real HTTP, on a scripted chain: each sells its answer, once.
 
 #[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/download.rs"]
+pub mod download;
+#[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/hyper.rs"]
 mod hyper_example;
 #[expect(dead_code, reason = "what only its `main` uses")]

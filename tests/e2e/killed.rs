@@ -164,6 +164,10 @@ impl Settler for Dying<WalletSettler> {
             }
         });
         let settled = self.inner.settle(payment, &watched).await;
+        if self.at == Some(Step::Sent) {
+            // It dies meanwhile.
+            pending().await
+        }
         die_at(Step::Mined, self.at).await;
         settled
     }

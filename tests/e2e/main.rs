@@ -47,10 +47,13 @@ mod late;
 #[cfg(unix)]
 mod lost_answers;
 mod mixed_doors;
+mod named;
 mod networks;
 mod node;
 mod odd_payments;
 mod operating;
+#[cfg(unix)]
+mod passes;
 #[cfg(unix)]
 mod proxied;
 mod redeeming;

@@ -38,6 +38,7 @@ mod memory;
 mod metrics;
 mod networks;
 mod page;
+mod passes;
 mod pricing;
 mod proofs;
 mod purchase;

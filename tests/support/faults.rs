@@ -23,10 +23,11 @@ use tower_x402::{
     MerchantBuilder, RequestBody, X402, X402Layer,
     clock::Clock,
     ledger::{
-        Announcements, BookedSale, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerCounts, LedgerError,
-        MemoryLedger, RenewOutcome, ReserveOutcome, Sale, Settling,
+        Account, AccountId, AccountLedger, AccountMemo, Announcements, BookedSale, ChargeOutcome, Claim, ClosedAccount,
+        CommitOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, KeptAnswer, Lease, Ledger, LedgerCounts, LedgerError,
+        MemoryLedger, OpenOutcome, Opening, RenewOutcome, ReserveOutcome, Sale, Settling,
     },
-    protocol::{ChainTime, IntentKey, Network, Payment, PaymentId},
+    protocol::{Amount, ChainTime, IntentKey, Network, Payment, PaymentId},
 };
 
 use super::{Answer, NOW, PRICE, Shop, ask, intent_of, post};
@@ -66,6 +67,11 @@ pub enum Op {
     Health,
     Announced,
     Sweep,
+    OpenAccount,
+    Draw,
+    RenewDraw,
+    Charge,
+    ReleaseDraw,
 }
 
 /// What goes wrong with it.
@@ -150,7 +156,7 @@ impl Faulty {
         self.script.lock().unwrap().committed.clone()
     }
 
-    fn draw(&self, op: Op) -> (Option<Fault>, bool) {
+    fn meets(&self, op: Op) -> (Option<Fault>, bool) {
         let mut script = self.script.lock().unwrap();
         *script.asked.entry(op).or_default() += 1;
         script.log.push(op);
@@ -159,7 +165,7 @@ impl Faulty {
     }
 
     async fn through<T>(&self, op: Op, work: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
-        let (fault, yielding) = self.draw(op);
+        let (fault, yielding) = self.meets(op);
         if yielding {
             give_way().await;
         }
@@ -248,8 +254,51 @@ impl Ledger for Faulty {
         Some(self)
     }
 
+    fn accounts(&self) -> Option<&impl AccountLedger> {
+        Some(self)
+    }
+
     fn answer_space(&self) -> Option<usize> {
         self.inner.answer_space()
+    }
+}
+
+impl AccountLedger for Faulty {
+    async fn open_account(&self, opening: &Opening) -> Result<OpenOutcome, LedgerError> {
+        self.through(Op::OpenAccount, self.inner.open_account(opening)).await
+    }
+
+    async fn draw(&self, draw: &Draw) -> Result<DrawOutcome, LedgerError> {
+        self.through(Op::Draw, self.inner.draw(draw)).await
+    }
+
+    async fn renew_draw(&self, lease: &DrawLease) -> Result<DrawRenewal, LedgerError> {
+        self.through(Op::RenewDraw, self.inner.renew_draw(lease)).await
+    }
+
+    async fn charge(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> Result<ChargeOutcome, LedgerError> {
+        self.through(Op::Charge, self.inner.charge(lease, amount, memo)).await
+    }
+
+    async fn release_draw(&self, lease: &DrawLease) -> Result<(), LedgerError> {
+        self.through(Op::ReleaseDraw, self.inner.release_draw(lease)).await
+    }
+
+    async fn close_account(&self, id: AccountId) -> Result<Option<ClosedAccount>, LedgerError> {
+        self.inner.close_account(id).await
+    }
+
+    async fn account(&self, id: AccountId) -> Result<Option<Account>, LedgerError> {
+        self.inner.account(id).await
+    }
+
+    async fn sweep_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {
+        self.inner.sweep_accounts(expired_for).await
     }
 }
 

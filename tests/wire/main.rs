@@ -553,6 +553,45 @@ async fn a_refused_authorization() {
     assert_answer!("authorization_refused", answer);
 }
 
+/// Buys a pass of one call.
+async fn pass_of_one_call(shop: &Shop) -> (X402Layer, String) {
+    let pass = shop.merchant.pass("one", "1 USDC").unwrap();
+    let sells = pass.service().unwrap();
+    let ask = |request: Request<Body>| async { tower::ServiceExt::oneshot(sells.clone(), request).await.unwrap() };
+    let intent = intent_of(&ask(Request::post("/pass").body(Body::empty()).unwrap()).await);
+    let answer = ask(by_header("POST", &intent, shop.pay(1_000_000))).await;
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let told: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    (shop.layer().accept_pass(&pass).unwrap(), told["pass"].as_str().unwrap().to_owned())
+}
+
+fn by_pass(token: &str) -> Request<Body> {
+    Request::post("/answer").header("x402-pass", token).body(Body::empty()).unwrap()
+}
+
+#[tokio::test]
+async fn invalid_pass() {
+    let shop = Shop::open().await;
+    let (layer, _) = pass_of_one_call(&shop).await;
+    let service = layered(&layer, echo(Counter::default()));
+    assert_answer!("invalid_pass", ask(&service, by_pass("x402p_none")).await);
+}
+
+#[tokio::test]
+async fn pass_busy() {
+    let shop = Shop::open().await;
+    let (layer, token) = pass_of_one_call(&shop).await;
+    let counter = Counter::default();
+    let service = layered(&layer, hanging(counter.clone()));
+    let (rival, request) = (service.clone(), by_pass(&token));
+    let rival = tokio::spawn(async move { ask(&rival, request).await });
+    while counter.runs() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_answer!("pass_busy", ask(&service, by_pass(&token)).await);
+    rival.abort();
+}
+
 /// Every code has an answer here, under its own name and status.
 #[test]
 fn no_code_is_forgotten() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_x402::verify::Finality;
+use tower_x402::{PaymentIdentifier, verify::Finality};
 
 /// A number of blocks, `safe` or `finalized`.
 pub(crate) fn finality(text: &str) -> Result<Finality, &'static str> {
@@ -22,6 +22,15 @@ pub(crate) fn shown(finality: Finality) -> String {
         Finality::Safe => "safe".to_owned(),
         Finality::Finalized => "finalized".to_owned(),
         other => format!("{other:?}"),
+    }
+}
+
+/// A setting of payment identifiers.
+pub(crate) fn payment_identifier(text: &str) -> Result<PaymentIdentifier, &'static str> {
+    match text {
+        "optional" => Ok(PaymentIdentifier::Optional),
+        "required" => Ok(PaymentIdentifier::Required),
+        _ => Err("it is optional or required"),
     }
 }
 

@@ -56,7 +56,10 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: Bill<'_>) -> Resp
     }
     let terms = request.intent_terms(route.seals.current(), amount);
     let url = || request.url();
-    let quote = bill.render(route, &terms, request.redeem_by, &request.parts.method, None, url);
+    let mut quote = bill.render(route, &terms, request.redeem_by, &request.parts.method, None, url);
+    if let Some(state) = request.pass_spent {
+        quote.note_pass(state);
+    }
     let mut response = Response::new(ResponseBody::whole(quote.body));
     *response.status_mut() = ProblemCode::PaymentRequired.status();
     *response.headers_mut() = quote.headers;

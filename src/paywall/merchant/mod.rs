@@ -3,8 +3,11 @@
 pub(crate) mod builder;
 pub(crate) mod chain;
 mod discovery;
+pub(crate) mod pass;
 mod replay;
 pub(crate) mod restored;
+#[cfg(feature = "mcp")]
+mod tools;
 pub(crate) mod unredeemed;
 
 use std::{future::Future, sync::Arc};

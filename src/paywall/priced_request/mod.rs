@@ -20,7 +20,7 @@ use crate::{
     },
     protocol::{
         Amount, DigestedHeaders, IntentTerms, Media, Origin, ProblemCode, ProofMembers, Receipt, RedeemBy,
-        RequestDigest, ResourceUrl, RouteSeal, digest_request, query_names_proof,
+        RequestDigest, ResourceUrl, RouteSeal, digest_request, headers::X402_PASS, query_names_proof,
     },
 };
 
@@ -32,6 +32,22 @@ pub(crate) struct PricedRequest {
     read: Option<ReadBody>,
     /// Where a quote asks for the proof.
     pub(crate) redeem_by: RedeemBy,
+    /// Why the pass that it shows buys nothing.
+    pub(crate) pass_spent: Option<&'static str>,
+    /// What is priced in place of the request, where that only carries it.
+    #[cfg(feature = "mcp")]
+    call: Option<Box<Call>>,
+}
+
+/// A call that a request carries, such as that of a tool: what is priced, in place of the request.
+#[cfg(feature = "mcp")]
+pub(crate) struct Call {
+    /// Where it is said to be: before its path, and its path.
+    pub(crate) address: (String, String),
+    /// What an intent is bound to.
+    pub(crate) bound: Bytes,
+    /// What its price is made of.
+    pub(crate) arguments: Bytes,
 }
 
 /// A whole body that was read, and its trailers.
@@ -44,7 +60,26 @@ impl PricedRequest {
     #[inline]
     pub(crate) fn new(route: Arc<Route>, parts: Parts) -> Self {
         let redeem_by = if route.header_only { RedeemBy::Header } else { RedeemBy::Any };
-        Self { media: Media::of(&parts.headers), route, parts, read: None, redeem_by }
+        Self {
+            media: Media::of(&parts.headers),
+            route,
+            parts,
+            read: None,
+            redeem_by,
+            pass_spent: None,
+            #[cfg(feature = "mcp")]
+            call: None,
+        }
+    }
+
+    /// The same for a call that a request carries.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn of_call(route: Arc<Route>, parts: Parts, call: Call) -> Self {
+        let mut request = Self::new(route, parts);
+        request.media = Media::Other;
+        request.set_body(call.arguments.clone(), None);
+        request.call = Some(Box::new(call));
+        request
     }
 
     /// Keeps the body that was read: prices and digests are made of it, and it goes to the handler.
@@ -67,6 +102,9 @@ impl PricedRequest {
     /// The request for the handler, with the body that was read, or else with the one that was not.
     pub(crate) fn into_request<B>(mut self, unread: Option<B>) -> Request<RequestBody<B>> {
         let strip = self.route.strip_proof;
+        if self.route.takes_passes() {
+            self.parts.headers.remove(X402_PASS);
+        }
         let mpp = self.route.merchant.mpp.as_ref();
         let in_header = strip && strip_headers(&mut self.parts.headers, mpp);
         // With a proof in the header, or on a route that reads none elsewhere, the members are the service's own.
@@ -156,10 +194,30 @@ impl PricedRequest {
 
     /// The digest of this request with its body as far as it was read: all of it, or nothing.
     pub(crate) fn digest_as_read(&self, seal: &RouteSeal) -> RequestDigest {
+        #[cfg(feature = "mcp")]
+        if let Some(call) = &self.call {
+            return crate::protocol::digest_call(seal, &call.bound);
+        }
         let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &self.route.bound_headers };
         digest_request(seal, method, uri, headers, self.body(), proof_members)
+    }
+
+    /// Whether it shows a pass or a ticket. HEAD buys nothing.
+    pub(crate) fn shows_pass(&self) -> bool {
+        self.route.takes_passes() && self.parts.method != Method::HEAD && self.parts.headers.contains_key(X402_PASS)
+    }
+
+    /// What its ticket is for: the request, with its body, whatever part of the answer it asks for.
+    pub(crate) fn ticket_digest(&self) -> RequestDigest {
+        let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
+        let bound = &self.route.bound_headers;
+        let bound: Vec<_> =
+            bound.iter().filter(|name| ![header::RANGE, header::IF_RANGE].contains(name)).cloned().collect();
+        let Parts { method, uri, headers, .. } = &self.parts;
+        let headers = DigestedHeaders { all: headers, bound: &bound };
+        digest_request(self.route.seals.current(), method, uri, headers, self.body(), proof_members)
     }
 
     /// What a new intent for this request seals: its digest, too, where the route binds them.
@@ -187,6 +245,11 @@ impl PricedRequest {
 
     /// The URL that is paid for, as far as the request tells it.
     pub(crate) fn url(&self) -> ResourceUrl<'_> {
+        #[cfg(feature = "mcp")]
+        if let Some(call) = &self.call {
+            let (origin, path) = &call.address;
+            return ResourceUrl { origin: Origin::Public(origin), path };
+        }
         let origin = match &self.route.merchant.public_url {
             Some(url) => Origin::Public(url),
             None => host(&self.parts).map_or(Origin::Unknown, Origin::Host),
@@ -212,7 +275,7 @@ impl PricedRequest {
 }
 
 /// The host that the client named, with its port.
-fn host(parts: &Parts) -> Option<&str> {
+pub(crate) fn host(parts: &Parts) -> Option<&str> {
     let of_header = || parts.headers.get(header::HOST)?.to_str().ok();
     parts.uri.authority().map(Authority::as_str).or_else(of_header)
 }

@@ -13,8 +13,9 @@ use crate::{
         refusal::{ASK_AGAIN, Problem},
         sale::{
             ending::Ending,
+            holder::Holder,
             read_ahead::{Read, ReadAhead},
-            reservation::{HoldOutcome, LeaseGuard},
+            upkeep::HoldOutcome,
         },
         seller::{consumption::BodyRule, redelivery::Redelivery, route::Route},
     },
@@ -48,12 +49,18 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// `None` where nothing depends on the body. With a rule about bodies, `hold_end` bounds the wait.
-    fn of<ResB>(candidate: &Candidate<ResB>, route: &'a Route, hold_end: Option<Instant>) -> Option<Self> {
+    fn of<ResB>(
+        candidate: &Candidate<ResB>,
+        route: &'a Route,
+        holder: Holder<'_>,
+        hold_end: Option<Instant>,
+    ) -> Option<Self> {
         let Candidate { response, asks_body } = candidate;
         let rule = route.consumes_body.as_ref().filter(|_| *asks_body);
         // What follows a switch of protocols is no answer. A stream is kept only where it is read to its end anyway.
         let keeps = response.status() != StatusCode::SWITCHING_PROTOCOLS && (rule.is_some() || !is_stream(response));
-        let redelivery = route.redelivery().filter(|_| keeps);
+        // A pass has no intent to keep it under.
+        let redelivery = route.redelivery().filter(|_| keeps && holder.is_payment());
         let max_hold = route.merchant.max_hold;
         let (limit, patience) = match (rule, redelivery) {
             (Some(_), _) => {
@@ -70,7 +77,7 @@ impl<'a> Plan<'a> {
 pub(crate) async fn read<ResB, E>(
     ending: Ending<Candidate<ResB>, ResB, E>,
     route: &Route,
-    guard: &LeaseGuard,
+    holder: Holder<'_>,
     hold_end: Option<Instant>,
 ) -> Ending<Answer<ResB>, ResB, E>
 where
@@ -80,12 +87,12 @@ where
         Ok(candidate) => candidate,
         Err(ending) => return ending,
     };
-    let Some(Plan { rule, redelivery, limit, patience }) = Plan::of(&candidate, route, hold_end) else {
+    let Some(Plan { rule, redelivery, limit, patience }) = Plan::of(&candidate, route, holder, hold_end) else {
         return Ending::Sale(Answer { response: candidate.response.map(ResponseBody::streaming), kept: None });
     };
     let (parts, body) = candidate.response.into_parts();
     let mut ahead = ReadAhead::new(body, limit);
-    match guard.keep(patience, None, pin!(ahead.read())).await {
+    match holder.keep(patience, None, pin!(ahead.read())).await {
         HoldOutcome::LeaseLost => return Ending::LeaseLost,
         HoldOutcome::HeldTooLong if rule.is_some() => return Ending::NoSale(Err(ProblemCode::AnswerTimeout.into())),
         HoldOutcome::Finished(()) | HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => {}
@@ -93,7 +100,7 @@ where
     let (body, kept) = match ahead.finish() {
         Read::Whole(data, trailers) if has_its_length(&parts, &data) => {
             if rule.is_some_and(|rule| !rule.sells(&parts, &data)) {
-                tracing::debug!(payment = %guard.payment().id(), "not sold, by its body");
+                tracing::debug!(payment = %holder, "not sold, by its body");
                 return Ending::NoSale(Ok(Response::from_parts(parts, ResponseBody::whole_with(data, trailers))));
             }
             let fits = |redelivery: &Redelivery| trailers.is_none() && data.len() <= redelivery.limit();

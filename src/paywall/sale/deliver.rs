@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body::Body;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -18,6 +18,7 @@ use crate::{
             answer::{Answer, read},
             ending::{Ending, Unsold},
             handler::{judge, run},
+            holder::Holder,
             kept::{Shown, keep, sold_before},
             recording::commit,
             reservation::{Committed, LeaseGuard},
@@ -25,7 +26,7 @@ use crate::{
         },
         seller::route::Route,
     },
-    protocol::{Payment, ProblemCode, Receipt, v2::SettleResponse},
+    protocol::{IntentKey, Payment, ProblemCode, Receipt, headers::X402_TICKET, v2::SettleResponse},
 };
 
 /// A reserved payment, which buys the handler's answer.
@@ -35,6 +36,10 @@ pub(crate) struct Purchase {
     /// The payment to settle before the answer leaves.
     pub(crate) unsettled: Option<Box<dyn Unsettled>>,
 }
+
+/// The intent that a payment consumes, in the extensions of the request that buys a pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SoldIntent(pub(crate) IntentKey);
 
 /// What a purchase came to.
 pub(crate) struct Delivery<ResB, E> {
@@ -79,8 +84,13 @@ where
             .zip(guard.payment().transaction())
             .map(|(unsettled, transaction)| unsettled.made(transaction));
     }
+    let ticket =
+        route.tickets.as_ref().map(|tickets| tickets.issue(&request.ticket_digest(), route.merchant.clock.unix()));
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
+    if route.sells_pass.is_some() {
+        request.extensions_mut().insert(SoldIntent(guard.intent()));
+    }
     if !route.keep_ranges {
         // The sale covers the whole answer: a part of it would cost as much.
         request.headers_mut().remove(header::RANGE);
@@ -89,8 +99,18 @@ where
     let late = request.body_mut().watch(route.pace());
     let hold_end = Instant::now().checked_add(route.merchant.max_hold);
     // The handler is gone at the end of this statement, however its work ended.
-    let outcome = run(request, inner, &guard, late.as_deref(), &route).await;
-    let mut ending = read(judge(outcome, &route, &guard), &route, &guard, hold_end).await;
+    let outcome = run(request, inner, Holder::Payment(&guard), late.as_deref(), &route).await;
+    let ending = judge(outcome, &route, Holder::Payment(&guard));
+    let mut ending = read(ending, &route, Holder::Payment(&guard), hold_end).await;
+    if let Ending::Sale(answer) = &mut ending {
+        let headers = answer.response.headers_mut();
+        match ticket.and_then(|ticket| HeaderValue::try_from(ticket).ok()) {
+            Some(ticket) => _ = headers.insert(X402_TICKET, ticket),
+            // A part of it would have to be paid for anew.
+            None if !route.keep_ranges => _ = headers.remove(header::ACCEPT_RANGES),
+            None => {}
+        }
+    }
     let is_due = made.is_none() && matches!(ending, Ending::Sale(_));
     if let Some(to_settle) = unsettled.take_if(|_| is_due) {
         let Some(settlement) = settle(to_settle, guard).await else {

@@ -17,7 +17,8 @@ use crate::{
         sale::{
             answer::Candidate,
             ending::{Ending, Unsold},
-            reservation::{HoldOutcome, LeaseGuard},
+            holder::Holder,
+            upkeep::HoldOutcome,
         },
         seller::{
             consumption::{ByHead, by_head},
@@ -32,7 +33,7 @@ use crate::{
 pub(crate) async fn run<S, B, ResB>(
     request: Request<RequestBody<B>>,
     mut inner: S,
-    guard: &LeaseGuard,
+    holder: Holder<'_>,
     late: Option<&Notify>,
     route: &Route,
 ) -> HoldOutcome<Result<Response<ResB>, S::Error>>
@@ -42,19 +43,19 @@ where
     // Owns the service: one that waits for readiness keeps its place in the queue no longer than the work lasts.
     let work = async move {
         poll_fn(|cx| inner.poll_ready(cx)).await?;
-        guard.handler_started();
+        holder.handler_started();
         let answer = pin!(metrics::handler(&route.resource, inner.call(request)));
-        reached(answer, || guard.handler_not_reached()).await
+        reached(answer, || holder.handler_not_reached()).await
     };
     let work = pin!(work);
-    guard.keep(route.merchant.max_hold, late, work).await
+    holder.keep(route.merchant.max_hold, late, work).await
 }
 
 /// Decides whether what the handler answered is sold.
 pub(crate) fn judge<ResB, E>(
     outcome: HoldOutcome<Result<Response<ResB>, E>>,
     route: &Route,
-    guard: &LeaseGuard,
+    holder: Holder<'_>,
 ) -> Ending<Candidate<ResB>, ResB, E> {
     let mut response = match outcome {
         HoldOutcome::Finished(Ok(response)) => response,
@@ -69,7 +70,7 @@ pub(crate) fn judge<ResB, E>(
             "a price inside this one refused a request that was paid for here; nothing is taken, and no further quote is given"
         );
         route.nested.remember();
-        guard.handler_not_reached();
+        holder.handler_not_reached();
         return Ending::NoSale(Ok(response.map(ResponseBody::streaming)));
     }
     if response.status() == StatusCode::PAYMENT_REQUIRED {
@@ -80,7 +81,7 @@ pub(crate) fn judge<ResB, E>(
         ByHead::Sold => Ending::Sale(Candidate { response, asks_body: false }),
         ByHead::AskBody => Ending::Sale(Candidate { response, asks_body: true }),
         ByHead::NotSold => {
-            tracing::debug!(payment = %guard.payment().id(), status = response.status().as_u16(), "not sold");
+            tracing::debug!(payment = %holder, status = response.status().as_u16(), "not sold");
             Ending::NoSale(Ok(response.map(ResponseBody::streaming)))
         }
     }

@@ -4,10 +4,7 @@ use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 use tokio::sync::Notify;
 
-use crate::paywall::sale::{
-    draw::DrawGuard,
-    reservation::{HoldOutcome, LeaseGuard},
-};
+use crate::paywall::sale::{draw::DrawGuard, reservation::LeaseGuard, upkeep::HoldOutcome};
 
 /// What is held while the handler runs.
 #[derive(Clone, Copy)]

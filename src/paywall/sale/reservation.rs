@@ -1,8 +1,8 @@
 //! From the request for a reservation to its commit or release: `PendingReservation`, then `LeaseGuard`.
 
 use std::{
-    future::{Future, pending, poll_fn},
-    pin::{Pin, pin},
+    future::Future,
+    pin::Pin,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -14,8 +14,7 @@ use std::{
 use tokio::{
     runtime::Handle,
     sync::Notify,
-    task::unconstrained,
-    time::{Instant, sleep, sleep_until, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -24,7 +23,10 @@ use crate::{
         Settling,
     },
     metrics::HeldLease,
-    paywall::seller::attempts::{Attempts, Claimed},
+    paywall::{
+        sale::upkeep::{HoldOutcome, Renewal, keep},
+        seller::attempts::{Attempts, Claimed},
+    },
     protocol::{ChainTime, IntentKey, Payment, TxHash},
     settle::TransactionRecorder,
 };
@@ -37,9 +39,6 @@ const COMMIT_TRY: Duration = Duration::from_secs(2);
 /// How long recording that a payment is about to be settled may take.
 const SETTLING_WAIT: Duration = Duration::from_secs(2);
 const COMMIT_PAUSE: Duration = Duration::from_millis(100);
-/// How long one renewal may take, and how soon a failed one is tried again; less where leases are short.
-const RENEW_TRY: Duration = Duration::from_secs(2);
-const RENEW_AGAIN: Duration = Duration::from_secs(1);
 
 /// A reservation that was requested and is not answered yet.
 ///
@@ -135,15 +134,6 @@ impl Records {
             }
         }
     }
-}
-
-/// How the work under a lease ended.
-pub(crate) enum HoldOutcome<T> {
-    Finished(T),
-    LeaseLost,
-    HeldTooLong,
-    /// The client does not send the body that the handler waits for.
-    BodyLate,
 }
 
 /// How a commit ended.
@@ -273,46 +263,16 @@ impl LeaseGuard {
         self.started.store(false, Ordering::Relaxed);
     }
 
-    /// Runs `work` and renews the lease beside it, each third of its length, until `late` is notified because the client
-    /// sends too slowly.
-    ///
-    /// The first timer is made only if `work` has to wait. Renewal is exempt from the task's cooperative budget: work that
-    /// always uses the budget up would otherwise never be ended, nor its lease renewed.
+    /// Runs `work` and renews the lease beside it.
     pub(crate) async fn keep<T>(
         &self,
         max_hold: Duration,
         late: Option<&Notify>,
-        mut work: Pin<&mut impl Future<Output = T>>,
+        work: Pin<&mut impl Future<Output = T>>,
     ) -> HoldOutcome<T> {
-        let mut upkeep = pin!(unconstrained(self.upkeep(max_hold)));
-        let mut late = pin!(unconstrained(notified(late)));
-        poll_fn(|cx| match work.as_mut().poll(cx) {
-            Poll::Ready(done) => Poll::Ready(HoldOutcome::Finished(done)),
-            Poll::Pending if late.as_mut().poll(cx).is_ready() => Poll::Ready(HoldOutcome::BodyLate),
-            Poll::Pending => upkeep.as_mut().poll(cx),
-        })
-        .await
-    }
-
-    async fn upkeep<T>(&self, max_hold: Duration) -> HoldOutcome<T> {
-        let third = self.lease.length() / 3;
-        let end = Instant::now() + max_hold;
-        let mut next = Instant::now() + third;
-        loop {
-            sleep_until(next.min(end)).await;
-            let now = Instant::now();
-            if now >= end {
-                return HoldOutcome::HeldTooLong;
-            }
-            match timeout_at(end.min(now + RENEW_TRY.min(third / 2)), self.ledger.renew(&self.lease)).await {
-                Ok(Ok(RenewOutcome::Held)) => next = now + third,
-                Ok(Ok(RenewOutcome::LeaseLost)) => return HoldOutcome::LeaseLost,
-                Ok(Err(_)) | Err(_) => {
-                    tracing::warn!(intent = %self.lease.intent(), "lease not renewed; trying again");
-                    next = Instant::now() + RENEW_AGAIN.min(third / 4);
-                }
-            }
-        }
+        let renew =
+            || -> Renewal<'_> { Box::pin(async { Ok(self.ledger.renew(&self.lease).await? == RenewOutcome::Held) }) };
+        keep(self.lease.length(), max_hold, late, work, renew, self.lease.intent()).await
     }
 
     /// Records the sale, and tries again for a while if the ledger does not answer.
@@ -355,13 +315,6 @@ impl LeaseGuard {
     pub(crate) async fn lost(mut self) -> Option<Sale> {
         self.settled = true;
         timeout(RELEASE_WAIT, self.ledger.consumed(self.lease.intent())).await.ok()?.ok()?
-    }
-}
-
-async fn notified(late: Option<&Notify>) {
-    match late {
-        Some(late) => late.notified().await,
-        None => pending().await,
     }
 }
 

@@ -17,7 +17,8 @@ use crate::{
         sale::{
             ending::Ending,
             kept::Shown,
-            reservation::{HoldOutcome, LeaseGuard, Records},
+            reservation::{LeaseGuard, Records},
+            upkeep::HoldOutcome,
         },
     },
     protocol::{

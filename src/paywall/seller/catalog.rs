@@ -1,15 +1,21 @@
 //! `Catalog`: the resource names of a merchant, each with one price and one label.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    collections::{HashMap, hash_map::Entry},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use crate::{
     discovery::{Described, Endpoint},
     paywall::{
         error::BuildError,
-        seller::sold_hook::{SoldHook, SoldHookCell},
+        seller::{
+            pass::terms::PassTerms,
+            sold_hook::{SoldHook, SoldHookCell},
+        },
     },
     protocol::Amount,
 };
@@ -17,12 +23,15 @@ use crate::{
 /// Every name that a merchant's layers were made for.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    entries: Mutex<HashMap<Arc<str>, Entry>>,
+    entries: Mutex<HashMap<Arc<str>, Named>>,
+    /// The passes that are sold or taken anywhere, by name.
+    passes: Mutex<HashMap<Arc<str>, Arc<PassTerms>>>,
+    has_passes: AtomicBool,
     /// In the order in which they were described.
     described: Mutex<Vec<Described>>,
 }
 
-struct Entry {
+struct Named {
     /// `None` where a closure decides, which equals no other.
     price: Option<Amount>,
     listing: Listing,
@@ -58,10 +67,29 @@ impl Catalog {
             Some(_) => Err(conflict(resource)),
             None => {
                 let listing = Listing::default();
-                entries.insert(Arc::clone(resource), Entry { price, listing: listing.clone() });
+                entries.insert(Arc::clone(resource), Named { price, listing: listing.clone() });
                 Ok(listing)
             }
         }
+    }
+
+    /// Enters a pass: one name has one pass.
+    pub(crate) fn enter_pass(&self, pass: &Arc<PassTerms>) -> Result<(), BuildError> {
+        let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_passes.store(true, Ordering::Relaxed);
+        match passes.entry(Arc::clone(&pass.name)) {
+            Entry::Occupied(known) if known.get().is_same(pass) => Ok(()),
+            Entry::Occupied(_) => Err(conflict(&pass.name)),
+            Entry::Vacant(place) => {
+                place.insert(Arc::clone(pass));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether there is any pass.
+    pub(crate) fn has_passes(&self) -> bool {
+        self.has_passes.load(Ordering::Relaxed)
     }
 
     /// The hook of this name, if it has one.
@@ -110,7 +138,7 @@ impl Catalog {
         all
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<Arc<str>, Named>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,6 +23,7 @@ use crate::{
             demands::{Demands, Offers},
             inner::MerchantInner,
             nested::Nested,
+            pass::{terms::PassTerms, ticket::Tickets},
             pricing::Prices,
             quote_page::PageHook,
             redelivery::Redelivery,
@@ -73,6 +74,12 @@ pub(crate) struct Route {
     pub(crate) page: Option<PageHook>,
     /// How it is called, where its seller said so.
     bazaars: Vec<Bazaar>,
+    /// Passes that count here, in the order of its quotes.
+    pub(crate) passes: Vec<Arc<PassTerms>>,
+    /// The pass that is sold here.
+    pub(crate) sells_pass: Option<Arc<PassTerms>>,
+    /// Whether sold answers come with a ticket.
+    pub(crate) tickets: Option<Tickets>,
     /// Whether another price was met inside this one.
     pub(crate) nested: Nested,
     pub(crate) quotes: Quotes,
@@ -114,6 +121,9 @@ impl Route {
             redelivery: None,
             page,
             bazaars: Vec::new(),
+            passes: Vec::new(),
+            sells_pass: None,
+            tickets: None,
             nested: Nested::default(),
             quotes,
         }
@@ -186,7 +196,25 @@ impl Route {
 
     /// The quote with another label.
     pub(crate) fn template_saying(&self, label: &str) -> QuoteTemplate {
-        template(&self.merchant, label)
+        let quote = template(&self.merchant, label);
+        if self.passes.is_empty() {
+            return quote;
+        }
+        let decimals = self.merchant.decimals();
+        let passes: Vec<_> = self.passes.iter().map(|pass| pass.described(decimals)).collect();
+        quote.with_member("passes", &passes.into())
+    }
+
+    /// Takes this pass.
+    pub(crate) fn accept_pass(&mut self, pass: Arc<PassTerms>) {
+        self.passes.push(pass);
+        self.template = OnceLock::new();
+        self.demands = OnceLock::new();
+    }
+
+    /// Whether the header with a pass or a ticket is read. If not, it means nothing here.
+    pub(crate) fn takes_passes(&self) -> bool {
+        !self.passes.is_empty() || self.tickets.is_some() || self.merchant.catalog.has_passes()
     }
 
     pub(crate) fn description(&self) -> &str {
@@ -240,6 +268,8 @@ impl fmt::Debug for Route {
             .field("answer_limit", &self.answer_limit)
             .field("settle_first", &self.settle_first)
             .field("redelivery", &self.redelivery)
+            .field("passes", &self.passes)
+            .field("tickets", &self.tickets)
             .field("page", &self.page)
             .finish_non_exhaustive()
     }

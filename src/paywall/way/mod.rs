@@ -4,6 +4,7 @@
 
 pub(crate) mod authorization;
 mod echo;
+pub(crate) mod pass;
 #[cfg(all(test, feature = "test-util"))]
 mod scripted;
 pub(crate) mod transfer;

@@ -24,3 +24,5 @@ pub(crate) use demand::{Demand, credential_header, has_own_header};
 pub use nonce::challenge_hashes;
 pub(crate) use problem::problem_type;
 pub(crate) use receipt::receipt;
+#[cfg(feature = "mcp")]
+pub(crate) use receipt::receipt_json;

@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header::ACCESS_CONTROL_EXPOSE_HEA
 
 use crate::protocol::headers::{
     EXPOSED, EXPOSED_LINE, PAY, PAYMENT_RECEIPT, PAYMENT_REQUIRED, PAYMENT_RESPONSE, PAYMENT_SIGNATURE,
-    X_PAYMENT_CONTRACTS, X_PAYMENT_RESPONSE, X_PRICE_INTENT, X402_ERROR, X402_PAYMENT, expose, keep_preflight_headers,
-    strip_payment_headers, strip_shared_caching,
+    X_PAYMENT_CONTRACTS, X_PAYMENT_RESPONSE, X_PRICE_INTENT, X402_ERROR, X402_PASS_REMAINING, X402_PAYMENT,
+    X402_TICKET, expose, keep_preflight_headers, strip_payment_headers, strip_shared_caching,
 };
 
 #[test]
@@ -25,8 +25,8 @@ fn names_are_the_contracts() {
 fn what_is_exposed_names_every_header_that_a_payer_reads() {
     let exposed = EXPOSED_LINE.to_str().unwrap().to_ascii_lowercase();
     let exposed: Vec<&str> = exposed.split(", ").collect();
-    // Only answers of version 1 and of MPP have these, and expose them themselves.
-    let rare = [X_PAYMENT_RESPONSE, PAYMENT_RECEIPT, http::header::WWW_AUTHENTICATE];
+    // Only answers to passes, of version 1 and of MPP have these, and expose them themselves.
+    let rare = [X_PAYMENT_RESPONSE, PAYMENT_RECEIPT, http::header::WWW_AUTHENTICATE, X402_PASS_REMAINING, X402_TICKET];
     let every = EXPOSED;
     let others: Vec<_> = every.iter().filter(|name| !rare.contains(name)).map(HeaderName::as_str).collect();
     assert_eq!(exposed, others, "for a layer outside the same as in our own answers");

@@ -376,3 +376,80 @@ async fn what_a_stranger_settles_is_the_payers_who_has_the_challenge() {
     assert_eq!(ask(&service, shown(&own)).await.status(), 200);
     assert_eq!(stall.settler.settlements(), 0);
 }
+
+/// A refusal is a quote as well, and tells why.
+#[tokio::test]
+async fn refusals_stay_within_what_platforms_pass_on() {
+    for dialect in Dialect::ALL {
+        let stall = Stall::open_with(|builder| builder.mpp("r".repeat(64))).await;
+        let layer = stall.shop.layer().label(&"l".repeat(100)).unwrap();
+        let service = layered(&layer, echo(Counter::default()));
+        let payment = dialect.pay(&service).await;
+        stall.settler.script([Settling::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALUE_MISMATCH)]);
+        let answer = ask(&service, shown(&payment)).await;
+        let bytes = answer.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
+        assert_eq!((answer.status().as_u16(), bytes < 3_600), (402, true), "{dialect:?}: {bytes}");
+    }
+}
+
+/// Calls of gRPC are quoted, refused and sold by MPP as any others.
+#[tokio::test]
+async fn a_call_of_grpc_is_sold_for_a_credential() {
+    let stall = Stall::open_with(|builder| builder.mpp("api.example.com")).await;
+    let seen = tower::service_fn(|_: Request<RequestBody<Body>>| async {
+        let answer = http::Response::builder().header("content-type", "application/grpc").header("grpc-status", "0");
+        Ok::<_, Infallible>(answer.body(Body::empty()).unwrap())
+    });
+    let service = layered(&stall.shop.layer().header_only(), seen);
+    let call = |shown: Option<HeaderValue>| {
+        let mut request =
+            Request::post("/answer").header("content-type", "application/grpc").body(Body::empty()).unwrap();
+        shown.into_iter().for_each(|shown| _ = request.headers_mut().insert(AUTHORIZATION, shown));
+        request
+    };
+    let quote = ask(&service, call(None)).await;
+    assert_eq!((quote.status().as_u16(), quote.headers()["x402-error"].to_str().unwrap()), (200, "payment_required"));
+    let (offer, challenge) =
+        (requirements(&quote), mpp::parameters(quote.headers()[WWW_AUTHENTICATE].to_str().unwrap()));
+    let good = signed(&sign(&offer, authorization(&offer, mpp::nonces(&challenge)[0])));
+    let strange = signed(&sign(&offer, authorization(&offer, [1; 32])));
+    for (shown, told, receipt) in
+        [(&strange, Some("invalid_redemption"), false), (&good, None, true), (&good, Some("already_consumed"), false)]
+    {
+        let answer = ask(&service, call(Some(mpp::by_authorization(&challenge, shown).parse().unwrap()))).await;
+        let code = answer.headers().get("x402-error").map(|code| code.to_str().unwrap());
+        assert_eq!((answer.status().as_u16(), code), (200, told), "{answer:?}");
+        let has = [WWW_AUTHENTICATE, PAYMENT_REQUIRED].map(|name| answer.headers().contains_key(name));
+        assert_eq!((answer.headers().contains_key("payment-receipt"), has), (receipt, [false; 2]), "{answer:?}");
+    }
+    assert_eq!(stall.settler.settlements(), 1);
+}
+
+/// Keys are rotated, or the realm is renamed, between the quote and the payment, or while the payment is on its way.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_keys_or_realm_bills_no_payment_that_is_made() {
+    let (old, new) = ([7; 32], [8; 32]);
+    let with = |keys: SealingKeys, realm: &'static str| (keys, realm);
+    for (changed, unsent, sent) in [
+        (with(SealingKeys::new(new).with_former(old).unwrap(), "api.example.com"), 200, 200),
+        // What cannot be opened any more is told apart by the chain.
+        (with(SealingKeys::new(new), "api.example.com"), 402, 404),
+        (with(SealingKeys::new(old), "api.example.org"), 400, 400),
+    ] {
+        let stall = Stall::open_with(|builder| builder.mpp("api.example.com")).await;
+        let service = layered(&stall.shop.layer(), echo(Counter::default()));
+        let payments = [Dialect::Mpp.pay(&service).await, Dialect::Mpp.pay(&service).await];
+        stall.settler.script([Settling::Held]);
+        assert_eq!(ask(&service, shown(&payments[1])).await.status(), 503);
+        stall.settler.release();
+        stall.lease_runs_out();
+        let (keys, realm) = changed;
+        let settler = stall.settler.clone();
+        let replica = stall.shop.sibling(|builder| builder.settler(settler).sealing_keys(keys).mpp(realm)).await;
+        let service = layered(&replica.charge("answer", crate::support::PRICE).unwrap(), echo(Counter::default()));
+        for (payment, status) in payments.iter().zip([unsent, sent]) {
+            let answer = told(ask(&service, shown(payment)).await).await;
+            assert_eq!((answer.0, answer.2), (status, status == 402), "{realm} {answer:?}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod dialects;
 mod family;
 mod faults;
 mod first;
+mod identified;
 mod leaving;
 mod mpp;
 mod promised;

@@ -19,6 +19,7 @@ use crate::{
     paywall::{
         sale::{deliver::SoldIntent, draw::accounts},
         seller::{
+            consumption::Consumption,
             inner::MerchantInner,
             pass::terms::{Holds, PassTerms},
             time_limits::ledger_in_time,
@@ -50,10 +51,15 @@ impl PassIssuer {
         match ledger_in_time(opened).await {
             Ok(OpenOutcome::Open(account)) => {
                 let token = self.terms.token(opening.id());
-                answer(StatusCode::OK, &self.described(&token, &account))
+                let mut issued = answer(StatusCode::OK, &self.described(&token, &account));
+                // Whatever rule the route was given: a pass that leaves is sold.
+                issued.extensions_mut().insert(Consumption::Consume);
+                issued
             }
             Ok(OpenOutcome::Closed) => problem(StatusCode::GONE, "this pass was closed by its seller"),
-            Err(LedgerError { .. }) => problem(StatusCode::SERVICE_UNAVAILABLE, "the pass cannot be issued right now; ask again"),
+            Err(LedgerError { .. }) => {
+                problem(StatusCode::SERVICE_UNAVAILABLE, "the pass cannot be issued right now; ask again")
+            }
         }
     }
 

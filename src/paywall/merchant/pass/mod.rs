@@ -8,10 +8,12 @@ use tower_layer::Layer as _;
 
 pub use issue::PassIssuer;
 
+use crate::ledger::{Account, ClosedAccount, LedgerError};
 use crate::paywall::{
     error::BuildError,
     layer::X402Layer,
     merchant::Merchant,
+    sale::draw::accounts,
     seller::{
         pass::terms::{Holds, PassTerms},
         pricing::PriceTag,
@@ -156,6 +158,30 @@ impl Pass {
         let (inner, terms) = (self.merchant.inner(), self.registered()?);
         let layer = self.layer.clone().settle_first().redeliver(Redelivery::lasting(KEPT).up_to(4 * 1024));
         Ok(layer.selling(Arc::clone(&terms)).layer(PassIssuer::new(Arc::clone(inner), terms)))
+    }
+
+    /// Returns the state of a pass of this kind: what is left of it, when it expires. `None` if the token is none of this pass, or the
+    /// ledger does not know its account.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the ledger does not answer.
+    pub async fn account(&self, token: &str) -> Result<Option<Account>, LedgerError> {
+        match self.terms.open(token) {
+            Some(id) => accounts(&*self.merchant.inner().ledger)?.account(id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Closes a pass of this kind for good: one that was copied, or whose rest is given back. Returns what is left. Calls that are
+    /// under way may still be charged. `None` as for [`account`](Self::account).
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the ledger does not answer.
+    pub async fn close(&self, token: &str) -> Result<Option<ClosedAccount>, LedgerError> {
+        match self.terms.open(token) {
+            Some(id) => accounts(&*self.merchant.inner().ledger)?.close_account(id).await,
+            None => Ok(None),
+        }
     }
 
     fn registered(&self) -> Result<Arc<PassTerms>, BuildError> {

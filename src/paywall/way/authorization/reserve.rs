@@ -6,11 +6,7 @@ use crate::{
     paywall::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::{
-            deliver::Purchase,
-            opened::Opened,
-            reservation::{HoldOutcome, LeaseGuard},
-        },
+        sale::{deliver::Purchase, opened::Opened, reservation::LeaseGuard, upkeep::HoldOutcome},
         seller::{
             attempts::Claimed,
             chain::SellingChain,

@@ -1,0 +1,48 @@
+//! `HeldPass` and `PassError`: a pass as its holder sees it, and why one cannot be used.
+
+use std::{fmt, io};
+
+use serde::{Deserialize, Serialize};
+
+/// A pass in a [`PassLayer`](super::PassLayer).
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct HeldPass {
+    /// Where it was bought.
+    pub url: String,
+    /// The token: whoever has it has the calls.
+    pub token: String,
+    /// What was left at the last answer, as the seller says it: calls, or an amount. `None` if it was not used yet, or nothing is
+    /// counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<String>,
+    /// When it expires, in Unix seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+}
+
+/// Without the token.
+impl fmt::Debug for HeldPass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldPass")
+            .field("url", &self.url)
+            .field("remaining", &self.remaining)
+            .field("expires", &self.expires)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The reason why a [`PassLayer`](super::PassLayer) cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PassError {
+    /// The address of a pass is not an absolute `https` URL, nor an `http` URL of this machine.
+    #[error("the address of a pass is an absolute https URL, or an http URL of this machine")]
+    Url,
+    /// Two passes are for one origin.
+    #[error("two passes for one shop: name one address for each scheme, host and port")]
+    ShopTwice,
+    /// The file of passes cannot be read or written.
+    #[error("the file of passes cannot be used: {0}")]
+    File(#[from] io::Error),
+}

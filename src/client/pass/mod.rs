@@ -1,0 +1,12 @@
+//! Uses passes: calls that were paid for at once.
+//!
+//! A [`PassLayer`] stands outside a [`PayLayer`](super::PayLayer). It shows the pass of a shop with each request there, and buys one, by the
+//! layer inside and within its budget, where there is none.
+
+mod held;
+mod layer;
+mod purse;
+mod shop;
+
+pub use held::{HeldPass, PassError};
+pub use layer::{PassLayer, UsePass};

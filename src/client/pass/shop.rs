@@ -1,0 +1,139 @@
+//! `Shop`: a seller of passes, and the pass that is held there.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use serde::Deserialize;
+use tokio::{sync::Mutex as AsyncMutex, time::Instant};
+
+use super::held::{HeldPass, PassError};
+use crate::{
+    client::http::host::with_port,
+    protocol::{
+        headers::{PAYMENT_RESPONSE, X402_ERROR, X402_PASS_REMAINING},
+        is_loopback,
+    },
+};
+
+/// How long nothing is bought after an attempt that failed.
+const PAUSE: Duration = Duration::from_secs(60);
+/// The longest token that is taken.
+const LONGEST: usize = 256;
+
+/// A seller of passes.
+pub(super) struct Shop {
+    pub(super) url: Uri,
+    origin: String,
+    /// One purchase at a time.
+    pub(super) buying: AsyncMutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    held: Option<HeldPass>,
+    pause: Option<Instant>,
+}
+
+/// What a seller answers to the payment for a pass.
+#[derive(Deserialize)]
+struct Sold {
+    pass: String,
+    expires: Option<u64>,
+}
+
+/// Scheme, host and port in one spelling.
+pub(super) fn origin(uri: &Uri) -> Option<String> {
+    let scheme = uri.scheme_str()?;
+    let usual = match scheme {
+        "https" => 443,
+        "http" => 80,
+        _ => return None,
+    };
+    Some(format!("{scheme}://{}", with_port(uri.authority()?, Some(usual))?))
+}
+
+impl Shop {
+    pub(super) fn new(url: &str) -> Result<Self, PassError> {
+        let url: Uri = url.parse().map_err(|_| PassError::Url)?;
+        let is_private = url.scheme_str() == Some("https") || url.host().is_some_and(is_loopback);
+        let origin = origin(&url).filter(|_| is_private).ok_or(PassError::Url)?;
+        Ok(Self { url, origin, buying: AsyncMutex::new(()), state: Mutex::default() })
+    }
+
+    pub(super) fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // There are whole assignments only.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn held(&self) -> Option<HeldPass> {
+        self.state().held.clone()
+    }
+
+    pub(super) fn hold(&self, pass: HeldPass) {
+        *self.state() = State { held: Some(pass), pause: None };
+    }
+
+    /// The header with a pass that is not over, at this Unix time.
+    pub(super) fn header(&self, now: u64) -> Option<HeaderValue> {
+        let state = self.state();
+        let held = state.held.as_ref().filter(|held| held.expires.is_none_or(|end| now < end))?;
+        let mut value = HeaderValue::from_str(&held.token).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
+    /// Whether one may be bought now.
+    pub(super) fn may_buy(&self) -> bool {
+        self.state().pause.is_none_or(|until| Instant::now() >= until)
+    }
+
+    /// Buys nothing for a while.
+    pub(super) fn pause(&self) {
+        self.state().pause = Instant::now().checked_add(PAUSE);
+    }
+
+    /// Takes what the seller answered to a payment; tells whether that is a pass.
+    pub(super) fn take(&self, body: &[u8]) -> bool {
+        let Ok(Sold { pass, expires }) = serde_json::from_slice(body) else { return false };
+        if pass.is_empty() || pass.len() > LONGEST || HeaderValue::from_str(&pass).is_err() {
+            return false;
+        }
+        self.hold(HeldPass { url: self.url.to_string(), token: pass, remaining: None, expires });
+        true
+    }
+
+    /// Learns from the answer to a request that showed this pass; tells whether anything changed.
+    pub(super) fn learn(&self, shown: &HeaderValue, status: StatusCode, headers: &HeaderMap) -> bool {
+        let mut state = self.state();
+        let Some(held) = state.held.as_mut().filter(|held| held.token.as_bytes() == shown.as_bytes()) else {
+            return false;
+        };
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        if let Some(remaining) = text(X402_PASS_REMAINING) {
+            if remaining == "0" {
+                state.held = None;
+            } else {
+                held.remaining = Some(remaining.to_owned());
+            }
+            return true;
+        }
+        let is_unknown = text(X402_ERROR) == Some("invalid_pass");
+        // The layer inside paid instead, or was asked to: the pass was good for nothing.
+        let is_over = status == StatusCode::PAYMENT_REQUIRED || headers.contains_key(PAYMENT_RESPONSE);
+        if is_unknown || is_over {
+            state.held = None;
+        }
+        if is_unknown {
+            state.pause = Instant::now().checked_add(PAUSE);
+        }
+        is_unknown || is_over
+    }
+}

@@ -1,0 +1,199 @@
+//! A client that holds a pass: bought once, shown with each call, bought again, and never shown to others.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use tower::{Layer as _, Service, ServiceExt as _};
+use tower_x402::{Pass, client::PassLayer};
+
+use crate::support::{Counter, Shop, by_header, echo, intent_of, layered};
+
+type Answer = Response<Full<Bytes>>;
+
+/// A shop, and a client that pays for passes there as a `PayLayer` does.
+#[derive(Clone)]
+struct Street {
+    shop: Arc<Shop>,
+    pass: Pass,
+    route: tower_x402::X402Layer,
+    counter: Counter,
+    bought: Arc<AtomicUsize>,
+    /// The budget is used up.
+    is_broke: Arc<AtomicBool>,
+}
+
+impl Street {
+    async fn new() -> Self {
+        let shop = Arc::new(Shop::open().await);
+        let pass = shop.merchant.pass("three", "1 USDC").unwrap().calls(3).unwrap();
+        let route = shop.layer().accept_pass(&pass).unwrap();
+        Self { shop, pass, route, counter: Counter::default(), bought: Arc::default(), is_broke: Arc::default() }
+    }
+
+    async fn answer(self, request: Request<Full<Bytes>>) -> Answer {
+        let (parts, body) = request.into_parts();
+        let answer = match parts.uri.path() {
+            "/pass" if self.is_broke.load(Ordering::SeqCst) => return with_status(402),
+            "/pass" => {
+                let sells = self.pass.service().unwrap();
+                let asked = Request::post("/pass").body(axum::body::Body::empty()).unwrap();
+                let intent = intent_of(&sells.clone().oneshot(asked).await.unwrap());
+                self.bought.fetch_add(1, Ordering::SeqCst);
+                let paid = by_header("POST", &intent, self.shop.pay(1_000_000));
+                sells.oneshot(paid).await.unwrap().map(|body| axum::body::Body::new(body))
+            }
+            _ => {
+                let service = layered(&self.route, echo(self.counter.clone()));
+                let request = Request::from_parts(parts, axum::body::Body::new(body));
+                service.oneshot(request).await.unwrap().map(|body| axum::body::Body::new(body))
+            }
+        };
+        let (parts, body) = answer.into_parts();
+        Response::from_parts(parts, Full::new(body.collect().await.unwrap().to_bytes()))
+    }
+
+    fn client(
+        &self,
+        passes: &PassLayer,
+    ) -> impl Service<Request<Full<Bytes>>, Response = Answer, Error = Infallible, Future: Send> + Clone {
+        let street = self.clone();
+        passes.layer(tower::service_fn(move |request| {
+            let street = street.clone();
+            async move { Ok(street.answer(request).await) }
+        }))
+    }
+}
+
+fn with_status(status: u16) -> Answer {
+    Response::builder().status(status).body(Full::default()).unwrap()
+}
+
+fn to(url: &str) -> Request<Full<Bytes>> {
+    Request::post(url).body(Full::default()).unwrap()
+}
+
+const URL: &str = "https://shop.example/pass";
+const ANSWER: &str = "https://shop.example/answer";
+
+#[tokio::test]
+async fn one_pass_is_bought_for_each_three_calls() {
+    let street = Street::new().await;
+    let passes = PassLayer::new().buying(URL).unwrap();
+    let client = street.client(&passes);
+    for call in 1..=7 {
+        let answer = client.clone().oneshot(to(ANSWER)).await.unwrap();
+        assert_eq!(answer.status(), 200, "{call}");
+        assert_eq!(street.bought.load(Ordering::SeqCst), (call + 2) / 3, "{call}");
+    }
+    let held = passes.passes();
+    assert_eq!((held.len(), held[0].remaining.as_deref()), (1, Some("2")));
+    assert!(!format!("{passes:?} {held:?}").contains(&held[0].token), "no text shows the token");
+}
+
+#[tokio::test]
+async fn calls_that_begin_at_once_buy_one_pass() {
+    let street = Street::new().await;
+    let passes = PassLayer::new().buying(URL).unwrap();
+    let client = street.client(&passes);
+    let calls = (0..3).map(|_| client.clone().oneshot(to(ANSWER)));
+    let answers = futures_util::future::join_all(calls).await;
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap().status() == 200));
+    assert_eq!(street.bought.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_money_requests_go_on_without_a_pass() {
+    let street = Street::new().await;
+    let passes = PassLayer::new().buying(URL).unwrap();
+    let client = street.client(&passes);
+    street.is_broke.store(true, Ordering::SeqCst);
+    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 402);
+    street.is_broke.store(false, Ordering::SeqCst);
+    // Not asked for at every request.
+    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 402);
+    assert_eq!(street.bought.load(Ordering::SeqCst), 0);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_pass_that_its_seller_closed_is_dropped() {
+    let street = Street::new().await;
+    let passes = PassLayer::new().buying(URL).unwrap();
+    let client = street.client(&passes);
+    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 200);
+    let _ = street.pass.close(&passes.passes()[0].token).await.unwrap();
+    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 401);
+    assert!(passes.passes().is_empty());
+    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 402, "no other is bought at once");
+}
+
+#[tokio::test]
+async fn a_pass_is_shown_to_its_shop_alone() {
+    let seen: Arc<std::sync::Mutex<Vec<(String, HeaderMap)>>> = Arc::default();
+    let passes = PassLayer::new().buying(URL).unwrap();
+    let log = Arc::clone(&seen);
+    let client = passes.layer(tower::service_fn(move |request: Request<Full<Bytes>>| {
+        log.lock().unwrap().push((request.uri().to_string(), request.headers().clone()));
+        let body = if request.uri().path() == "/pass" { r#"{"pass":"x402p_secret","expires":null}"# } else { "" };
+        async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(body)))) }
+    }));
+    for url in [
+        ANSWER,
+        "https://SHOP.example:443/answer",
+        "http://shop.example/answer",
+        "https://shop.example:8443/answer",
+        "https://shop.example.evil/answer",
+        "https://evil.example/shop.example",
+        "/answer",
+    ] {
+        assert_eq!(client.clone().oneshot(to(url)).await.unwrap().status(), StatusCode::OK);
+    }
+    let mut own = to(ANSWER);
+    own.headers_mut().insert("x402-pass", "mine".parse().unwrap());
+    let _ = client.oneshot(own).await.unwrap();
+    let shown: Vec<_> =
+        seen.lock().unwrap().iter().map(|(url, headers)| (url.clone(), headers.get("x402-pass").cloned())).collect();
+    let with: Vec<_> = shown.iter().filter(|(_, pass)| pass.is_some()).map(|(url, _)| url.as_str()).collect();
+    assert_eq!(with, [ANSWER, "https://SHOP.example:443/answer", ANSWER]);
+    assert!(shown[1].1.as_ref().unwrap().is_sensitive());
+    assert_eq!(shown.last().unwrap().1.as_ref().unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn a_pass_outlives_its_process() {
+    let street = Street::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("passes.json");
+    let open = || PassLayer::new().buying(URL).unwrap().kept_in(&file).unwrap();
+    assert_eq!(street.client(&open()).oneshot(to(ANSWER)).await.unwrap().status(), 200);
+    let again = open();
+    assert_eq!(again.passes()[0].remaining.as_deref(), Some("2"));
+    assert_eq!(street.client(&again).oneshot(to(ANSWER)).await.unwrap().headers()["x402-pass-remaining"], "1");
+    assert_eq!(street.bought.load(Ordering::SeqCst), 1);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    std::fs::write(&file, "not JSON").unwrap();
+    assert!(PassLayer::new().buying(URL).unwrap().kept_in(&file).is_err());
+}
+
+#[test]
+fn where_passes_are_bought_is_checked() {
+    for url in ["", "/pass", "http://shop.example/pass", "ftp://shop.example/pass"] {
+        assert!(PassLayer::new().buying(url).is_err(), "{url}");
+    }
+    let local = PassLayer::new().buying("http://127.0.0.1:4020/pass").unwrap();
+    assert!(local.buying("http://127.0.0.1:4020/other").is_err(), "two for one shop");
+}

@@ -1,0 +1,116 @@
+//! Tickets: a sold answer is fetched again for a while, in whatever parts.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use tower_x402::{Receipt, X402Layer};
+
+use crate::support::{
+    Counter, Shop, answering, ask, assert_problem, by_header, intent_of, layered, proof, with_status,
+};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const FILM: &[u8] = b"0123456789";
+
+/// A service that answers with a file, or with a part of it.
+fn film(counter: Counter) -> impl crate::support::Handler {
+    answering(counter, |request| {
+        let from = request.headers().get("range").map(|range| {
+            let from = range.to_str().unwrap().strip_prefix("bytes=").unwrap().strip_suffix('-').unwrap();
+            from.parse::<usize>().unwrap()
+        });
+        let mut response = Response::new(Body::from(&FILM[from.unwrap_or(0)..]));
+        if from.is_some() {
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        }
+        let paid = request.extensions().get::<Receipt>().is_some();
+        let headers = response.headers_mut();
+        headers.insert("accept-ranges", HeaderValue::from_static("bytes"));
+        headers.insert("x-paid", HeaderValue::from_static(if paid { "yes" } else { "no" }));
+        headers.insert("x402-ticket", HeaderValue::from_static("the handler's own"));
+        response
+    })
+}
+
+async fn bought(shop: &Shop, layer: &X402Layer, counter: &Counter) -> (String, String) {
+    let service = layered(layer, film(counter.clone()));
+    let quote = ask(&service, Request::get("/answer").body(Body::empty()).unwrap()).await;
+    let intent = intent_of(&quote);
+    let mut paid = by_header("GET", &intent, shop.pay(490_000));
+    paid.headers_mut().insert("range", HeaderValue::from_static("bytes=5-"));
+    let answer = ask(&service, paid).await;
+    assert_eq!((answer.status().as_u16(), &answer.headers()["x-paid"]), (200, &HeaderValue::from_static("yes")));
+    assert_eq!(answer.headers()["accept-ranges"], "bytes");
+    let ticket = answer.headers()["x402-ticket"].to_str().unwrap().to_owned();
+    assert!(ticket.starts_with("x402t_") && answer.headers().get_all("x402-ticket").iter().count() == 1);
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), FILM, "what is sold is the whole");
+    (ticket, intent)
+}
+
+fn again(path: &str, ticket: &str) -> http::request::Builder {
+    Request::get(path).header("x402-pass", ticket)
+}
+
+#[tokio::test]
+async fn the_same_request_is_free_until_the_ticket_ends() {
+    let shop = Shop::open().await;
+    let (layer, counter) = (shop.layer().ticket(HOUR).unwrap(), Counter::default());
+    let (ticket, _) = bought(&shop, &layer, &counter).await;
+    let service = layered(&layer, film(counter.clone()));
+    for from in [0, 3, 9] {
+        let request = again("/answer", &ticket).header("range", format!("bytes={from}-")).body(Body::empty()).unwrap();
+        let answer = ask(&service, request).await;
+        assert_eq!((answer.status().as_u16(), &answer.headers()["x-paid"]), (206, &HeaderValue::from_static("no")));
+        assert!(!answer.headers().contains_key("payment-response"));
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), &FILM[from..]);
+    }
+    // Another request, and another route.
+    let other = shop.merchant.charge("other", "0.49 USDC").unwrap().ticket(HOUR).unwrap();
+    let of_other = layered(&other, film(counter.clone()));
+    for (service, request) in [
+        (&service, again("/answer?film=2", &ticket).body(Body::empty()).unwrap()),
+        (&service, again("/other", &ticket).body(Body::empty()).unwrap()),
+        (&service, again("/answer", &ticket).method("POST").body(Body::empty()).unwrap()),
+        (&service, again("/answer", &ticket).body(Body::from("{\"film\":2}")).unwrap()),
+        (&of_other, again("/answer", &ticket).body(Body::empty()).unwrap()),
+    ] {
+        let runs = counter.runs();
+        assert_problem(ask(service, request).await, 401, "invalid_pass").await;
+        assert_eq!(counter.runs(), runs);
+    }
+    shop.clock.advance(HOUR);
+    let late = ask(&service, again("/answer", &ticket).body(Body::empty()).unwrap()).await;
+    let body = assert_problem(late, 402, "payment_required").await;
+    assert_eq!(body["pass"], "expired");
+}
+
+#[tokio::test]
+async fn with_a_payment_beside_it_the_payment_counts_and_a_bill_of_the_handlers_stays_inside() {
+    let shop = Shop::open().await;
+    let (layer, counter) = (shop.layer().ticket(HOUR).unwrap(), Counter::default());
+    let (ticket, intent) = bought(&shop, &layer, &counter).await;
+    let service = layered(&layer, film(counter.clone()));
+    let used = again("/answer", &ticket).header("x402-payment", proof(&intent, shop.pay(490_000)));
+    assert_problem(ask(&service, used.body(Body::empty()).unwrap()).await, 409, "already_consumed").await;
+    let bills = layered(&layer, answering(counter, |_| with_status(402)));
+    let billed = ask(&bills, again("/answer", &ticket).body(Body::empty()).unwrap()).await;
+    assert_problem(billed, 502, "upstream_payment_required").await;
+}
+
+#[tokio::test]
+async fn without_a_ticket_no_parts_are_promised() {
+    let shop = Shop::open().await;
+    let counter = Counter::default();
+    for (layer, promised) in
+        [(shop.layer(), false), (shop.merchant.charge("parts", "0.49 USDC").unwrap().keep_ranges(), true)]
+    {
+        let service = layered(&layer, film(counter.clone()));
+        let quote = ask(&service, Request::get("/answer").body(Body::empty()).unwrap()).await;
+        let answer = ask(&service, by_header("GET", &intent_of(&quote), shop.pay(490_000))).await;
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers().contains_key("accept-ranges"), promised);
+        assert!(!answer.headers().contains_key("x402-ticket"));
+    }
+}
