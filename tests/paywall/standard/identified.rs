@@ -334,7 +334,9 @@ async fn a_client_of_mpp_names_its_purchase_by_idempotency_key() {
     let service = layered(&stall.shop.layer(), echo(counter.clone()));
     let credential = async |keys: &[&str]| {
         let mut request: Request<Body> = super::mpp::credential(&service).await;
-        keys.iter().for_each(|key| drop(request.headers_mut().append("idempotency-key", key.parse().unwrap())));
+        for key in keys {
+            request.headers_mut().append("idempotency-key", key.parse().unwrap());
+        }
         ask(&service, request).await
     };
     refused(credential(&[]).await, 400, "payment_id_required").await;
