@@ -219,30 +219,36 @@ impl Challenged<'_> {
         header + version_1 + error
     }
 
+    /// The URL as both demands have it, inside a JSON string, and room for what else goes between constant texts.
+    pub(super) fn url(&self) -> Vec<u8> {
+        let mut url = Vec::with_capacity(URL_MAX + SEALED_MAX + 16);
+        self.url.write(&mut url);
+        url
+    }
+
     /// Adds the demand of version 1 to a body, before its last brace; returns how long it is.
-    pub(super) fn write_version_1(&self, price: &PriceText, body: &mut Vec<u8>) -> usize {
+    pub(super) fn write_version_1(&self, price: &PriceText, url: &[u8], body: &mut Vec<u8>) -> usize {
         let Some(offers) = &self.challenge.version_1 else { return 0 };
         let before = body.len();
         body.pop();
-        offers.write(price.units(), |out| self.url.write(out), body);
+        offers.write(price.units(), url, body);
         body.push(b'}');
         body.len() - before
     }
 
     /// Appends the header's value. `intent`: where the intent id stands before it.
-    pub(super) fn write(&self, price: &PriceText, intent: Range<usize>, out: &mut Vec<u8>) {
-        let mut hole = Vec::with_capacity(URL_MAX + 16);
+    pub(super) fn write(&self, price: &PriceText, mut url: Vec<u8>, intent: Range<usize>, out: &mut Vec<u8>) {
+        let end = url.len();
         for Entry { before_amount, before_intent } in &self.challenge.entries {
             out.extend_from_slice(before_amount.as_bytes());
-            hole.extend_from_slice(price.units().as_bytes());
-            fill(&mut hole, out);
+            url.extend_from_slice(price.units().as_bytes());
+            fill(&mut url, end, out);
             out.extend_from_slice(before_intent.as_bytes());
-            hole.extend_from_slice(out.get(intent.clone()).unwrap_or_default());
-            fill(&mut hole, out);
+            url.extend_from_slice(out.get(intent.clone()).unwrap_or_default());
+            fill(&mut url, end, out);
         }
         out.extend_from_slice(self.challenge.before_url.as_bytes());
-        self.url.write(&mut hole);
-        fill(&mut hole, out);
+        fill(&mut url, 0, out);
         out.extend_from_slice(self.challenge.end.as_bytes());
         if let Some(error) = self.error {
             let error = format!(r#","error":{}"#, ascii_json(error));
@@ -252,15 +258,16 @@ impl Challenged<'_> {
     }
 }
 
-/// Appends a text in base64 with a quote behind it, and white space up to a multiple of three. The text is taken.
-fn fill(text: &mut Vec<u8>, out: &mut Vec<u8>) {
+/// Appends a text from there on in base64, with a quote behind it, and white space up to a multiple of three. It is taken.
+fn fill(text: &mut Vec<u8>, from: usize, out: &mut Vec<u8>) {
     text.push(b'"');
-    text.resize(text.len().next_multiple_of(3), b' ');
+    let length = (text.len() - from).next_multiple_of(3);
+    text.resize(from + length, b' ');
     let start = out.len();
-    out.resize(start + text.len() / 3 * 4, 0);
+    out.resize(start + length / 3 * 4, 0);
     // Cannot fail: there is room for all of it.
-    let _ = STANDARD.encode_slice(&text, &mut out[start..]);
-    text.clear();
+    let _ = STANDARD.encode_slice(&text[from..], &mut out[start..]);
+    text.truncate(from);
 }
 
 /// The resource of this URL.

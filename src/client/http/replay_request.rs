@@ -203,8 +203,11 @@ pub(crate) fn has_directives(extensions: &Extensions) -> bool {
 /// Whether there is a proof of the caller's own.
 pub(crate) fn has_proof(headers: &HeaderMap) -> bool {
     let shows_credential = |value: &HeaderValue| mpp::token(value.as_bytes()).is_some();
-    [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT, PAYMENT_AUTHORIZATION].iter().any(|name| headers.contains_key(name))
-        || headers.get_all(header::AUTHORIZATION).iter().any(shows_credential)
+    // By the names that are there: each that is looked for would have to be hashed.
+    headers.iter().any(|(name, value)| {
+        [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT, PAYMENT_AUTHORIZATION].contains(name)
+            || (name == header::AUTHORIZATION && shows_credential(value))
+    })
 }
 
 /// By the address, else by the only `Host` header.
