@@ -144,7 +144,7 @@ where
             if shown.is_none() && shop.may_buy() {
                 // Idle, it would keep its readiness from its clones.
                 drop(polled);
-                shown = buy(&unpolled, &shop, &passes).await;
+                shown = buy(unpolled.clone(), &shop, &passes).await;
                 polled = unpolled;
                 poll_fn(|cx| polled.poll_ready(cx)).await?;
             }
@@ -161,9 +161,9 @@ where
 }
 
 /// Buys a pass, unless another request just did.
-async fn buy<S, B, R>(service: &S, shop: &Shop, passes: &PassLayer) -> Option<HeaderValue>
+async fn buy<S, B, R>(mut service: S, shop: &Shop, passes: &PassLayer) -> Option<HeaderValue>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone,
+    S: Service<Request<B>, Response = Response<R>>,
     B: Default,
     R: Body<Data = Bytes>,
     R::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -177,7 +177,6 @@ where
     }
     let mut request = Request::new(B::default());
     (*request.method_mut(), *request.uri_mut()) = (Method::POST, shop.url.clone());
-    let mut service = service.clone();
     let answer = async {
         poll_fn(|cx| service.poll_ready(cx)).await.ok()?;
         let answer = service.call(request).await.ok().filter(|answer| answer.status() == StatusCode::OK)?;
