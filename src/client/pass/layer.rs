@@ -31,7 +31,7 @@ const LONGEST: usize = 16 * 1024;
 ///
 /// Put it outside a [`PayLayer`](crate::client::PayLayer), which pays for the passes, within its budget, and for each request that no pass
 /// covers. A pass is bought before the first request to the origin of its address, and again once it is used up, expired, or
-/// refused; after an attempt that failed, not for a minute. Meanwhile requests go on without one. A purchase that is interrupted is
+/// refused, and one of an amount once it does not cover a price; after an attempt that failed, not for a minute. Meanwhile requests go on without one. A purchase that is interrupted is
 /// finished by the same request, like any other of the `PayLayer`: the seller answers with the same pass.
 ///
 /// ```
