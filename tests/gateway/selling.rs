@@ -331,3 +331,12 @@ async fn the_form_of_a_page_buys_and_no_other_post_gets_through() {
     let (status, head, body) = curl(&[&url, "-H", html, "-d", &form]);
     assert!(status == 200 && body.contains("\"report\": \"10\""), "{head}\n{body}");
 }
+
+#[test]
+fn the_demo_buys_one_answer() {
+    let output = Command::new(env!("CARGO_BIN_EXE_x402-gateway")).args(["demo", "--once"]).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert!(out.contains("/reports/1, paid by 0x") && said.contains("price = \"0.05 USDC\""), "{out}\n{said}");
+}
