@@ -12,7 +12,10 @@ use http_body::{Body, Frame};
 use tokio::sync::mpsc::Receiver;
 
 use super::{body::McpBody, events::message, order::Answer, server::passing, tool::Told, voice::respond};
-use crate::protocol::{headers::PRIVATE_NO_STORE, mcp::error_message};
+use crate::protocol::{
+    headers::{PRIVATE_NO_STORE, strip_payment_headers},
+    mcp::error_message,
+};
 
 /// A sale under way.
 type Selling<ResB, E> = Pin<Box<dyn Future<Output = Result<Answer<ResB>, E>> + Send>>;
@@ -80,6 +83,7 @@ fn stream_head(mut headers: HeaderMap) -> HeaderMap {
     for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION] {
         headers.remove(name);
     }
+    strip_payment_headers(&mut headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
     // A proxy that waits for the end would keep the client waiting.
