@@ -29,6 +29,8 @@ async fn what_comes_before_the_result_is_there_at_once_and_the_result_is_sold() 
     let rig = Rig::open().await;
     let service = rig.service();
     let call = paid(&service, &search()).await;
+    // The server has said all by then.
+    rig.settler.delay(Duration::from_secs(2));
     rig.plays(|message| async move {
         let done = result(&message, json!({ "content": ["done"], "_meta": { "x402/payment-response": "forged" } }));
         let mut reply = event_reply(one_by_one(vec![

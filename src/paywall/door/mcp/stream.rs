@@ -131,9 +131,10 @@ where
                 Poll::Ready(Some(Told::Event(event))) => Poll::Ready(Some(Ok(Frame::data(event)))),
                 // Sent already.
                 Poll::Ready(Some(Told::Head(_))) => continue,
-                Poll::Pending if this.sale.is_some() => Poll::Pending,
-                // The sale is over, and with it all that was told.
-                Poll::Ready(None) | Poll::Pending => Poll::Ready(this.last.take().map(|last| Ok(Frame::data(last)))),
+                // The server has said all, and its answer is being settled or recorded: the sale wakes this task.
+                Poll::Ready(None) if this.sale.is_some() => Poll::Pending,
+                Poll::Ready(None) => Poll::Ready(this.last.take().map(|last| Ok(Frame::data(last)))),
+                Poll::Pending => Poll::Pending,
             };
         }
     }
