@@ -16,7 +16,7 @@ pub(crate) mod approval;
 mod args;
 #[path = "buy/screen.rs"]
 mod screen;
-#[path = "buy/secret_file.rs"]
+#[path = "../src/bin/x402-gateway/secret_file.rs"]
 mod secret_file;
 #[path = "agent/task.rs"]
 mod task;

@@ -60,9 +60,9 @@ mod requests;
 mod resume;
 #[path = "buy/screen.rs"]
 mod screen;
-#[path = "buy/secret_file.rs"]
+#[path = "../src/bin/x402-gateway/secret_file.rs"]
 mod secret_file;
-#[path = "datasets/steps.rs"]
+#[path = "../src/bin/x402-gateway/steps.rs"]
 mod steps;
 #[path = "buy/when.rs"]
 mod when;

@@ -66,6 +66,7 @@
 //! | [`verify`] | is it paid? [`Verifier`](verify::Verifier), and with `evm` ERC-20 transfers over JSON-RPC |
 //! | [`settle`] | make it paid: [`Settler`](settle::Settler) turns a signed authorization into a transfer |
 //! | [`ledger`] | is it spent? [`Ledger`](ledger::Ledger), in memory, in a file, or shared by replicas |
+//! | `mcp` (feature) | the tools of an MCP server, sold call by call |
 //! | `page` (feature) | the 402 as a page for people, with a button for their wallet |
 //! | `client` (feature) | the payer: a tower layer that pays and redeems |
 //! | [`discovery`] | descriptions for programs: OpenAPI with prices |
@@ -77,10 +78,12 @@
 //! # Guides
 //!
 //! - [Sell your first answer](guide::first_answer): axum, hyper, `ServiceBuilder`
+//! - [The gateway](guide::gateway): sell the answers of a service in any language
 //! - [Selling](guide::selling): prices, routes, the order of layers, CORS
 //! - [How this relates to x402](guide::standard): the standard, and signed payments of its version 2
 //! - [Coming from x402-axum](guide::coming_from_x402_axum)
 //! - [Streaming and gRPC](guide::streaming): sold at the head
+//! - [MCP](guide::mcp): tools sold by the call, and agents that pay for them
 //! - [The page](guide::page): what browsers get instead of JSON
 //! - [Ledgers](guide::ledgers): where sales are recorded
 //! - [Verification](guide::verification): endpoints and finality
@@ -105,6 +108,7 @@
 //! | `axum` | [`Receipt`] as an axum extractor |
 //! | `evm` | `verify::EvmVerifier`: verification of ERC-20 transfers over JSON-RPC |
 //! | `facilitator` | [`settle`]`::FacilitatorSettler`: a facilitator settles signed payments |
+//! | `mcp` | `mcp::McpLayer`: sells the tools of an MCP server; with `client`, `client::PaidTools` pays for them |
 //! | `page` | `page::Page`: the 402 as a page for browsers, with a QR code and a button for wallets |
 //! | `sqlite` | [`ledger`]`::SqliteLedger`: in a file that outlives the process |
 //! | `postgres`, `postgres-tls` | [`ledger`]`::PostgresLedger`: shared by replicas, the reference; with TLS |
@@ -113,9 +117,10 @@
 //! | `wallet` | [`settle`]`::WalletSettler`, and with `client` `client::WalletPayer`: settles, or pays, from a key of your own or any alloy signer |
 //! | `reqwest` | `client::ReqwestClient`: reqwest as the client that pays; implies `client` |
 //! | `metrics` | counters, gauges and histograms through the `metrics` facade: see [the guide](guide::metrics) |
+//! | `gateway` | the program `x402-gateway`: see [its guide](guide::gateway) |
 //! | `test-util` | `testing`: a scripted verifier, a fake clock, with `client` a scripted wallet; `ledger::conformance` |
 //! | `devchain` | `testing::DevChain`: a local chain (anvil); implies `test-util` |
-//! | `full` | all but `test-util` and `devchain` |
+//! | `full` | all but `gateway`, `test-util` and `devchain` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "axum")]
@@ -133,6 +138,8 @@ mod evm;
 #[cfg(doc)]
 pub mod guide;
 pub mod ledger;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 mod metrics;
 #[cfg(feature = "page")]
 pub mod page;
@@ -152,8 +159,8 @@ pub use ::alloy;
 pub use axum::MissingReceipt;
 pub use paywall::{
     BuildError, Chain, Consumption, FurtherNetwork, HealthError, LoggedSale, Merchant, MerchantBuilder, Mpp, Offer,
-    Pass, PassIssuer, Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody, ResponseBody,
-    ResponseFuture, RestoredSales, Unredeemed, UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
+    Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody,
+    ResponseBody, ResponseFuture, RestoredSales, Unredeemed, UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
 };
 pub use protocol::receipt::Receipt;
 

@@ -8,6 +8,7 @@ use clap::{
     error::{ContextValue, ErrorKind},
 };
 use tower_x402::{
+    PaymentIdentifier,
     protocol::{Address, Network},
     verify::Finality,
 };
@@ -21,7 +22,7 @@ use super::{
     pass::PassOffer,
     replay::Replay,
     secret::Secret,
-    units::{HeadAge, duration, finality, head_age, some_time},
+    units::{HeadAge, duration, finality, head_age, payment_identifier, some_time},
 };
 
 /// Sells answers from three datasets: quote, payment in USDC on Base, answer.
@@ -122,6 +123,9 @@ pub(crate) struct Args {
     /// Also ask for payments in the words of MPP, with this realm, the same for all replicas [default: the host of --public-url]
     #[arg(long, env = "X402_MPP", value_name = "REALM", num_args = 0..=1, default_missing_value = "")]
     pub(crate) mpp: Option<String>,
+    /// Let clients name their purchases, or demand it: each purchase is charged once, also where a client signs it again
+    #[arg(long, env = "X402_PAYMENT_IDENTIFIER", value_name = "optional|required", value_parser = payment_identifier)]
+    pub(crate) payment_identifier: Option<PaymentIdentifier>,
     /// How long a sold answer is kept in the ledger, and delivered again to who shows the same intent and transaction; `0s`
     /// keeps none
     #[arg(long, env = "X402_REDELIVER", value_name = "TIME", default_value = "15m", value_parser = duration)]

@@ -97,7 +97,10 @@ impl std::error::Error for DataError {}
 
 /// The folder with the data of this example, as the repository has it; the published package leaves it out.
 pub(crate) fn example_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/datasets/data")
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // That of the demo is in a folder beside this one.
+    let beside = manifest.join("../datasets/data");
+    if beside.is_dir() { beside } else { manifest.join("examples/datasets/data") }
 }
 
 impl Data {

@@ -20,9 +20,8 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     let verifier = verifier(args, args.network()).await?;
     let ledger = args.ledger().map_err(Failure::flags)?;
     let keys = keys.map_or_else(|| keys::made_for(&ledger), Ok)?;
-    let mut builder = ledger
-        .open(Merchant::builder(args.recipient.unwrap_or(Address::ZERO)), args.keep_book)
-        .await?
+    let mut builder = Merchant::builder(args.recipient.unwrap_or(Address::ZERO))
+        .ledger(ledger.open(args.keep_book).await?)
         .network(args.network())
         .verifier(verifier.clone())
         .sealing_keys(keys)
@@ -45,6 +44,9 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     }
     if let Some(realm) = mpp_realm(args)? {
         builder = builder.mpp(realm);
+    }
+    if let Some(setting) = args.payment_identifier {
+        builder = builder.payment_identifier(setting);
     }
     if let Some(contact) = &args.contact {
         builder = builder.contact(contact);

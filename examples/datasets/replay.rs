@@ -11,7 +11,8 @@ use tower_x402::{LoggedSale, RestoredSales, ledger::UtcDay, protocol::PaymentId}
 
 use super::{
     args::Args,
-    book::{Asked, chain_time, unhealthy},
+    asked::{Asked, unhealthy},
+    book::chain_time,
     run::Failure,
 };
 

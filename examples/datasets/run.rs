@@ -1,61 +1,32 @@
 //! From flags to a running server.
 
-use std::{env, ffi::OsString, fmt::Display, process::ExitCode, sync::Arc};
+use std::{env, ffi::OsString, process::ExitCode, sync::Arc};
 
+use hyper_util::service::TowerToHyperService;
 use tower_x402::{BuildError, Merchant, Redelivery};
 
+pub(crate) use super::failure::{Failure, ending};
 use super::{
     Service,
     args::{Args, Command, Ending, LedgerCommand},
     book,
+    cors::cors,
+    counted,
     data::Data,
     dev::Dev,
     generate, keys,
     ledger::LedgerArg,
-    log::{Log, TARGET},
+    log::TARGET,
     merchant::merchant,
-    metrics,
     on_network::OnNetwork,
     raise_mark::raise_mark,
     replay::replay,
     router_with_pass, serve, settler, units,
 };
 
-/// Why the program ends early: an exit code and a sentence, told in the way that was asked for.
-#[derive(Debug)]
-pub(crate) struct Failure(u8, String, Log);
-
-impl Failure {
-    /// The flags ask for what cannot be.
-    pub(crate) fn flags(reason: impl Display) -> Self {
-        Self(2, reason.to_string(), Log::Text)
-    }
-
-    /// The flags are fine, the world is not.
-    pub(crate) fn world(reason: impl Display) -> Self {
-        Self(1, reason.to_string(), Log::Text)
-    }
-
-    /// With what the program exits.
-    pub(crate) fn code(&self) -> u8 {
-        self.0
-    }
-}
-
 /// The program.
 pub(crate) async fn main() -> ExitCode {
     ending(run(env::args_os()).await)
-}
-
-/// Says why it ended, and with which code.
-pub(crate) fn ending(result: Result<(), Failure>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.2.failed(&failure.1);
-            ExitCode::from(failure.code())
-        }
-    }
 }
 
 /// Runs the program with these arguments, the first of which is its name.
@@ -85,7 +56,7 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
         Some(Command::Unredeemed(ref span)) => book::unredeemed(&args, span).await,
         None => sell(args).await,
     };
-    ended.map_err(|Failure(code, reason, _)| Failure(code, reason, log))
+    ended.map_err(|failure| failure.told(log))
 }
 
 async fn sell(mut args: Args) -> Result<(), Failure> {
@@ -96,7 +67,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     let base = format!("http://{}", listener.local_addr().map_err(Failure::world)?);
 
     if let Some(address) = args.metrics {
-        metrics::start(address).await?;
+        counted::start(address).await?;
     }
     let dev = if args.dev { Some(local_chain(&mut args).await?) } else { None };
     let merchant = merchant(&args, keys).await?;
@@ -108,6 +79,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
         }
         other => Failure::flags(other),
     })?;
+    let app = app.layer(cors());
     announce(&args, &merchant);
 
     let patience = serve::Patience { head: args.head_timeout, ending: args.shutdown_timeout };
@@ -119,7 +91,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     };
     tokio::select! {
         biased;
-        served = serve::serve(listener, app.layer(serve::cors()), patience) => served.map_err(Failure::world),
+        served = serve::serve(listener, |_| TowerToHyperService::new(app.clone()), patience) => served.map_err(Failure::world),
         () = show => Ok(()),
     }
 }

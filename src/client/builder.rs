@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     Budget, Journal, JournalError, MemoryJournal, PayLayer, Payer, PaymentMethod, ProofIn, PurchaseEvent,
-    PurchaseProgress,
+    PurchaseProgress, Standard,
     flow::journal::ErasedJournal,
     flow::progress::OnProgress,
     flow::registry::PurchaseRegistry,
@@ -105,6 +105,15 @@ impl PayLayerBuilder {
     /// layer uses the other.
     pub const fn prefer(mut self, method: PaymentMethod) -> Self {
         self.settings.prefer = method;
+        self
+    }
+
+    /// Sets the standards in which authorizations are signed, in the order in which they are taken where they cost the same. Default:
+    /// [`Standard::ALL`], so MPP is used where it is cheaper, or the only offer.
+    ///
+    /// With none, nothing is paid by authorization.
+    pub fn standards(mut self, standards: impl IntoIterator<Item = Standard>) -> Self {
+        self.settings.standards = standards.into_iter().collect();
         self
     }
 

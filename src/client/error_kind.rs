@@ -68,6 +68,11 @@ pub enum PayErrorKind {
     AboveMaxPrice,
     /// The authorization that was signed for this request was not used, and can never be: nothing was paid. The same request pays anew.
     Lapsed,
+    /// The request has an `Authorization` of its own, and the seller takes the payment of MPP in that header only. Nothing was paid;
+    /// or, where the error names a purchase, its authorization was not shown, and can be used until it expires.
+    ///
+    /// Send the credentials of the service in another way, or buy from a seller that takes `Payment-Authorization`.
+    AuthorizationTaken,
     /// The seller refuses the payment for good.
     Refused,
     /// The seller rejects the request itself, and the payment stays unspent.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{PaymentMethod, PurchaseId, PurchaseState};
+use super::{PaymentMethod, PurchaseId, PurchaseState, Standard};
 use crate::protocol::{Address, Amount, ChainTime, Network, ProblemCode, Quote, TxHash};
 
 /// An event, with the purchase that it belongs to. See [`PayLayerBuilder::on_progress`](super::PayLayerBuilder::on_progress).
@@ -133,7 +133,9 @@ pub struct Purchase {
     pub state: PurchaseState,
     /// How it was paid.
     pub paid_by: PaymentMethod,
-    /// Whether the seller claims success in `PAYMENT-RESPONSE`: that it took this very transaction, or, of an authorization, that this was
+    /// The standard in whose words an authorization was shown; `None` for a transfer.
+    pub standard: Option<Standard>,
+    /// Whether the seller claims success in `PAYMENT-RESPONSE` or `Payment-Receipt`: that it took this very transaction, or, of an authorization, that this was
     /// settled. It is the seller's word; the chain was not asked.
     pub confirmed: bool,
     /// The account that was paid.

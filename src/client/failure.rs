@@ -65,6 +65,11 @@ pub(crate) enum Failure {
         "the signed payment was never used, and no longer can be: nothing was paid; send the request again to pay anew"
     )]
     Lapsed { purchase: PurchaseId },
+    #[error(
+        "the request has an `Authorization` header of its own, and the seller takes the payment in that header only: {}",
+        if left.is_some() { "the signed payment of this request was not shown; send the request without that header" } else { "nothing was paid; send the service's credentials in another way" }
+    )]
+    AuthorizationTaken { left: Option<(PurchaseId, ChainTime)> },
     #[error("payment {transaction} refused by the seller: {} {}", code.as_str(), code.detail())]
     Refused { purchase: PurchaseId, transaction: TxHash, code: ProblemCode },
     #[error(
@@ -148,6 +153,7 @@ impl Failure {
             Self::Outstanding { .. } => PayErrorKind::Outstanding,
             Self::AboveMaxPrice { .. } => PayErrorKind::AboveMaxPrice,
             Self::Lapsed { .. } => PayErrorKind::Lapsed,
+            Self::AuthorizationTaken { .. } => PayErrorKind::AuthorizationTaken,
             Self::Refused { .. } => PayErrorKind::Refused,
             Self::Misunderstood { .. } => PayErrorKind::Misunderstood,
             Self::Unproven { .. } => PayErrorKind::Unproven,
@@ -178,7 +184,11 @@ impl Failure {
             | Self::Declined(_)
             | Self::Payer(_)
             | Self::Journal(_)
+            | Self::AuthorizationTaken { left: None }
             | Self::NothingToResume => (None, Money::Untouched, false),
+            Self::AuthorizationTaken { left: Some((purchase, valid_before)) } => {
+                (Some(*purchase), Money::AtRisk { until: Some(*valid_before) }, true)
+            }
             Self::Forwarded(_) => (None, Money::AtRisk { until: None }, false),
             Self::Lapsed { purchase } => (Some(*purchase), Money::Untouched, false),
             Self::Displaced { purchase } => (Some(*purchase), Money::FeeSpent { transaction: None }, false),

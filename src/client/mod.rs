@@ -11,7 +11,8 @@
 //! |---|---|
 //! | `Pay` | by an ordinary transfer: sent, waited for until it is in a block, and redeemed by its hash |
 //! | `PAYMENT-REQUIRED` (x402 version 2), or a JSON body of version 1 | by an authorization (EIP-3009): signed, shown to the seller, and settled by it; no gas, and no wait |
-//! | both, or several networks | the cheapest way that the budget allows and for which the payer has the money; of equal ones the [preferred](PayLayerBuilder::prefer) method, then the seller's order |
+//! | `WWW-Authenticate: Payment` (MPP, method `evm`, intent `charge`) | the same, with the hash of the challenge as its nonce |
+//! | several of them, or several networks | the cheapest way that the budget allows and for which the payer has the money; of equal ones the [preferred](PayLayerBuilder::prefer) method, then the first of the [standards](PayLayerBuilder::standards), then the seller's order |
 //!
 //! ```
 //! # #[cfg(feature = "test-util")]
@@ -63,8 +64,9 @@
 //!   every repetition shows the same one. The client does not trust the seller's reports about it, and asks the chain.
 //!   It signs another one only after the chain shows that the first was not used and never can be, because it has
 //!   expired at a final block or was [cancelled](PayLayer::cancel); until then a refusal is [`PayErrorKind::Outstanding`].
-//!   Its nonce is the tag of its own secret, so only this client can redeem the transaction that settles it. Its
-//!   validity is limited by the seller's request and by the layer's patience.
+//!   Its nonce is the tag of its own secret, so only this client can redeem the transaction that settles it; in MPP it is
+//!   the hash of the seller's challenge, and one challenge is signed for once. Its validity is limited by the seller's
+//!   request and by the layer's patience.
 //! - **The token's own domain is signed for**, as its contract states it, or as it is known here for USDC. A seller that names another
 //!   one is not paid.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayErrorKind::BilledAgain`]; a refusal is an
@@ -89,7 +91,7 @@
 //! # Features
 //!
 //! `client` alone has the layer, the budget and the journals. With `wallet` it has [`WalletPayer`] as well, and with `reqwest`
-//! [`ReqwestClient`]. A custodian's payer and another HTTP client need neither.
+//! [`ReqwestClient`]. With `mcp` it has `PaidTools`, which pays for the tools of MCP servers. A custodian's payer and another HTTP client need neither.
 //!
 //! # The same request
 //!
@@ -101,7 +103,8 @@
 //! without a new payment. If the seller answers without a confirmation that it took the payment (the service's own 400,
 //! a 200 without `PAYMENT-RESPONSE`), the call returns the response and keeps the payment. The same request uses it for
 //! the seller's next quote if the payment covers it; otherwise the call ends in [`PayErrorKind::NotCovered`] and pays
-//! nothing. Another request to the same seller uses it for exactly the same price. The payment is kept for as long as
+//! nothing. Another request to the same seller uses it for exactly the same price, unless it is an authorization of MPP,
+//! which is for its own challenge alone. The payment is kept for as long as
 //! sellers accept it: [`PayLayerBuilder::payment_age`]. An authorization is kept for as long as it can be used.
 //!
 //! # Bodies
@@ -109,7 +112,10 @@
 //! A request is sent twice at least, so its body must be one that can be sent again ([`ReplayBody`]): bytes in memory, or
 //! [`Body::from_factory`]. A stream that can be sent once only is refused with [`PayErrorKind::NotReplayable`] when the answer
 //! turns out to cost money, before anything is paid. Proofs travel in the `x402-payment` header, unless
-//! [`PayLayerBuilder::proof_in`] says otherwise; authorizations travel in `PAYMENT-SIGNATURE`, or `X-PAYMENT` in version 1.
+//! [`PayLayerBuilder::proof_in`] says otherwise; authorizations travel in `PAYMENT-SIGNATURE`, `X-PAYMENT` in version 1, and
+//! in MPP in `Authorization`, or in `Payment-Authorization` where the challenge says so. A request with an `Authorization` of
+//! its own is not paid by a challenge that leaves it no room: [`PayErrorKind::AuthorizationTaken`], unless the seller takes
+//! something else.
 //!
 //! # One request
 //!
@@ -123,6 +129,8 @@
 //! - The standard does not oblige a seller to answer later if it settles an authorization and then fails: official
 //!   servers refuse used authorizations. Such a purchase ends in errors that name the transaction, and pays nothing
 //!   more for a day ([`PayLayerBuilder::payment_age`]), unless it is [abandoned](PayLayer::abandon).
+//! - Of the two forms of MPP's nonce it signs that of the draft, the hash of id and realm one behind the other, which `mppx`
+//!   up to 0.12 and sellers of this crate take. A seller that takes only the other form refuses it.
 //! - It reads an authorization's fate from the payer's nodes: where all of them lie, a second one may be signed.
 //! - It cannot prevent others from presenting a transaction first where its payer neither tags nor signs, or the seller does not look at
 //!   tags; see [security](crate::guide::security).
@@ -152,6 +160,9 @@ mod payment_method;
 mod purchase_id;
 mod service;
 mod settings;
+mod standard;
+#[cfg(feature = "mcp")]
+mod tools;
 #[cfg(feature = "wallet")]
 mod wallet;
 mod way;
@@ -186,6 +197,9 @@ pub use payer::{
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;
 pub use service::Pay;
+pub use standard::Standard;
+#[cfg(feature = "mcp")]
+pub use tools::{CalledTool, PaidTools};
 #[cfg(all(feature = "wallet", feature = "bench-internals"))]
 #[doc(hidden)]
 pub use wallet::bench;

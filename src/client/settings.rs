@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{PaymentMethod, ProofIn};
+use super::{PaymentMethod, ProofIn, Standard};
 
 /// Longer than any process lives: ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -15,6 +15,8 @@ const LARGEST: usize = 16 * 1024 * 1024;
 pub(super) struct Settings {
     pub(super) proof_in: ProofIn,
     pub(super) prefer: PaymentMethod,
+    /// Those that are signed for; of equal prices the first goes first.
+    pub(super) standards: Vec<Standard>,
     pub(super) confirmations: u64,
     pub(super) poll_every: Duration,
     pub(super) resend_after: Duration,
@@ -35,6 +37,7 @@ impl Default for Settings {
         Self {
             proof_in: ProofIn::Header,
             prefer: PaymentMethod::Authorization,
+            standards: Standard::ALL.to_vec(),
             confirmations: 1,
             poll_every: Duration::from_secs(1),
             resend_after: Duration::from_secs(10),

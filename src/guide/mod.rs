@@ -5,11 +5,13 @@
 //! | Guide | Read it to |
 //! |---|---|
 //! | [`first_answer`] | *sell your first answer*, under axum, hyper or in a `ServiceBuilder` |
+//! | [`gateway`] | put the *gateway* in front of a service in any language |
 //! | [`selling`] | set prices, place the layer among others, configure CORS |
 //! | [`standard`] | learn *how this relates to x402*, and take signed payments from official clients |
 //! | [`coming_from_x402_axum`] | *come from x402-axum*: names and differences |
 //! | [`passes`] | sell *passes and tickets*: pay once, call many times; resume a download |
 //! | [`streaming`] | sell *streaming and gRPC*: what a sale is, and what a tonic client sees |
+//! | [`mcp`] | sell the tools of an MCP server, and let an agent pay for them |
 //! | [`page`] | show people a page instead of JSON, with a button to pay |
 //! | [`payment_proof`] | take transfers in the standard's header: the text of the method |
 //! | [`ledgers`] | choose where sales are recorded |
@@ -38,6 +40,7 @@ macro_rules! guides {
                         feature = "axum",
                         feature = "wallet",
                         feature = "facilitator",
+                        feature = "mcp",
                         feature = "page",
                         feature = "reqwest",
                         feature = "evm",
@@ -56,11 +59,13 @@ macro_rules! guides {
 
 guides! {
     first_answer = "first_answer.md";
+    gateway = "gateway.md";
     selling = "selling.md";
     standard = "standard.md";
     coming_from_x402_axum = "coming_from_x402_axum.md";
     passes = "passes.md";
     streaming = "streaming.md";
+    mcp = "mcp.md";
     page = "page.md";
     payment_proof = "payment_proof.md";
     ledgers = "ledgers.md";

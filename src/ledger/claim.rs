@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::settling::Settling;
-use crate::protocol::{ChainTime, IntentKey, Payment};
+use crate::protocol::{ChainTime, IntentKey, Payment, PurchaseKey};
 
 /// How far the verifier's head may lag behind the chain.
 const HEAD_LAG: Duration = Duration::from_secs(3 * 60);
@@ -43,6 +43,7 @@ const MINED_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Claim {
     resource: Arc<str>,
     intent: IntentKey,
+    purchase: Option<PurchaseKey>,
     pay_until: ChainTime,
     payments: Vec<Payment>,
     head: ChainTime,
@@ -66,6 +67,12 @@ impl ClaimBuilder {
             true => self.0.payments = payments,
             false => self.0.payments.append(&mut payments),
         }
+        self
+    }
+
+    /// Sets the purchase that the client names, if it names one. It buys one answer, by whichever of its payments.
+    pub fn purchase(mut self, purchase: impl Into<Option<PurchaseKey>>) -> Self {
+        self.0.purchase = purchase.into();
         self
     }
 
@@ -106,6 +113,7 @@ impl Claim {
         ClaimBuilder(Self {
             resource: resource.into(),
             intent,
+            purchase: None,
             pay_until: ChainTime::default(),
             payments: Vec::new(),
             head: ChainTime::default(),
@@ -129,6 +137,12 @@ impl Claim {
     #[must_use]
     pub const fn intent(&self) -> IntentKey {
         self.intent
+    }
+
+    /// Returns the purchase that the client names, if it names one.
+    #[must_use]
+    pub const fn purchase(&self) -> Option<PurchaseKey> {
+        self.purchase
     }
 
     /// Returns the candidates, in the order in which they are tried.

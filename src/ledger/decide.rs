@@ -33,13 +33,17 @@ pub struct Candidate<'c> {
     /// The settlement of this payment was [begun](super::Ledger::settling) for another intent, or that of another payment for the
     /// claim's intent.
     pub barred: bool,
+    /// The record of the payment that holds or bought the claim's purchase, if that is another one.
+    pub purchase: Option<Entry>,
+    /// The settlement of another payment, for another intent, was begun for the claim's purchase.
+    pub purchase_begun: bool,
 }
 
 impl<'c> Candidate<'c> {
     /// Returns a candidate without a record, on a network with this mark.
     #[must_use]
     pub const fn new(paid: &'c Payment, mark: ChainTime) -> Self {
-        Self { paid, mark, entry: None, barred: false }
+        Self { paid, mark, entry: None, barred: false, purchase: None, purchase_begun: false }
     }
 }
 
@@ -56,8 +60,8 @@ impl Candidate<'_> {
 pub enum Decision<'c> {
     /// Refuses it.
     Refused(ReserveOutcome),
-    /// Reserves this candidate, which is free. Where a lease that [ran out](Entry::Lapsed) is on record for the intent or the
-    /// payment, the reservation ends that lease in the same step.
+    /// Reserves this candidate, which is free. Where a lease that [ran out](Entry::Lapsed) is on record for the intent, the
+    /// payment or the purchase, the reservation ends that lease in the same step.
     Free(Candidate<'c>),
 }
 
@@ -104,15 +108,21 @@ pub fn decide<'c>(
     if unsold.peek().is_none() {
         return Decision::Refused(ReserveOutcome::PaymentUsed);
     }
+    if unsold.peek().is_some_and(|candidate| candidate.purchase == Some(Entry::Sold)) {
+        return Decision::Refused(ReserveOutcome::PurchaseConsumed);
+    }
     if let Some(Entry::Held { left }) = intent {
         return Decision::Refused(ReserveOutcome::Busy { retry_after: left });
     }
     let mut frees_in = None::<Duration>;
     for candidate in unsold {
         let mut held_for = |left: Duration| frees_in = Some(frees_in.map_or(left, |least| least.min(left)));
-        match candidate.entry {
-            Some(Entry::Held { left }) => held_for(left),
+        match (candidate.entry, candidate.purchase) {
+            (_, Some(Entry::Sold)) => return Decision::Refused(ReserveOutcome::PurchaseConsumed),
+            (Some(Entry::Held { left }), _) => held_for(left),
             _ if candidate.must_not_be_settled() => held_for(lease),
+            (_, Some(Entry::Held { left })) => held_for(left),
+            _ if candidate.purchase_begun => held_for(lease),
             _ if candidate.paid.time() <= candidate.mark => {}
             _ => return Decision::Free(candidate),
         }
@@ -171,10 +181,9 @@ mod tests {
         barred: bool,
     ) -> Result<usize, ReserveOutcome> {
         let all = transfers.iter().zip(candidates).map(|(paid, (_, entry))| Candidate {
-            paid,
-            mark: ChainTime::from_unix(MARK),
             entry: *entry,
             barred,
+            ..Candidate::new(paid, ChainTime::from_unix(MARK))
         });
         match decide(intent, LEASE, all) {
             Decision::Refused(reservation) => Err(reservation),
@@ -225,5 +234,55 @@ mod tests {
             // A lease alone that ran out bars nothing.
             assert_eq!(decided_of(LAPSED, &[candidate], &transfers[..1], false), Ok(0));
         }
+    }
+
+    #[test]
+    fn a_purchase_of_another_payment_is_told_behind_intent_and_payment() {
+        let (free, held_payment, below) = ((MARK + 1, None), (MARK + 1, held(9)), (MARK, None));
+        let sold_payment = (MARK + 1, SOLD);
+        let conflict = Err(ReserveOutcome::PurchaseConsumed);
+        for (intent, candidate, purchase, begun, expected) in [
+            (SOLD, free, SOLD, false, Err(ReserveOutcome::IntentConsumed)),
+            (None, sold_payment, SOLD, false, Err(ReserveOutcome::PaymentUsed)),
+            // Before everything that is undecided.
+            (held(3), free, SOLD, false, conflict.clone()),
+            (None, held_payment, SOLD, false, conflict.clone()),
+            (LAPSED, below, SOLD, false, conflict.clone()),
+            (None, free, SOLD, false, conflict),
+            (held(3), free, held(4), true, Err(busy(3))),
+            (None, free, held(4), false, Err(busy(4))),
+            (None, free, held(4), true, Err(busy(4))),
+            (LAPSED, (MARK + 1, LAPSED), held(4), false, Err(busy(4))),
+            (None, held_payment, held(4), false, Err(busy(9))),
+            // A dead process left a settlement behind: as long as the claim's own lease.
+            (None, free, None, true, Err(busy(7))),
+            (None, free, LAPSED, true, Err(busy(7))),
+            (None, below, held(4), false, Err(busy(4))),
+            (None, below, LAPSED, false, Err(ReserveOutcome::BeforeMemory)),
+            // A lease alone that ran out is no obstacle.
+            (None, free, LAPSED, false, Ok(0)),
+            (LAPSED, free, None, false, Ok(0)),
+        ] {
+            let paid = paid(candidate.0);
+            let claimed = Candidate {
+                entry: candidate.1,
+                purchase,
+                purchase_begun: begun,
+                ..Candidate::new(&paid, ChainTime::from_unix(MARK))
+            };
+            let decision = match decide(intent, LEASE, [claimed]) {
+                Decision::Refused(refusal) => Err(refusal),
+                Decision::Free(_) => Ok(0),
+            };
+            assert_eq!(decision, expected, "{intent:?} {claimed:?}");
+        }
+    }
+
+    #[test]
+    fn a_payment_that_is_settled_waits_for_its_purchase_too() {
+        // Two payments of one purchase: the first may have been settled, and the second is.
+        let paid = paid(MARK + 1);
+        let waits = Candidate { purchase_begun: true, ..Candidate::new(&paid, ChainTime::from_unix(MARK)) };
+        assert_eq!(decide(None, LEASE, [waits]), Decision::Refused(busy(7)));
     }
 }

@@ -114,6 +114,12 @@ pub trait Ledger: Send + Sync + 'static {
     /// [settled](crate::protocol::Payment::is_settled) candidate stays free: its payer proved the payment in another
     /// way.
     ///
+    /// A [purchase](Claim::purchase) is reserved in the same step, and consumed with the sale. While another payment holds
+    /// it, the claim is refused as if the payment were held; once another payment bought it, for good
+    /// ([`ReserveOutcome::PurchaseConsumed`]). It is free again once the other payment is released, or once its lease ran
+    /// out without a record that the settlement [has begun](Self::settling). A lease on a payment or an intent with such a
+    /// record belongs to the purchase of the record, whatever the claim names.
+    ///
     /// If a sold, settled transfer is shown with a later block time than the recorded one, the later time decides how
     /// long the sale is kept.
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send;
@@ -125,7 +131,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`renew`](Self::renew)). Repeatable: the last record counts. Unless the outcome is [`RenewOutcome::Held`], the payment must not be
     /// settled.
     ///
-    /// The record outlives the lease. It ends with the sale of the intent or the payment in the same atomic step, with
+    /// The record outlives the lease, and keeps the lease's purchase for the payment. It ends with the sale of the intent or the payment in the same atomic step, with
     /// [`not_settled`](Self::not_settled), or when age rules out that the payment returns ([`Lease::keep_until`]).
     fn settling(
         &self,
@@ -173,7 +179,7 @@ pub trait Ledger: Send + Sync + 'static {
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Forgets old records of a network, with its head at `head`, and returns the number of forgotten sales. Sales with an
-    /// earlier [`keep_until`](Lease::keep_until) are forgotten with their answers, and the network's low-water mark rises to
+    /// earlier [`keep_until`](Lease::keep_until) are forgotten with their answers and purchases, and the network's low-water mark rises to
     /// the block time of each. Expired answers, idle leases, and records of settlements that can no longer return are
     /// forgotten, too.
     ///
@@ -288,11 +294,14 @@ pub enum ReserveOutcome {
     IntentConsumed,
     /// Every transfer of the claim is consumed.
     PaymentUsed,
-    /// Another lease holds the intent; or no transfer is free, and at least one is held.
+    /// The claim's purchase bought its answer with another payment.
+    PurchaseConsumed,
+    /// Another lease holds the intent; or no transfer is free, and at least one is held, or another payment holds the
+    /// purchase.
     Busy {
         /// The time until the conflicting lease expires unless it is renewed; of several leases, the first. Most leases
-        /// end sooner. If the payment is being settled for another intent, or the intent is settling another payment:
-        /// the claim's lease length.
+        /// end sooner. If the payment is being settled for another intent, or intent or purchase are settling another
+        /// payment: the claim's lease length.
         retry_after: Duration,
     },
     /// Every transfer that is not consumed was mined at or below its network's low-water mark: it may have bought an answer before the

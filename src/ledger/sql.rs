@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ledger::stored::known,
-    protocol::{Address, ChainTime, Network, Payment, PaymentId, TxHash},
+    protocol::{Address, ChainTime, Network, Payment, PaymentId, PurchaseKey, TxHash},
 };
 
 /// The version of the schema that this crate reads and writes. Additions that an older reader can ignore do not change it; each
@@ -121,6 +121,13 @@ pub(super) struct SnapshotRow {
     pub(super) block_time: Option<i64>,
     /// The settlement of the candidate was begun for another intent, or that of another payment for this one.
     pub(super) barred: bool,
+    /// The purchase that a grant would be for: that of a settlement which was begun, or else the claim's.
+    pub(super) purchase: Option<PurchaseKey>,
+    /// Another payment bought that purchase, or has a lease for it.
+    pub(super) purchase_sold: bool,
+    pub(super) purchase_left: Option<i64>,
+    /// The settlement of another payment, for another intent, was begun for that purchase.
+    pub(super) purchase_begun: bool,
 }
 
 /// What a database showed of a claim, all at one moment: a row for each candidate, in the claim's order. Without any, the
@@ -148,6 +155,8 @@ pub(super) struct Grant<'c> {
     pub(super) paid: &'c Payment,
     /// A lease that ran out is in the way.
     pub(super) takes_over: bool,
+    /// The purchase that it is for.
+    pub(super) purchase: Option<PurchaseKey>,
 }
 
 /// The result of an uncommitted write, with the mark read after the write.
@@ -158,7 +167,7 @@ pub(super) struct Written {
     pub(super) settling: Option<Settling>,
     /// As [`SnapshotRow::barred`].
     pub(super) barred: bool,
-    /// Intent or payment is in the book of forgotten sales.
+    /// Intent or payment is in the book of forgotten sales, or by now a settlement was begun that the purchase disagrees with.
     pub(super) booked: bool,
 }
 
@@ -193,7 +202,13 @@ impl SnapshotRow {
 
     fn candidate<'c>(&self, paid: &'c Payment) -> Option<Candidate<'c>> {
         let mark = time(self.mark?);
-        Some(Candidate { paid, mark, entry: entry(self.sold, self.left), barred: self.barred })
+        Some(Candidate {
+            entry: entry(self.sold, self.left),
+            barred: self.barred,
+            purchase: entry(self.purchase_sold, self.purchase_left),
+            purchase_begun: self.purchase_begun,
+            ..Candidate::new(paid, mark)
+        })
     }
 }
 
@@ -228,10 +243,11 @@ impl Snapshot {
         Ok(decide(ledger.intent(), claim.lease(), candidates.ok_or(LedgerError::unavailable())?))
     }
 
-    /// What to write, to grant this candidate.
-    fn grant<'c>(&self, candidate: Candidate<'c>) -> Grant<'c> {
-        let takes_over = candidate.entry.is_some() || self.ledger().intent().is_some();
-        Grant { paid: candidate.paid, takes_over }
+    /// What to write, to grant this candidate of the claim.
+    fn grant<'c>(&self, claim: &Claim, candidate: Candidate<'c>) -> Grant<'c> {
+        let takes_over = candidate.entry.is_some() || candidate.purchase.is_some() || self.ledger().intent().is_some();
+        let row = claim.payments().iter().zip(&self.0).find(|(paid, _)| std::ptr::eq(*paid, candidate.paid));
+        Grant { paid: candidate.paid, takes_over, purchase: row.and_then(|(_, row)| row.purchase) }
     }
 }
 
@@ -260,7 +276,7 @@ pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<
         match snapshot.decide(claim)? {
             Decision::Refused(reservation) => return Ok(reservation),
             Decision::Free(candidate) => {
-                if let Some(lease) = backend.grant(claim, snapshot.grant(candidate)).await? {
+                if let Some(lease) = backend.grant(claim, snapshot.grant(claim, candidate)).await? {
                     return Ok(ReserveOutcome::Granted(lease));
                 }
             }
@@ -280,6 +296,11 @@ pub(super) fn settling(request: Vec<u8>, head: i64, transaction: Option<Vec<u8>>
         Some(transaction) => begun.with_transaction(transaction),
         None => begun,
     })
+}
+
+/// A purchase, as a database tells it.
+pub(super) fn purchase(bytes: Vec<u8>) -> Result<PurchaseKey, LedgerError> {
+    bytes.try_into().map(PurchaseKey::new).map_err(|_| LedgerError::incompatible())
 }
 
 /// A sale as a database tells it: bytes and numbers, and when it was sold in units of `1 / per_second`.

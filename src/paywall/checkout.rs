@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Response, request::Parts};
 use http_body::Body;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span, instrument::Instrumented};
 
 use crate::{
     metrics,
@@ -48,8 +48,8 @@ use crate::{
 };
 
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
-/// A boxed future, for work that may have to wait.
-pub(crate) type Running<ResB, E> = Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>;
+/// A boxed future, for work that may have to wait. The span is outside the box: the future is large, and each wrapping moves it.
+pub(crate) type Running<ResB, E> = Instrumented<Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>>;
 /// What the head, or head and body, show of a proof.
 type Shown = Result<Option<Proof>, InvalidRedemption>;
 
@@ -115,7 +115,7 @@ where
         F: Future<Output = Answer<ResB, S::Error>> + Send,
     {
         self.drop_readiness();
-        Box::pin(async move {
+        let work = async move {
             match self.request.is_free().await {
                 Ok(true) => {
                     let filter = AnswerFilter::free(&self.request.parts.method, &self.request.parts.headers);
@@ -125,7 +125,8 @@ where
                 Ok(false) => price(self, body).await,
                 Err(problem) => Ok(self.turn_away(problem)),
             }
-        })
+        };
+        boxed(work, Span::none())
     }
 
     /// Decides from the head whether the body must be read first.
@@ -188,7 +189,7 @@ where
                 None => self.run(Self::quote),
                 Some(Some(answer)) => Next::Answer(answer),
                 // Free. Nothing is waited for before the service is called.
-                Some(None) => Next::Run(Box::pin(self.serve())),
+                Some(None) => Next::Run(boxed(self.serve(), Span::none())),
             },
         }
     }
@@ -200,7 +201,7 @@ where
     {
         self.drop_readiness();
         let span = tracing::info_span!("x402.checkout", resource = &*self.request.route.resource);
-        Next::Run(Box::pin(work(self).instrument(span)))
+        Next::Run(boxed(work(self), span))
     }
 
     /// A request without proof, whose price must be waited for, or whose merchant has not started yet.
@@ -297,6 +298,11 @@ where
         poll_fn(|cx| inner.poll_ready(cx)).await?;
         Ok(inner.call(self.request.into_request(self.unread)).await?.map(ResponseBody::streaming))
     }
+}
+
+fn boxed<ResB, E>(work: impl Future<Output = Answer<ResB, E>> + Send + 'static, span: Span) -> Running<ResB, E> {
+    let work: Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>> = Box::pin(work);
+    work.instrument(span)
 }
 
 /// Whether a body may be the form of a page.

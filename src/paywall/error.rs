@@ -55,6 +55,11 @@ pub enum BuildError {
         "no signatures: with `.settler(…)` the verifier must check signatures, or nothing can see whether one was used"
     )]
     NoSignatures,
+    /// Tools of MCP are paid for by the x402 standard, and this merchant takes no payment by it.
+    #[error(
+        "no payment by x402: with `.tools()` call `.settler(…)` or `.accept_submitted_transfers()` on the merchant's builder, or nobody could pay for a call"
+    )]
+    NoStandard,
     /// No ledger was set, so one payment would buy any number of answers.
     #[error("no ledger: call `.ledger(…)`, or one payment would buy any number of answers")]
     NoLedger,

@@ -37,7 +37,7 @@ pin_project! {
         Free { #[pin] response: F, filter: AnswerFilter },
         Reading { #[pin] reader: BodyReader<B>, checkout: Option<Checkout<S, B>> },
         Answered { response: Option<Response<ResponseBody<ResB>>> },
-        Running { future: Running<ResB, E> },
+        Running { #[pin] future: Running<ResB, E> },
     }
 }
 
@@ -109,7 +109,7 @@ where
                     }
                 }
                 StateProjection::Answered { response } => return Poll::Ready(Ok(take(response))),
-                StateProjection::Running { future } => return future.as_mut().poll(cx),
+                StateProjection::Running { future } => return future.poll(cx),
             };
             state.set(next.into());
         }

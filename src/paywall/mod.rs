@@ -21,6 +21,8 @@ mod service;
 mod way;
 
 pub use body::{RequestBody, ResponseBody};
+#[cfg(feature = "mcp")]
+pub use door::mcp::{Mcp, McpBody, McpLayer};
 pub use error::{BuildError, HealthError};
 pub use future::ResponseFuture;
 pub use layer::X402Layer;
@@ -36,6 +38,7 @@ pub use seller::{
     consumption::Consumption,
     json_rpc::json_rpc_succeeded,
     mpp::Mpp,
+    payment_identifier::PaymentIdentifier,
     pricing::{Price, PriceTag, Pricing, Refusal},
     quote_page::{FurtherNetwork, Offer, QuotePage},
     redelivery::Redelivery,

@@ -96,6 +96,17 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
+    /// For a payment that does not name its purchase, where it must.
+    pub(crate) fn names_no_purchase() -> Self {
+        ProblemCode::PaymentIdRequired.into()
+    }
+
+    /// For a name of a purchase that is not of the form.
+    pub(crate) fn misnames_purchase() -> Self {
+        let detail = "A payment identifier has 16 to 128 characters of [A-Za-z0-9_-], and is given once: as `info.id` of the extension `payment-identifier`, or in MPP in the header Idempotency-Key. Correct it and send the same payment again; nothing was taken. Do not pay again.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
     /// For a transfer where nothing reads the chain.
     pub(crate) fn takes_signed_only() -> Self {
         let detail =

@@ -104,7 +104,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         if let Some(filter) = AnswerFilter::of(&self.route.bypass, &request) {
             if self.route.strip_proof {
-                strip_headers(request.headers_mut());
+                strip_headers(request.headers_mut(), self.route.merchant.mpp.as_ref());
             }
             if self.route.takes_passes() {
                 request.headers_mut().remove(X402_PASS);

@@ -71,6 +71,10 @@ pub(crate) struct Challenge {
     end: Box<str>,
     /// The extensions and the last brace, by what chooses one of them.
     extensions: Vec<(Method, Box<str>)>,
+    /// A member of all extensions, in JSON; empty where there is none.
+    common: String,
+    /// The extensions of other requests, and the last brace.
+    closing: Box<str>,
     /// The same demand in the words of version 1, which stands in the body.
     version_1: Option<Offers>,
 }
@@ -104,6 +108,8 @@ impl Challenge {
             before_url: encoded("}}],", r#""resource":{"url":""#),
             end: encoded(&end, ""),
             extensions: Vec::new(),
+            common: String::new(),
+            closing: CLOSING.into(),
             version_1: None,
         }
     }
@@ -113,6 +119,19 @@ impl Challenge {
         let signed = ways.iter().filter_map(|way| Some((way.network, way.signed.as_ref()?, way.timeout)));
         self.version_1 = Offers::new(recipient, description, signed, room, URL_MAX);
         self
+    }
+
+    /// The same with this member of the extensions, in JSON, for requests of every method.
+    pub(crate) fn declaring(mut self, member: &str) -> Self {
+        self.closing = STANDARD.encode(format!("{BEFORE_EXTENSIONS}{{{member}}}}}")).into();
+        self.common = member.to_owned();
+        self
+    }
+
+    /// The same where a header of that length has room for it.
+    pub(crate) fn declaring_within(self, room: usize, member: &str) -> Self {
+        let declared = self.clone().declaring(member);
+        if declared.longest_header() <= room { declared } else { self }
     }
 
     /// The same with extensions for requests of this method, as far as a header of that length has room for one of these, which is
@@ -125,7 +144,9 @@ impl Challenge {
     ) -> Self {
         let left = (room.saturating_sub(self.longest_header()) / 4 * 3).saturating_sub(BEFORE_EXTENSIONS.len());
         if let Some(extensions) = fitting(left) {
-            let text = format!("{BEFORE_EXTENSIONS}{extensions}}}");
+            let common = if self.common.is_empty() { "" } else { "," };
+            let others = extensions.strip_suffix('}').unwrap_or(extensions);
+            let text = format!("{BEFORE_EXTENSIONS}{others}{common}{}}}}}", self.common);
             self.extensions.push((method.clone(), STANDARD.encode(text).into()));
         }
         self
@@ -146,7 +167,7 @@ impl Challenge {
 
     /// At a price of at most 20 digits, and without extensions.
     pub(crate) fn longest_header(&self) -> usize {
-        self.longest(20, SEALED_MAX) + CLOSING.len()
+        self.longest(20, SEALED_MAX) + self.closing.len()
     }
 
     /// At least the length of the text for a price and an intent of these lengths, up to its extensions, unless its URL
@@ -161,7 +182,7 @@ impl Challenge {
     fn closing(&self, method: &Method) -> &str {
         let known = |asked: &Method| self.extensions.iter().find(|(method, _)| method == asked);
         let get = || if *method == Method::HEAD { known(&Method::GET) } else { None };
-        known(method).or_else(get).map_or(CLOSING, |(_, text)| text)
+        known(method).or_else(get).map_or(&self.closing, |(_, text)| text)
     }
 }
 
@@ -198,30 +219,36 @@ impl Challenged<'_> {
         header + version_1 + error
     }
 
+    /// The URL as both demands have it, inside a JSON string, and room for what else goes between constant texts.
+    pub(super) fn url(&self) -> Vec<u8> {
+        let mut url = Vec::with_capacity(URL_MAX + SEALED_MAX + 16);
+        self.url.write(&mut url);
+        url
+    }
+
     /// Adds the demand of version 1 to a body, before its last brace; returns how long it is.
-    pub(super) fn write_version_1(&self, price: &PriceText, body: &mut Vec<u8>) -> usize {
+    pub(super) fn write_version_1(&self, price: &PriceText, url: &[u8], body: &mut Vec<u8>) -> usize {
         let Some(offers) = &self.challenge.version_1 else { return 0 };
         let before = body.len();
         body.pop();
-        offers.write(price.units(), |out| self.url.write(out), body);
+        offers.write(price.units(), url, body);
         body.push(b'}');
         body.len() - before
     }
 
     /// Appends the header's value. `intent`: where the intent id stands before it.
-    pub(super) fn write(&self, price: &PriceText, intent: Range<usize>, out: &mut Vec<u8>) {
-        let mut hole = Vec::with_capacity(URL_MAX + 16);
+    pub(super) fn write(&self, price: &PriceText, mut url: Vec<u8>, intent: Range<usize>, out: &mut Vec<u8>) {
+        let end = url.len();
         for Entry { before_amount, before_intent } in &self.challenge.entries {
             out.extend_from_slice(before_amount.as_bytes());
-            hole.extend_from_slice(price.units().as_bytes());
-            fill(&mut hole, out);
+            url.extend_from_slice(price.units().as_bytes());
+            fill(&mut url, end, out);
             out.extend_from_slice(before_intent.as_bytes());
-            hole.extend_from_slice(out.get(intent.clone()).unwrap_or_default());
-            fill(&mut hole, out);
+            url.extend_from_slice(out.get(intent.clone()).unwrap_or_default());
+            fill(&mut url, end, out);
         }
         out.extend_from_slice(self.challenge.before_url.as_bytes());
-        self.url.write(&mut hole);
-        fill(&mut hole, out);
+        fill(&mut url, 0, out);
         out.extend_from_slice(self.challenge.end.as_bytes());
         if let Some(error) = self.error {
             let error = format!(r#","error":{}"#, ascii_json(error));
@@ -231,15 +258,16 @@ impl Challenged<'_> {
     }
 }
 
-/// Appends a text in base64 with a quote behind it, and white space up to a multiple of three. The text is taken.
-fn fill(text: &mut Vec<u8>, out: &mut Vec<u8>) {
+/// Appends a text from there on in base64, with a quote behind it, and white space up to a multiple of three. It is taken.
+fn fill(text: &mut Vec<u8>, from: usize, out: &mut Vec<u8>) {
     text.push(b'"');
-    text.resize(text.len().next_multiple_of(3), b' ');
+    let length = (text.len() - from).next_multiple_of(3);
+    text.resize(from + length, b' ');
     let start = out.len();
-    out.resize(start + text.len() / 3 * 4, 0);
+    out.resize(start + length / 3 * 4, 0);
     // Cannot fail: there is room for all of it.
-    let _ = STANDARD.encode_slice(&text, &mut out[start..]);
-    text.clear();
+    let _ = STANDARD.encode_slice(&text[from..], &mut out[start..]);
+    text.truncate(from);
 }
 
 /// The resource of this URL.

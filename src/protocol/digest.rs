@@ -64,6 +64,16 @@ pub(crate) fn digest_request(
     fields.digest()
 }
 
+/// Computes the digest of a call inside a request, such as that of a tool, of its canonical text.
+#[cfg(feature = "mcp")]
+pub(crate) fn digest_call(seal: &RouteSeal, call: &[u8]) -> RequestDigest {
+    let mut fields = Fields::new(seal.digest_hasher());
+    // No method of HTTP.
+    fields.push(b"call");
+    fields.push(call);
+    fields.digest()
+}
+
 /// Returns whether a body without members has no content type, or that of a proof in the body. That type arrives with
 /// the proof, and a quote for an empty body must be redeemable in the body and in the header.
 fn is_json_or_none(headers: &HeaderMap) -> bool {
@@ -151,7 +161,8 @@ pub(crate) fn without_proof_members(body: &[u8]) -> Option<Vec<u8>> {
     Some(object)
 }
 
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+/// The members of a JSON object, in their order, each as it is written.
+pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

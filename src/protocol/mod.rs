@@ -16,6 +16,8 @@ mod intent;
 mod json_text;
 mod keccak;
 mod loopback;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 mod media;
 pub mod mpp;
 mod network;
@@ -25,6 +27,7 @@ mod payment;
 mod payment_id;
 mod price_text;
 mod problem;
+mod purchase_name;
 mod quote;
 pub(crate) mod receipt;
 mod redemption;
@@ -59,6 +62,7 @@ pub use payment::{Payment, SignedTransfer};
 pub(crate) use payment_id::CompactPaymentId;
 pub use payment_id::PaymentId;
 pub use problem::{ProblemCode, RetryRule};
+pub use purchase_name::{PurchaseKey, PurchaseName};
 pub use quote::{Quote, QuoteError};
 pub use receipt::PassCall;
 pub(crate) use receipt::Receipt;
@@ -71,6 +75,8 @@ pub use transfer::Transfer;
 pub use tx_hash::TxHash;
 
 pub(crate) use challenge::{Challenge, Challenged, Origin, ResourceUrl, Way};
+#[cfg(feature = "mcp")]
+pub(crate) use digest::digest_call;
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request, without_proof_members};
 pub(crate) use encoding::{base64_header, decode_base64};
 pub(crate) use loopback::is_loopback;

@@ -213,14 +213,15 @@ impl QuoteTemplate {
         body.extend_from_slice(price.units.as_bytes());
         let pay = pay..body.len() + self.pay.1;
         body.extend_from_slice(self.after_units.as_bytes());
-        let version_1 = standard.map_or(0, |standard| standard.write_version_1(price, &mut body));
+        let url = standard.map(Challenged::url).unwrap_or_default();
+        let version_1 = standard.map_or(0, |standard| standard.write_version_1(price, &url, &mut body));
         // Behind the body its length, and the standard's header: they need no memory of their own.
         let length = body.len();
         body.extend_from_slice(numbers.format(length).as_bytes());
         let end = body.len();
         let mut headers = match standard {
             Some(standard) => {
-                standard.write(price, intent.clone(), &mut body);
+                standard.write(price, url, intent.clone(), &mut body);
                 self.headers_of_both.clone()
             }
             None => self.headers.clone(),

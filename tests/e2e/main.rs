@@ -41,10 +41,13 @@ mod demo;
 mod depth;
 mod ending;
 mod examples_served;
+#[cfg(unix)]
+mod killed;
 mod late;
 #[cfg(unix)]
 mod lost_answers;
 mod mixed_doors;
+mod named;
 mod networks;
 mod node;
 mod odd_payments;

@@ -17,7 +17,7 @@ use tower_x402::{
         Settling,
         conformance::{self, Harness, KeepsAnswers},
     },
-    protocol::{Address, Binding, ChainTime, IntentKey, Network, Payment, PaymentId, TxHash},
+    protocol::{Address, Binding, ChainTime, IntentKey, Network, Payment, PaymentId, PurchaseKey, TxHash},
     testing::FakeClock,
 };
 
@@ -72,6 +72,18 @@ enum Fault {
     TellsTheHeadAlone,
     /// Forgets whose a payment is when a commit is dropped on its way.
     LosesDroppedCommits,
+    /// Does not look at purchases.
+    IgnoresPurchases,
+    /// Takes every purchase for one.
+    MixesPurchases,
+    /// Tells of a used purchase before anything else.
+    PurchaseFirst,
+    /// Never frees a purchase.
+    PurchaseNeverFree,
+    /// Leaves the lease that ran out as it is where another payment takes its purchase over, and knows nothing of settlements.
+    PurchaseByTheClock,
+    /// Takes a purchase for sold only where the claim that was sold named it.
+    PurchaseByTheLastClaim,
     /// Keeps no answer.
     KeepsNoAnswer,
     /// Keeps the answer of the last commit.
@@ -93,9 +105,20 @@ struct Broken {
     /// What the inner ledger granted, by fence, and when.
     granted: Arc<Mutex<HashMap<u64, (Lease, Duration)>>>,
     freed: Arc<Mutex<HashSet<PaymentId>>>,
+    /// What it knows of purchases of its own accord.
+    purchases: Arc<Mutex<HashMap<PurchaseKey, Held>>>,
     /// What it keeps of its own accord.
     answers: Arc<Mutex<HashMap<IntentKey, Bytes>>>,
     counter: Arc<AtomicU64>,
+}
+
+/// Who has a purchase.
+#[derive(Clone, Copy)]
+struct Held {
+    payment: PaymentId,
+    fence: u64,
+    until: Duration,
+    sold: bool,
 }
 
 impl Broken {
@@ -108,6 +131,7 @@ impl Broken {
             current: Arc::default(),
             granted: Arc::default(),
             freed: Arc::default(),
+            purchases: Arc::default(),
             answers: Arc::default(),
             counter: Arc::new(AtomicU64::new(1 << 40)),
         }
@@ -131,7 +155,13 @@ impl Broken {
         let kept = claim.keep_until(&claim.payments()[0]).unix();
         let pay_until = ChainTime::from_unix(kept - 86_400 - 180 - 240 - claim.lease().as_secs());
         let (transfers, head) = (self.bent_payments(claim), ChainTime::from_unix(head));
+        let purchase = match self.fault {
+            Fault::IgnoresPurchases | Fault::PurchaseByTheClock => None,
+            Fault::MixesPurchases => Some(PurchaseKey::new([1; 16])),
+            _ => claim.purchase(),
+        };
         Claim::builder(claim.resource(), intent)
+            .purchase(purchase)
             .pay_until(pay_until)
             .payments(transfers)
             .head(head)
@@ -159,6 +189,20 @@ impl Broken {
         claim.payments().iter().take(most).cloned().map(bent).collect()
     }
 
+    /// What it says of a claim's purchase, of its own accord.
+    fn purchase(&self, claim: &Claim) -> Option<ReserveOutcome> {
+        let held = *self.purchases.lock().unwrap().get(&claim.purchase()?)?;
+        let other = claim.payments()[0].id() != held.payment;
+        let busy = ReserveOutcome::Busy { retry_after: Duration::from_secs(1) };
+        match self.fault {
+            Fault::PurchaseFirst if held.sold && other => Some(ReserveOutcome::PurchaseConsumed),
+            Fault::PurchaseNeverFree if !held.sold && other => Some(busy),
+            Fault::PurchaseByTheClock if held.sold && other => Some(ReserveOutcome::PurchaseConsumed),
+            Fault::PurchaseByTheClock if held.until > self.clock.monotonic() && other => Some(busy),
+            _ => None,
+        }
+    }
+
     /// What this ledger keeps of an answer that it should not.
     fn keep(&self, intent: IntentKey, outcome: CommitOutcome, answer: Option<&KeptAnswer>) {
         let Some(content) = answer.map(|answer| answer.content().clone()) else { return };
@@ -179,6 +223,11 @@ impl Broken {
             _ => begun,
         });
         let lease = lease.with_settling(begun);
+        if let Some(purchase) = claim.purchase() {
+            let (payment, fence) = (lease.payment().id(), lease.fencing_token());
+            let until = self.clock.monotonic() + claim.lease();
+            self.purchases.lock().unwrap().insert(purchase, Held { payment, fence, until, sold: false });
+        }
         self.current.lock().unwrap().insert(lease.payment().id(), lease.clone());
         self.granted.lock().unwrap().insert(lease.fencing_token(), (inner, self.clock.monotonic()));
         ReserveOutcome::Granted(lease)
@@ -217,6 +266,9 @@ impl Ledger for Broken {
         if self.fault == Fault::BeginMovesMark && claim.payments().iter().any(|paid| Some(paid.time()) <= last) {
             return Ok(ReserveOutcome::BeforeMemory);
         }
+        if let Some(refused) = self.purchase(claim) {
+            return Ok(refused);
+        }
         let bent = self.bent(claim);
         let payment = claim.payments()[0].id();
         Ok(match self.inner.reserve(&bent).await? {
@@ -229,6 +281,14 @@ impl Ledger for Broken {
                 }
             }
             ReserveOutcome::Granted(lease) => self.grant(claim, lease),
+            ReserveOutcome::PurchaseConsumed
+                if self.fault == Fault::PurchaseByTheLastClaim
+                    && !claim.purchase().is_some_and(|purchase| {
+                        self.purchases.lock().unwrap().get(&purchase).is_some_and(|held| held.sold)
+                    }) =>
+            {
+                self.grant(claim, Lease::new(claim, &claim.payments()[0], self.next()))
+            }
             ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed
                 if self.freed.lock().unwrap().contains(&payment) =>
             {
@@ -268,12 +328,21 @@ impl Ledger for Broken {
         let kept = answer.filter(|_| self.fault != Fault::KeepsNoAnswer);
         let outcome = self.inner.commit(&self.real(lease, self.fault != Fault::UnfencedCommit), kept).await?;
         self.keep(lease.intent(), outcome, answer);
+        if outcome == CommitOutcome::Done {
+            let mut purchases = self.purchases.lock().unwrap();
+            let held = purchases.values_mut().filter(|held| held.fence == lease.fencing_token());
+            held.for_each(|held| held.sold = true);
+        }
         Ok(outcome)
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
         if self.fault == Fault::ReleaseFreesSold && self.inner.consumed(lease.intent()).await?.is_some() {
             self.freed.lock().unwrap().insert(lease.payment().id());
+        }
+        if self.fault != Fault::PurchaseNeverFree {
+            let is_held = |held: &Held| held.sold || held.fence != lease.fencing_token();
+            self.purchases.lock().unwrap().retain(|_, held| is_held(held));
         }
         if self.fault == Fault::ForgetsSettlements {
             self.inner.not_settled(lease).await?;
@@ -361,7 +430,11 @@ async fn caught(fault: Fault) -> Vec<&'static str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_fault_is_caught_by_its_check() {
     for (fault, checks) in [
-        (Fault::CheckThenMark, &["one_pair", "one_payment_many_intents", "one_intent_many_payments"] as &[_]),
+        (
+            Fault::CheckThenMark,
+            &["one_pair", "one_payment_many_intents", "one_intent_many_payments", "one_purchase_many_payments"]
+                as &[_],
+        ),
         (Fault::UnfencedCommit, &["taken_over_is_lost", "own_lease_is_taken_over", "one_takes_over"]),
         (Fault::UnfencedRelease, &["release_is_repeatable", "taken_over_is_lost"]),
         (Fault::UnfencedRenewal, &["taken_over_is_lost", "a_lost_renewal_changes_nothing"]),
@@ -371,7 +444,7 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::BeginMovesMark, &["begin_is_repeatable"]),
         (Fault::TellsNoMark, &["begin_is_repeatable"]),
         (Fault::ForgetsEarly, &["kept_to_the_second"]),
-        (Fault::ForgetsNever, &["forgetting_raises_the_mark"]),
+        (Fault::ForgetsNever, &["forgetting_raises_the_mark", "forgotten_with_its_sale"]),
         (Fault::SweepsEveryNetwork, &["forgetting_is_its_own", "settlements_are_its_own"]),
         (Fault::FirstCandidateAlone, &["payments_above_are_taken", "each_candidate_has_its_own_mark"]),
         (Fault::BeginsEverywhere, &["each_has_its_own_mark", "not_begun_sells_nothing"]),
@@ -390,7 +463,15 @@ async fn every_fault_is_caught_by_its_check() {
         ),
         (Fault::RecordsTheReservation, &["recorded_as_settled"]),
         (Fault::UnfencedSettling, &["only_the_holder_records"]),
-        (Fault::ForgetsSettlements, &["a_release_leaves_the_record", "the_last_record_counts"]),
+        (
+            Fault::ForgetsSettlements,
+            &[
+                "a_release_leaves_the_record",
+                "the_last_record_counts",
+                "what_was_begun_is_undecided",
+                "what_was_begun_keeps_it",
+            ],
+        ),
         (
             Fault::TellsNoSettling,
             &[
@@ -403,6 +484,26 @@ async fn every_fault_is_caught_by_its_check() {
         ),
         (Fault::TellsTheHeadAlone, &["the_last_record_counts", "its_own_intent_goes_on"]),
         (Fault::LosesDroppedCommits, &["a_dropped_commit_is_repeated"]),
+        (
+            Fault::IgnoresPurchases,
+            &[
+                "another_payment_waits",
+                "one_payment_buys_it",
+                "told_behind_intent_and_payment",
+                "one_purchase_many_payments",
+                "what_was_begun_is_undecided",
+                "what_was_begun_keeps_it",
+                "forgotten_with_its_sale",
+            ],
+        ),
+        (Fault::MixesPurchases, &["without_a_name_all_are_free"]),
+        (Fault::PurchaseFirst, &["told_behind_intent_and_payment"]),
+        (Fault::PurchaseNeverFree, &["what_is_not_sold_is_free", "a_lease_that_ran_out_gives_way"]),
+        (
+            Fault::PurchaseByTheClock,
+            &["a_lease_that_ran_out_gives_way", "one_takes_over_a_purchase", "what_was_begun_is_undecided"],
+        ),
+        (Fault::PurchaseByTheLastClaim, &["what_was_begun_keeps_it"]),
         (Fault::KeepsNoAnswer, &["kept_byte_for_byte", "kept_from_the_commit_on"]),
         (Fault::KeepsTheLastAnswer, &["a_repeated_commit_keeps_the_first"]),
         (Fault::KeepsLosersAnswers, &["a_lost_lease_keeps_nothing"]),

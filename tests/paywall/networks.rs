@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::body::Body;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{Request, header};
 use serde_json::{Value, json};
 use tower_x402::{
@@ -11,7 +12,7 @@ use tower_x402::{
     page::Page,
     protocol::{
         Address, Amount, Asset, Binding, ChainTime, Network, SealingKeys, Transfer, TxHash, redemption_message,
-        v2::PaymentRequirements,
+        v2::{PaymentRequirements, SchemePayload},
     },
     testing::{FakeClock, ScriptedSettler, ScriptedVerifier, scripted_signature},
     verify::{TransferHistory, TransferQuery, VerifyError},
@@ -21,8 +22,8 @@ use crate::{
     page,
     standard::{NONCE, authorization, intent, paid, required, settled, sign},
     support::{
-        Counter, Handler, KEY, NOW, PRICE, ask, assert_problem, echo, intent_of, layered, payer, post, read, recipient,
-        redemption,
+        Counter, Handler, KEY, NOW, PRICE, ask, assert_problem, echo, intent_of, layered, mpp, payer, post, read,
+        recipient, redemption,
     },
 };
 
@@ -131,6 +132,51 @@ async fn a_quote_names_the_first_network_in_pay_and_all_in_the_standards_header(
     assert_eq!(offered, known);
     let length: usize = answer.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     assert!(length <= 2_900, "{length}");
+}
+
+/// A credential of MPP names its network by the challenge that it repeats.
+#[tokio::test]
+async fn a_credential_counts_on_the_network_of_its_challenge() {
+    for by_hash in [true, false] {
+        let shop = Shop::new();
+        let [on_base, on_sepolia] = shop.settlers.clone();
+        let sepolia = Chain::new(SEPOLIA).verifier(shop.sepolia.clone()).settler(on_sepolia);
+        let merchant = shop.built(shop.builder().settler(on_base).mpp("shop.example").chain(sepolia)).await;
+        let service = sells(&merchant, &Counter::default());
+        let quote = ask(&service, post(r#"{"query":"why"}"#)).await;
+        let base = mpp::parameters(quote.headers()[header::WWW_AUTHENTICATE].to_str().unwrap());
+        // For which the headers have no room here: a quote for fewer tokens has it.
+        let mut sepolia = base.clone();
+        let asked = URL_SAFE_NO_PAD.decode(base["request"].as_str().unwrap()).unwrap();
+        let asked = String::from_utf8(asked)
+            .unwrap()
+            .replace("8453", "84532")
+            .replace(&Asset::USDC_BASE.contract().to_string(), &Asset::USDC_BASE_SEPOLIA.contract().to_string());
+        sepolia["request"] = URL_SAFE_NO_PAD.encode(asked).into();
+        let shown = |credential: String| {
+            let mut request = post(r#"{"query":"why"}"#);
+            request.headers_mut().insert(header::AUTHORIZATION, credential.parse().unwrap());
+            request
+        };
+        let (good, bad) = if by_hash {
+            let transaction = shop.pay(SEPOLIA);
+            (mpp::by_hash(&sepolia, transaction), mpp::by_hash(&base, transaction))
+        } else {
+            let offer = required(&quote).accepts[1].exact().unwrap().clone();
+            let payment = sign(&offer, authorization(&offer, mpp::nonces(&sepolia)[0])).payload;
+            let SchemePayload::Authorization(signed) = payment else { panic!("signed") };
+            (mpp::by_authorization(&sepolia, &signed), String::new())
+        };
+        if by_hash {
+            assert_problem(ask(&service, shown(bad)).await, 422, "transfer_not_found").await;
+        }
+        let answer = ask(&service, shown(good)).await;
+        assert_eq!(answer.status(), 200, "{answer:?}");
+        let taken = settled(&answer);
+        assert_eq!((taken.network, taken.success), (Some(SEPOLIA), true));
+        let settlements = shop.settlers.each_ref().map(ScriptedSettler::settlements);
+        assert_eq!(settlements, if by_hash { [0, 0] } else { [0, 1] });
+    }
 }
 
 #[tokio::test]

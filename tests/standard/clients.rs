@@ -42,21 +42,27 @@ pub struct Order<'a> {
     pub payer: Payer,
     /// The one network that the client knows; without one it knows all.
     pub network: Option<Network>,
+    /// What the client calls its purchase.
+    pub name: Option<&'a str>,
 }
 
 impl<'a> Order<'a> {
     /// One answer to this question, for the plain account.
     pub fn post(url: &'a str, body: Value) -> Self {
-        Self { url, method: "POST", body: Some(body), payer: Payer::Plain, network: None }
+        Self { url, method: "POST", body: Some(body), payer: Payer::Plain, network: None, name: None }
     }
 
     /// An answer that needs no question.
     pub fn get(url: &'a str) -> Self {
-        Self { url, method: "GET", body: None, payer: Payer::Plain, network: None }
+        Self { url, method: "GET", body: None, payer: Payer::Plain, network: None, name: None }
     }
 
     pub fn by(self, payer: Payer) -> Self {
         Self { payer, ..self }
+    }
+
+    pub fn named(self, name: &'a str) -> Self {
+        Self { name: Some(name), ..self }
     }
 
     pub fn on(self, network: Network) -> Self {
@@ -97,11 +103,13 @@ impl Client {
                     "--network",
                     &network,
                 ]);
+                command.args(order.name.into_iter().flat_map(|name| ["--name", name]));
             }
             Self::Httpx => {
                 command = Command::new(tools::python().await?);
                 command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standard/python/buy.py"));
                 command.args([url, key, order.method, &body, "1", &account, &network]);
+                command.args(order.name);
             }
             Self::FetchV1 | Self::AxiosV1 => {
                 command = script("buy_v1.mjs").await;
@@ -141,14 +149,17 @@ impl Purchase {
         self.0["status"].as_u64()
     }
 
-    /// How many requests it sent.
-    pub fn requests(&self) -> u64 {
-        self.0["requests"].as_u64().unwrap()
-    }
-
     /// The payments that a client of MPP signed.
     pub fn signed(&self) -> usize {
         self.0["signatures"].as_array().map_or_else(|| self.0["signed"].as_u64().unwrap() as usize, Vec::len)
+    }
+
+    /// How many payments it signed; `None` where it does not tell.
+    pub fn payments(&self) -> Option<u64> {
+        match (&self.0["signatures"], &self.0["signed"]) {
+            (Value::Null, Value::Null) => self.0["requests"].as_u64().map(|requests| requests.saturating_sub(1)),
+            _ => Some(self.signed() as u64),
+        }
     }
 
     /// The answer to the last request.

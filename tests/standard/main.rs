@@ -22,6 +22,7 @@
 )]
 
 mod buying;
+mod charged;
 mod circle;
 mod clients;
 mod discovery;
@@ -30,6 +31,7 @@ mod faults;
 pub mod foreign;
 mod messages;
 mod mpp;
+mod named;
 mod networks;
 mod program;
 mod programs;

@@ -7,14 +7,10 @@ use tower_x402::protocol::Amount;
 use super::{
     PRICE, Payer, SELLER, Token, World,
     clients::{Client, Order},
-    facilitator::Facilitator,
     question,
-    seller::{By, facilitated, merchant, settling},
+    seller::{By, settling},
 };
-use crate::{
-    served::shop::{INSIGHTS, Shop},
-    support::Counter,
-};
+use crate::{served::shop::Shop, support::Counter};
 
 async fn buys(client: Client) {
     for by in [By::Wallet, By::Facilitator] {
@@ -53,33 +49,4 @@ async fn the_axios_client() {
 #[tokio::test]
 async fn the_python_client() {
     buys(Client::HttpxV1).await;
-}
-
-/// What a client without a memory is charged for one purchase, whatever the facilitator does: it sends one payment and no second one.
-#[tokio::test]
-async fn a_facilitator_that_misbehaves_charges_once_at_most() {
-    let Some(world) = World::with(Token::Circles).await else { return };
-    let facilitator = Facilitator::start(&world).await;
-    let shop = Shop::open(merchant(&world).await.settler(facilitated(&facilitator))).await;
-    for (fault, answers, charged) in [
-        ("settles-and-hangs", &[200, 503][..], 1),
-        ("settles-and-errs", &[200, 503], 1),
-        ("settles-and-babbles", &[200, 503], 1),
-        ("settles-and-says-refused", &[200, 503], 1),
-        ("says-refused", &[402], 0),
-        ("says-failed", &[503], 0),
-        ("says-settled", &[503], 0),
-        ("hangs", &[503], 0),
-        ("drops", &[503], 0),
-        ("redirects", &[503], 0),
-    ] {
-        let before = world.balance(SELLER).await;
-        facilitator.fault(fault).await;
-        let url = shop.url(INSIGHTS);
-        let purchase = Client::FetchV1.buy(&world, Order::post(&url, question())).await.unwrap();
-        facilitator.fault("").await;
-        assert!(answers.contains(&purchase.status()), "{fault}: {purchase:?}");
-        assert_eq!(purchase.requests(), 2, "{fault}: {purchase:?}");
-        assert_eq!(world.balance(SELLER).await - before, charged * PRICE, "{fault}: {purchase:?}");
-    }
 }

@@ -3,6 +3,7 @@
 pub mod authorization;
 pub mod faults;
 pub mod metrics;
+pub mod mpp;
 pub mod node;
 pub mod servers;
 pub mod tools;

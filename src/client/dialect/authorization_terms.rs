@@ -3,15 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::HeaderMap;
+use http::{HeaderMap, header};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    client::{Budget, JournalEntry, http::CarriedProof},
+    client::{Budget, JournalEntry, PurchaseId, Standard, http::CarriedProof},
     protocol::{
         Asset, ChainTime, IntentId, Quote, TokenDomain,
-        headers::{PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
-        v1,
+        headers::{PAYMENT_AUTHORIZATION, PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
+        mpp, v1,
         v2::{PaymentFlow, PaymentRequired, PaymentRequirements, SignedAuthorization, TransferMethod},
     },
 };
@@ -34,6 +34,8 @@ enum Envelope {
     V1(Box<v1::Demand>),
     /// As the seller wrote it: official servers compare it member by member.
     V2 { accepted: Value, resource: Option<Arc<Value>>, extensions: Option<Arc<Value>> },
+    /// A challenge of MPP, which gives the nonce.
+    Mpp(Box<mpp::Demand>),
 }
 
 impl AuthorizationTerms {
@@ -69,6 +71,23 @@ impl AuthorizationTerms {
         Some(Self::new(requirements, label, Envelope::V1(Box::new(demand)), budget, now))
     }
 
+    /// Takes over a challenge of MPP. If its id is the `intent` that `Pay` names in the same 402, the seller redeems transactions as well.
+    pub(crate) fn of_mpp(demand: mpp::Demand, intent: Option<&IntentId>, budget: &Budget, now: ChainTime) -> Self {
+        let mpp::Asked { amount, token, network } = demand.asked;
+        let (label, expiry) = (demand.description.clone(), demand.expires);
+        let seconds = expiry.unix().saturating_sub(now.unix());
+        // Decimals and symbol are no part of requirements.
+        let requirements =
+            PaymentRequirements::new(&Asset::new(network, token, 0, ""), amount, demand.recipient, seconds);
+        let mut terms = Self::new(requirements, label, Envelope::Mpp(Box::new(demand)), budget, now);
+        terms.quote.expiry = expiry;
+        terms.intent = intent.filter(|intent| terms.challenge().is_some_and(|(id, _)| id == intent.as_str())).cloned();
+        if let Some(intent) = &terms.intent {
+            terms.quote.intent = intent.clone();
+        }
+        terms
+    }
+
     fn new(
         requirements: PaymentRequirements,
         label: String,
@@ -99,6 +118,35 @@ impl AuthorizationTerms {
         Duration::from_secs(self.requirements.max_timeout_seconds)
     }
 
+    pub(crate) const fn standard(&self) -> Standard {
+        match self.envelope {
+            Envelope::V1(_) => Standard::X402V1,
+            Envelope::V2 { .. } => Standard::X402,
+            Envelope::Mpp(_) => Standard::Mpp,
+        }
+    }
+
+    /// The challenge's id, and the nonce that it asks for.
+    pub(crate) fn challenge(&self) -> Option<(&str, [u8; 32])> {
+        match &self.envelope {
+            Envelope::Mpp(demand) => Some((&demand.id, demand.nonce())),
+            Envelope::V1(_) | Envelope::V2 { .. } => None,
+        }
+    }
+
+    /// The latest end of an authorization, where the seller names a moment.
+    pub(crate) fn not_after(&self) -> Option<ChainTime> {
+        match &self.envelope {
+            Envelope::Mpp(demand) => Some(demand.expires),
+            Envelope::V1(_) | Envelope::V2 { .. } => None,
+        }
+    }
+
+    /// Whether the payment is shown in `Authorization`, which a caller may need for itself.
+    pub(crate) fn is_shown_in_authorization(&self) -> bool {
+        matches!(&self.envelope, Envelope::Mpp(demand) if !demand.has_own_header)
+    }
+
     /// Whether the seller names the token's own domain, or none.
     pub(crate) fn names(&self, own: &TokenDomain) -> bool {
         let extra = &self.requirements.extra;
@@ -107,17 +155,29 @@ impl AuthorizationTerms {
     }
 
     /// Whether they are met by the authorization that was signed for a purchase: to the unit, for an authorization is about one amount.
+    /// One of MPP is for its own challenge: under a later one of the same terms the first is shown again.
     pub(crate) fn take(&self, entry: &JournalEntry) -> bool {
         let Some(signed) = entry.authorization() else { return false };
+        if (self.standard() == Standard::Mpp) != (entry.standard() == Some(Standard::Mpp)) {
+            return false;
+        }
         let PaymentRequirements { network, amount, asset, pay_to, .. } = self.requirements;
         let signed_terms = (entry.network, signed.authorization.value, entry.token(), signed.authorization.to);
         (network, amount, Some(asset), pay_to) == signed_terms
     }
 
-    /// Returns the paying message as JSON, which [`proof`] turns into the header.
-    pub(crate) fn message(&self, signed: &SignedAuthorization) -> String {
+    /// Returns the message for the authorization that was signed for a purchase; `None` if that stays as it is.
+    pub(crate) fn message_for(&self, entry: &JournalEntry) -> Option<String> {
+        let signed = entry.authorization()?;
+        let is_its_own = self.challenge().is_none_or(|(_, nonce)| nonce == signed.authorization.nonce);
+        is_its_own.then(|| self.message(signed, entry.id))
+    }
+
+    /// Returns the paying message as JSON, which [`proof`] turns into the header. It names the purchase where the seller reads that.
+    pub(crate) fn message(&self, signed: &SignedAuthorization, purchase: PurchaseId) -> String {
         match &self.envelope {
             Envelope::V1(demand) => demand.payment(signed),
+            Envelope::Mpp(demand) => demand.credential(signed),
             Envelope::V2 { accepted, resource, extensions } => {
                 let mut message = json!({"x402Version": 2, "accepted": accepted, "payload": signed});
                 for (name, value) in [("resource", resource), ("extensions", extensions)] {
@@ -125,9 +185,18 @@ impl AuthorizationTerms {
                         members.insert(name.to_owned(), Value::clone(value));
                     }
                 }
+                name_purchase(&mut message, purchase);
                 message.to_string()
             }
         }
+    }
+}
+
+/// Adds the name of the purchase to the extension `payment-identifier`, where the seller declares that: the same name at every try.
+fn name_purchase(message: &mut Value, purchase: PurchaseId) {
+    let info = message.pointer_mut("/extensions/payment-identifier/info").and_then(Value::as_object_mut);
+    if let Some(info) = info {
+        info.insert("id".to_owned(), format!("pay_{purchase}").into());
     }
 }
 
@@ -143,13 +212,15 @@ fn written(headers: &HeaderMap) -> Option<Map<String, Value>> {
     serde_json::from_slice(&json).ok()
 }
 
-/// Returns the header of a message; its name depends on the version.
+/// Returns the header of a message; its name depends on the standard, and in MPP on the challenge.
 pub(crate) fn proof(message: &str) -> CarriedProof {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Version {
-        x402_version: u64,
-    }
-    let version = serde_json::from_str(message).map_or(2, |Version { x402_version }| x402_version);
-    CarriedProof::in_header(if version == 1 { X_PAYMENT } else { PAYMENT_SIGNATURE }, STANDARD.encode(message))
+    let name = match Standard::of_message(message) {
+        Standard::X402 => PAYMENT_SIGNATURE,
+        Standard::X402V1 => X_PAYMENT,
+        Standard::Mpp => {
+            let name = if mpp::has_own_header(message) { PAYMENT_AUTHORIZATION } else { header::AUTHORIZATION };
+            return CarriedProof::in_header(name, mpp::credential_header(message));
+        }
+    };
+    CarriedProof::in_header(name, STANDARD.encode(message))
 }

@@ -13,7 +13,7 @@ use crate::{
     protocol::{
         ChainTime, Media, Quote, QuoteError,
         headers::{PAY, PAYMENT_REQUIRED},
-        v1,
+        mpp, v1,
         v2::PaymentRequired,
     },
 };
@@ -29,7 +29,8 @@ const BODY_MAX: usize = 64 * 1024;
 pub(crate) struct Bill {
     /// Ordinary transfers, one for each network; that of `Pay` comes first.
     pub(crate) transfers: Vec<TransferTerms>,
-    /// A signed authorization, on one of these terms. Those that are settled after the answer come first.
+    /// A signed authorization, on one of these terms: those of x402 before those of MPP, and of x402 those that are settled after the
+    /// answer first.
     pub(crate) authorizations: Vec<AuthorizationTerms>,
 }
 
@@ -47,28 +48,42 @@ impl Bill {
         B: Body<Data = Bytes>,
     {
         let headers = response.headers();
-        if headers.contains_key(PAY) || headers.contains_key(PAYMENT_REQUIRED) {
-            let bill = Self::of_headers(headers, budget, now)?;
-            return Ok((Some(bill).filter(|bill| !bill.is_empty()), response.map(ResponseBody::untouched)));
-        }
-        if Media::of(headers) != Media::Json {
-            return Ok((None, response.map(ResponseBody::untouched)));
+        let said = Self::of_headers(headers, budget, now);
+        let is_all = headers.contains_key(PAY) || headers.contains_key(PAYMENT_REQUIRED);
+        if is_all || Media::of(headers) != Media::Json {
+            return Ok((Some(said?).filter(|bill| !bill.is_empty()), response.map(ResponseBody::untouched)));
         }
         let (parts, body) = response.into_parts();
         let mut beginning = Peek::of(body);
         let broke_off = |_| Failure::Http("the answer broke off".into());
         beginning.read(BODY_MAX).await.map_err(broke_off)?;
-        let demands = beginning.whole().map_or(Ok(None), v1::demands).map_err(|_| QuoteError::malformed("402 body"))?;
-        let terms = demands.into_iter().flatten();
-        let authorizations = terms.filter_map(|demand| AuthorizationTerms::of_v1(demand, budget, now)).collect();
-        let bill = Self { transfers: Vec::new(), authorizations };
+        let demands = beginning.whole().map_or(Ok(None), v1::demands).map_err(|_| QuoteError::malformed("402 body"));
+        let bill = Self::of_v1(demands, said, budget, now)?;
         Ok((Some(bill).filter(|bill| !bill.is_empty()), Response::from_parts(parts, beginning.into_body())))
     }
 
-    /// Reads what the headers ask for. Where one of the two dialects is malformed, the other counts.
+    /// Puts what a body of x402 version 1 asks for before what the headers do. Where one is malformed, the other counts.
+    fn of_v1(
+        demands: Result<Option<Vec<v1::Demand>>, QuoteError>,
+        said: Result<Self, QuoteError>,
+        budget: &Budget,
+        now: ChainTime,
+    ) -> Result<Self, QuoteError> {
+        let (mut bill, mut malformed) = said.map_or_else(|error| (Self::default(), Some(error)), |bill| (bill, None));
+        let demands = demands.unwrap_or_else(|error| {
+            malformed = Some(error);
+            None
+        });
+        let terms = demands.into_iter().flatten();
+        let terms = terms.filter_map(|demand| AuthorizationTerms::of_v1(demand, budget, now));
+        bill.authorizations.splice(0..0, terms);
+        malformed.filter(|_| bill.is_empty()).map_or(Ok(bill), Err)
+    }
+
+    /// Reads what the headers ask for. Where one dialect is malformed, the others count.
     ///
     /// # Errors
-    /// [`QuoteError`] of the one that is malformed, where there is no other.
+    /// [`QuoteError`] of one that is malformed, where there is no other.
     pub(crate) fn of_headers(headers: &HeaderMap, budget: &Budget, now: ChainTime) -> Result<Self, QuoteError> {
         let mut bill = Self::default();
         let mut malformed = None;
@@ -85,6 +100,13 @@ impl Bill {
         if let Some(required) = required {
             bill.authorizations = AuthorizationTerms::of_headers(headers, required, budget, now);
         }
+        let (demands, is_malformed) = mpp::Demand::of_headers(headers);
+        if is_malformed {
+            malformed.get_or_insert(QuoteError::malformed("WWW-Authenticate"));
+        }
+        let intent = bill.transfers.first().map(|terms| &terms.quote.intent);
+        let terms = demands.into_iter().map(|demand| AuthorizationTerms::of_mpp(demand, intent, budget, now));
+        bill.authorizations.extend(terms);
         malformed.filter(|_| bill.is_empty()).map_or(Ok(bill), Err)
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode, header, response::Parts};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header, response::Parts};
 use http_body::Body;
 use serde::{Deserialize, Deserializer};
 
@@ -11,7 +11,7 @@ use crate::{
     client::{ResponseBody, http::Peek},
     protocol::{
         IntentId, Media, ProblemCode, RetryRule, TxHash, decode_base64,
-        headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, X_PAYMENT_RESPONSE, X_PRICE_INTENT},
+        headers::{PAYMENT_RECEIPT, PAYMENT_REQUIRED, PAYMENT_RESPONSE, X_PAYMENT_RESPONSE, X_PRICE_INTENT},
         v2::Reason,
     },
 };
@@ -83,10 +83,13 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
     }
 }
 
-/// An answer that consumed, and no other, carries `PAYMENT-RESPONSE`. Elsewhere it also comes with payments that failed.
+/// An answer that consumed, and no other, carries `PAYMENT-RESPONSE`, or in MPP, with a success, `Payment-Receipt`. Elsewhere the first
+/// also comes with payments that failed.
 fn is_sold(status: StatusCode, headers: &HeaderMap) -> bool {
     let failed = || taken(headers).is_some_and(|taken| taken.success == Some(false));
-    let tells = headers.contains_key(PAYMENT_RESPONSE) || headers.contains_key(X_PAYMENT_RESPONSE);
+    let tells = headers.contains_key(PAYMENT_RESPONSE)
+        || headers.contains_key(X_PAYMENT_RESPONSE)
+        || (headers.contains_key(PAYMENT_RECEIPT) && status.is_success());
     tells && status != StatusCode::PAYMENT_REQUIRED && !failed()
 }
 
@@ -134,8 +137,25 @@ fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TxHash>,
 }
 
 fn taken(headers: &HeaderMap) -> Option<Taken> {
-    let told = headers.get(PAYMENT_RESPONSE).or_else(|| headers.get(X_PAYMENT_RESPONSE))?;
-    serde_json::from_slice(&decode_base64(told.as_bytes())?).ok()
+    let read = |told: &HeaderValue| serde_json::from_slice(&decode_base64(told.as_bytes())?).ok();
+    match headers.get(PAYMENT_RESPONSE).or_else(|| headers.get(X_PAYMENT_RESPONSE)) {
+        Some(told) => read(told),
+        None => receipt(headers),
+    }
+}
+
+/// The same, as a receipt of MPP says it.
+fn receipt(headers: &HeaderMap) -> Option<Taken> {
+    #[derive(Deserialize)]
+    struct Receipt {
+        status: Option<String>,
+        #[serde(default, deserialize_with = "lenient")]
+        reference: Option<TxHash>,
+    }
+    let Receipt { status, reference } =
+        serde_json::from_slice(&decode_base64(headers.get(PAYMENT_RECEIPT)?.as_bytes())?).ok()?;
+    let success = status.map(|status| status == "success");
+    Some(Taken { success, transaction: reference, error_reason: None })
 }
 
 fn is_passing(status: StatusCode) -> bool {

@@ -97,8 +97,9 @@ pub(crate) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, 
         match (bill.transfer_of(entry), bill.terms_for(entry)) {
             (Some(terms), _) => entry.takes_terms_of(&terms.quote, terms.is_elsewhere),
             (None, Some(terms)) => {
-                let message = entry.authorization().map(|signed| terms.message(signed)).unwrap_or_default();
-                entry.takes_authorization_terms(terms.intent.as_ref(), message);
+                if let Some(message) = terms.message_for(entry) {
+                    entry.takes_authorization_terms(terms.intent.as_ref(), message);
+                }
             }
             (None, None) => {}
         }

@@ -327,7 +327,7 @@ where
     fn asking<'a>(&'a self, inner: &'a ClientInner) -> Asking<'a> {
         let request = self.request();
         let (identity, plain_http, max_price) = (&request.identity, request.is_plain_http(), request.max_price());
-        Asking { inner, identity, plain_http, max_price }
+        Asking { inner, identity, plain_http, max_price, is_authorized: request.is_authorized() }
     }
 
     /// Goes from the payment to the answer.
@@ -422,6 +422,7 @@ where
             id: entry.id,
             state: entry.state,
             paid_by: entry.paid_by(),
+            standard: entry.standard(),
             confirmed,
             recipient: entry.recipient,
             network: entry.network,

@@ -96,6 +96,7 @@ impl PurchaseRegistry {
     pub(crate) fn adoptable(&self, host: &str, bill: &Bill, limit: Option<Amount>) -> Option<PurchaseGuard> {
         let pays = |entry: &JournalEntry| {
             entry.payment != JournalPayment::None
+                && !entry.is_for_its_request()
                 && bill.covered_by(entry).is_some()
                 && !entry.may_cost_more_than(limit)
         };

@@ -3,6 +3,7 @@
 pub(crate) mod body;
 pub(crate) mod exclusive;
 pub(crate) mod host;
+mod kept_head;
 pub(crate) mod peek;
 pub(crate) mod replay_request;
 pub(crate) mod request_copy;

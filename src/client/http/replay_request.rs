@@ -15,8 +15,8 @@ use crate::{
     client::{AlreadyPaid, AskAgain, Deadline, MaxPrice, PurchaseId, QuoteOnly, ReplayBody, ResumeOnly, http::host},
     protocol::{
         Amount, Media, TxHash,
-        headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
-        is_loopback, is_proof_member,
+        headers::{PAYMENT_AUTHORIZATION, PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
+        is_loopback, is_proof_member, mpp,
     },
 };
 
@@ -112,6 +112,16 @@ impl<B: ReplayBody> ReplayRequest<B> {
         has_proof(&self.parts.headers)
     }
 
+    /// Whether the caller shows the service credentials of its own.
+    pub(crate) fn is_authorized(&self) -> bool {
+        self.parts.headers.contains_key(header::AUTHORIZATION)
+    }
+
+    /// Whether a proof would take the place of the caller's own credentials.
+    pub(crate) fn has_in_the_way(&self, proof: &CarriedProof) -> bool {
+        matches!(proof, CarriedProof::Header(name, _) if *name == header::AUTHORIZATION) && self.is_authorized()
+    }
+
     pub(crate) fn is_head(&self) -> bool {
         self.parts.method == Method::HEAD
     }
@@ -192,7 +202,12 @@ pub(crate) fn has_directives(extensions: &Extensions) -> bool {
 
 /// Whether there is a proof of the caller's own.
 pub(crate) fn has_proof(headers: &HeaderMap) -> bool {
-    [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT].iter().any(|name| headers.contains_key(name))
+    let shows_credential = |value: &HeaderValue| mpp::token(value.as_bytes()).is_some();
+    // By the names that are there: each that is looked for would have to be hashed.
+    headers.iter().any(|(name, value)| {
+        [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT, PAYMENT_AUTHORIZATION].contains(name)
+            || (name == header::AUTHORIZATION && shows_credential(value))
+    })
 }
 
 /// By the address, else by the only `Host` header.

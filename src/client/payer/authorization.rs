@@ -21,12 +21,14 @@ pub struct AuthorizationRequest {
     pub recipient: Address,
     /// The amount, in base units.
     pub amount: Amount,
-    /// The nonce: the tag of a secret that only this client knows.
+    /// The nonce: the tag of a secret that only this client knows; in MPP the hash of the seller's challenge.
     pub nonce: PaymentTag,
     /// The present time, by the layer's clock.
     pub now: ChainTime,
     /// For how long the authorization is to be valid: no longer than the seller asks for.
     pub valid_for: Duration,
+    /// The moment at which it must end at the latest, where the seller names one.
+    pub not_after: Option<ChainTime>,
 }
 
 impl AuthorizationRequest {
@@ -41,22 +43,34 @@ impl AuthorizationRequest {
         now: ChainTime,
     ) -> Self {
         let nonce = PaymentTag::of(&purchase.to_string());
-        Self { purchase, network, domain, recipient, amount, nonce, now, valid_for: Duration::from_secs(60) }
+        Self {
+            purchase,
+            network,
+            domain,
+            recipient,
+            amount,
+            nonce,
+            now,
+            valid_for: Duration::from_secs(60),
+            not_after: None,
+        }
     }
 
     /// Returns the authorization that is asked for, of this payer. It is valid at once, and ends `valid_for` after the later one of
-    /// `now` and `chain_time`: a clock that is slow must not make it invalid.
+    /// `now` and `chain_time`: a clock that is slow must not make it invalid; but never after `not_after`.
     #[must_use]
     pub fn authorization(&self, payer: Address, chain_time: Option<ChainTime>) -> Authorization {
         let now = self.now.max(chain_time.unwrap_or(self.now));
+        let end = self.not_after.into_iter().chain([now.after(self.valid_for)]).min();
         Authorization::new(payer, *self.nonce.as_bytes())
             .paying(self.recipient, self.amount)
-            .valid_between(ChainTime::from_unix(0), now.after(self.valid_for))
+            .valid_between(ChainTime::from_unix(0), end.unwrap_or(now))
     }
 
-    /// Returns whether this matches the request, apart from its time.
+    /// Returns whether this matches the request, apart from its time, which only must not be later than `not_after`.
     pub(crate) fn is_met_by(&self, signed: &Authorization) -> bool {
-        (signed.to, signed.value, &signed.nonce) == (self.recipient, self.amount, self.nonce.as_bytes())
+        let ends_in_time = self.not_after.is_none_or(|latest| signed.valid_before <= latest);
+        ends_in_time && (signed.to, signed.value, &signed.nonce) == (self.recipient, self.amount, self.nonce.as_bytes())
     }
 }
 

@@ -5,7 +5,7 @@ mod domains;
 use self::domains::{Domains, SIGNS_NONE};
 use crate::{
     client::{
-        Denial, Failure, PayerError, PaymentMethod,
+        Denial, Failure, PayerError, PaymentMethod, Standard,
         dialect::{AuthorizationTerms, Bill, TransferTerms},
         flow,
         http::RequestIdentity,
@@ -38,6 +38,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) plain_http: bool,
     /// The most that the request may cost.
     pub(crate) max_price: Option<Amount>,
+    /// Whether it has an `Authorization` of its own.
+    pub(crate) is_authorized: bool,
 }
 
 impl Asking<'_> {
@@ -63,9 +65,12 @@ impl Asking<'_> {
     pub(crate) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, Failure> {
         let mut refusal = None;
         let mut offers = self.admitted(bill, &mut refusal);
-        let preferred = self.inner.settings.prefer;
+        let settings = &self.inner.settings;
         // What the budget admits has its decimals: the amounts are prices in one unit.
-        offers.sort_by_key(|(offer, _)| (offer.quote().amount, offer.method() != preferred));
+        offers.sort_by_key(|(offer, _)| {
+            let place = settings.standards.iter().position(|standard| Some(*standard) == offer.standard());
+            (offer.quote().amount, offer.method() != settings.prefer, place)
+        });
         let mut domains = Domains::new(&*self.inner.payer);
         let last = offers.len().saturating_sub(1);
         for (index, (offer, assets)) in offers.into_iter().enumerate() {
@@ -89,14 +94,28 @@ impl Asking<'_> {
     fn admitted<'b>(&self, bill: &'b Bill, refusal: &mut Option<Failure>) -> Vec<(Offer<'b>, Vec<Asset>)> {
         let transfers = bill.transfers.iter().map(Offer::Transfer);
         let offers = transfers.chain(bill.authorizations.iter().map(Offer::Authorization));
-        let admitted = offers.filter_map(|offer| match self.admit(offer.quote()) {
+        let admitted = offers.filter_map(|offer| match self.offered(offer) {
             Ok(assets) => Some((offer, assets)),
-            Err(denial) => {
-                refusal.get_or_insert(denial.into());
+            Err(error) => {
+                refusal.get_or_insert(error);
                 None
             }
         });
         admitted.collect()
+    }
+
+    /// The permitted assets of an offer that the layer and the request leave room for.
+    fn offered(&self, offer: Offer<'_>) -> Result<Vec<Asset>, Failure> {
+        if offer.standard().is_some_and(|standard| !self.inner.settings.standards.contains(&standard)) {
+            return Err(OTHER_STANDARD.into());
+        }
+        let assets = self.admit(offer.quote())?;
+        match offer {
+            Offer::Authorization(terms) if self.is_authorized && terms.is_shown_in_authorization() => {
+                Err(Failure::AuthorizationTaken { left: None })
+            }
+            _ => Ok(assets),
+        }
     }
 
     /// The transfer, in those of the assets that the payer has enough of.
@@ -126,6 +145,13 @@ impl Offer<'_> {
         }
     }
 
+    const fn standard(&self) -> Option<Standard> {
+        match self {
+            Self::Transfer(_) => None,
+            Self::Authorization(terms) => Some(terms.standard()),
+        }
+    }
+
     const fn method(&self) -> PaymentMethod {
         match self {
             Self::Transfer(_) => PaymentMethod::Transfer,
@@ -145,6 +171,8 @@ async fn authorized<'b>(
     Ok(Way::Authorization(terms, asset, domain))
 }
 
+const OTHER_STANDARD: PayerError =
+    PayerError::Refused("the layer's `standards` leave out the one in which the seller asks for an authorization");
 const HOLDS_TOO_LITTLE: PayerError =
     PayerError::Refused("the payer has too little of the accepted tokens, or nothing to pay the network's fee with");
 

@@ -13,7 +13,9 @@ use super::{
     super::{Claim, Lease, Ledger, LedgerError, ReserveOutcome, Settling},
     harness::Harness,
 };
-use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash};
+use crate::protocol::{
+    Address, Amount, ChainTime, IntentKey, Network, Payment, PurchaseKey, SignedTransfer, Transfer, TxHash,
+};
 
 /// The low-water mark of the ledgers of these checks.
 pub(super) const MARK: u64 = 1_800_000_000;
@@ -108,6 +110,11 @@ impl<'a, H: Harness> Fixture<'a, H> {
         IntentKey::new(self.name())
     }
 
+    /// A purchase that no claim named.
+    pub(super) fn purchase(&self) -> PurchaseKey {
+        PurchaseKey::new(self.name())
+    }
+
     /// An unused payment.
     pub(super) fn paid(&self) -> Transfer {
         self.paid_at(PAID)
@@ -125,6 +132,11 @@ impl<'a, H: Harness> Fixture<'a, H> {
     /// A claim with a lease that no check outlives.
     pub(super) fn claim<P: Clone + Into<Payment>>(&self, intent: IntentKey, payments: &[P]) -> Claim {
         claim(intent, payments, PAY_UNTIL, HEAD, LONG)
+    }
+
+    /// A claim for a purchase, with an unused intent, and a lease that no check outlives.
+    pub(super) fn claim_for<P: Clone + Into<Payment>>(&self, purchase: PurchaseKey, payments: &[P]) -> Claim {
+        claim_for(self.intent(), purchase, payments, LONG)
     }
 
     /// A claim with a lease that can be waited for.
@@ -183,6 +195,24 @@ pub(super) fn claim<P: Clone + Into<Payment>>(
 ) -> Claim {
     let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
     Claim::builder("conformance", intent)
+        .payments(payments.to_vec())
+        .pay_until(pay_until)
+        .head(head)
+        .max_payment_age(AGE)
+        .lease(lease)
+        .build()
+}
+
+/// A claim for a purchase.
+pub(super) fn claim_for<P: Clone + Into<Payment>>(
+    intent: IntentKey,
+    purchase: impl Into<Option<PurchaseKey>>,
+    payments: &[P],
+    lease: Duration,
+) -> Claim {
+    let [pay_until, head] = [PAY_UNTIL, HEAD].map(ChainTime::from_unix);
+    Claim::builder("conformance", intent)
+        .purchase(purchase)
         .payments(payments.to_vec())
         .pay_until(pay_until)
         .head(head)

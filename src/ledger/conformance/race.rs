@@ -6,7 +6,7 @@ use tokio::sync::Barrier;
 
 use super::{
     super::{Claim, CommitOutcome, Lease, Ledger, RenewOutcome, ReserveOutcome},
-    fixture::{BEGUN, Fault, Fixture, must_be, unsettled},
+    fixture::{BEGUN, Fault, Fixture, claim_for, must_be, unsettled},
     harness::Harness,
 };
 use crate::protocol::Transfer;
@@ -68,6 +68,48 @@ pub(super) async fn three_payments_many_intents<H: Harness>(fixture: &Fixture<'_
         let taken: HashSet<_> = grants.iter().map(|lease| lease.payment().position()).collect();
         must_be!((grants.len(), taken.len()), (3, 3), "grants, and transfers that were granted");
         settle(fixture, &grants).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn one_purchase_many_payments<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..fixture.harness.rounds() {
+        let purchase = fixture.purchase();
+        let claims: Vec<_> = (0..TASKS).map(|_| fixture.claim_for(purchase, &[unsettled(fixture)])).collect();
+        let grants = grants(fixture, claims.clone()).await?;
+        must_be!(grants.len(), 1, "grants of one purchase");
+        settle(fixture, &grants).await?;
+        for claim in claims.iter().filter(|claim| claim.intent() != grants[0].intent()).take(2) {
+            must_be!(fixture.reserve(claim).await?, ReserveOutcome::PurchaseConsumed, "the purchase after the race");
+            let _ = fixture.hold(&fixture.claim(claim.intent(), claim.payments())).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn one_takes_over_a_purchase<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    for _ in 0..waiting_rounds(fixture) {
+        let purchase = fixture.purchase();
+        let brief = claim_for(fixture.intent(), purchase, &[unsettled(fixture)], fixture.harness.lease());
+        let old = fixture.hold(&brief).await?;
+        fixture.run_out().await;
+        let tasks = (0..TASKS).map(|task| {
+            let (ledger, old) = (handle(fixture, task), old.clone());
+            let claim = fixture.claim_for(purchase, &[unsettled(fixture)]);
+            async move {
+                Ok(if task == TASKS / 2 {
+                    (ledger.settling(&old, &BEGUN).await? == RenewOutcome::Held, false)
+                } else {
+                    (false, matches!(ledger.reserve(&claim).await?, ReserveOutcome::Granted(_)))
+                })
+            }
+        });
+        let outcomes = together(tasks).await?;
+        let begun = outcomes.iter().filter(|(begun, _)| *begun).count();
+        let granted = outcomes.iter().filter(|(_, granted)| *granted).count();
+        must_be!((begun, granted), (1, 0) | (0, 1), "late records, and take-overs of one purchase");
     }
     Ok(())
 }

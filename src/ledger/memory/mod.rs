@@ -3,6 +3,7 @@
 mod account_ledger;
 mod accounts;
 mod answer_store;
+mod purchases;
 mod settlements;
 mod state;
 

@@ -17,9 +17,10 @@ use super::{
     },
     accounts::Accounts,
     answer_store::AnswerStore,
+    purchases::Purchases,
     settlements::Settlements,
 };
-use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Network, Payment, PaymentId};
+use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Network, Payment, PaymentId, PurchaseKey};
 
 /// How many records one `reserve` forgets at most: more than it can add, and too few to be noticed.
 const BATCH: usize = 16;
@@ -60,6 +61,7 @@ pub(super) struct State {
     holds: HashMap<CompactPaymentId, Hold>,
     holders: HashMap<IntentKey, CompactPaymentId>,
     settlements: Settlements,
+    purchases: Purchases,
     /// Every lease, and when it may be due to be forgotten.
     due: VecDeque<(Duration, CompactPaymentId)>,
     pub(super) answers: AnswerStore,
@@ -135,7 +137,7 @@ impl State {
         if !claim.payments().iter().all(has_begun) {
             return None;
         }
-        let candidates = claim.payments().iter().filter_map(|paid| self.candidate(claim.intent(), paid, now));
+        let candidates = claim.payments().iter().filter_map(|paid| self.candidate(claim, paid, now));
         let intent = self.entry(claim.intent(), now);
         Some(match decide(intent, claim.lease(), candidates) {
             Decision::Refused(reservation) => reservation,
@@ -161,7 +163,8 @@ impl State {
         let payment = lease.payment().id().compact();
         let outcome = self.renew_named(lease, &payment, now);
         if outcome == RenewOutcome::Held {
-            self.settlements.begin(lease.intent(), payment, settling, lease.keep_until());
+            let purchase = self.purchases.of(&payment);
+            self.settlements.begin(lease.intent(), payment, purchase, settling, lease.keep_until());
         }
         outcome
     }
@@ -209,7 +212,9 @@ impl State {
     }
 
     pub(super) fn release(&mut self, lease: &Lease) {
-        if self.take(lease, &lease.payment().id().compact()).is_some() {
+        let payment = lease.payment().id().compact();
+        if self.take(lease, &payment).is_some() {
+            self.purchases.end(&payment);
             self.counts.released += 1;
         }
     }
@@ -252,16 +257,38 @@ impl State {
         hold.map(|hold| hold.entry(now))
     }
 
-    fn candidate<'c>(&self, intent: IntentKey, paid: &'c Payment, now: Duration) -> Option<Candidate<'c>> {
-        let key = paid.id().compact();
+    fn candidate<'c>(&self, claim: &Claim, paid: &'c Payment, now: Duration) -> Option<Candidate<'c>> {
+        let (intent, key) = (claim.intent(), paid.id().compact());
         let (_, Memory { mark, .. }) = self.memories.iter().find(|(begun, _)| *begun == paid.network())?;
         let mark = *mark;
         if self.sales.contains_key(&key) {
-            return Some(Candidate { paid, mark, entry: Some(Entry::Sold), barred: false });
+            return Some(Candidate { entry: Some(Entry::Sold), ..Candidate::new(paid, mark) });
         }
-        let hold = self.holds.get(&key);
+        let entry = self.holds.get(&key).map(|hold| hold.entry(now));
         let barred = self.settlements.bar(intent, &key);
-        Some(Candidate { paid, mark, entry: hold.map(|hold| hold.entry(now)), barred })
+        let candidate = Candidate { entry, barred, ..Candidate::new(paid, mark) };
+        Some(match self.purchase(claim, &key) {
+            Some(purchase) => Candidate {
+                purchase: self.purchase_entry(purchase, &key, now),
+                purchase_begun: self.settlements.is_begun_for(purchase, intent, &key),
+                ..candidate
+            },
+            None => candidate,
+        })
+    }
+
+    /// The purchase that a claim on this payment is for. That of a settlement that was begun stays.
+    fn purchase(&self, claim: &Claim, payment: &CompactPaymentId) -> Option<PurchaseKey> {
+        self.settlements.purchase(claim.intent(), payment).or(claim.purchase())
+    }
+
+    /// The record of a purchase, where another payment has it.
+    fn purchase_entry(&self, purchase: PurchaseKey, payment: &CompactPaymentId, now: Duration) -> Option<Entry> {
+        let other = self.purchases.payment(purchase).filter(|other| other != payment)?;
+        match self.sales.contains_key(&other) {
+            true => Some(Entry::Sold),
+            false => self.holds.get(&other).map(|hold| hold.entry(now)),
+        }
     }
 
     /// Grants a paid on which there is no live lease, as there is none on the intent.
@@ -271,6 +298,12 @@ impl State {
             self.expire(&other);
         }
         self.expire(&key);
+        if let Some(purchase) = self.purchase(claim, &key) {
+            if let Some(other) = self.purchases.payment(purchase) {
+                self.expire(&other);
+            }
+            self.purchases.begin(purchase, key);
+        }
         self.fence += 1;
         let lease = Lease::new(claim, paid, self.fence).with_settling(self.settlements.of(intent, &key));
         let until = now.saturating_add(claim.lease());
@@ -299,6 +332,7 @@ impl State {
     fn expire(&mut self, payment: &CompactPaymentId) {
         let Some(hold) = self.holds.remove(payment) else { return };
         self.holders.remove(&hold.intent);
+        self.purchases.end(payment);
         self.counts.expired += 1;
     }
 
@@ -330,6 +364,7 @@ impl State {
             }
             self.sold.remove(&sale.intent);
             self.answers.remove(sale.intent);
+            self.purchases.end(&sale.payment);
             let sold = self.sales.remove(&sale.payment);
             memory.mark = sold.map_or(memory.mark, |sold| memory.mark.max(sold.block_time));
         }

@@ -18,6 +18,7 @@ use super::{
     shares::Shares,
     space::AnswerSpace,
     statements::{PREFIX, Statements},
+    together::{Kind, Line},
 };
 
 /// A connection that was idle for longer is tried before it is used.
@@ -103,8 +104,8 @@ impl PostgresLedgerBuilder {
         Ok(Self { schema: Some(sql::table_prefix(name)?.to_owned()), ..self })
     }
 
-    /// Sets the largest number of connections: 10 by default, 1 at least. Each asks one question at a time, for as long as the
-    /// server's disk takes. A pool of the caller's keeps its own size. Of three connections or more, reservations leave some to sales:
+    /// Sets the largest number of connections: 10 by default, 1 at least. Each asks one question at a time, or those that
+    /// waited together, for as long as the server's disk takes. A pool of the caller's keeps its own size. Of three connections or more, reservations leave some to sales:
     /// they use half of them, and a tenth more, one at least, for payments that were signed and not settled.
     pub fn pool_size(self, connections: u32) -> Self {
         Self { connections: connections.max(1), ..self }
@@ -175,6 +176,9 @@ impl PostgresLedgerBuilder {
             shares,
             turns: Arc::default(),
             answers,
+            proven: Arc::new(Line::of(Kind::Proven)),
+            unproven: Arc::new(Line::of(Kind::Unproven)),
+            commits: Arc::new(Line::of(Kind::Commit)),
             time_limit: self.time_limit,
         }
     }

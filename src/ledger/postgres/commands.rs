@@ -1,6 +1,6 @@
 //! The ledger's questions, put to the server.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     super::{
@@ -14,15 +14,34 @@ use super::{
     },
     connection::{Borrowed, Row, ask},
     handle::PostgresLedger,
-    statements::{Flush, Literal, Text, UNKNOWN, array, bytes, flag, null, numeric, payment, text, whole},
+    statements::{Flush, Literal, Statements, Text, UNKNOWN, array, bytes, flag, null, numeric, payment, text, whole},
+    together::Question,
 };
 use crate::{
     ledger::stored::transaction,
-    protocol::{ChainTime, IntentKey, Network, Payment, PaymentId},
+    protocol::{ChainTime, IntentKey, Network, Payment, PaymentId, PurchaseKey},
 };
 
-/// A line of a look, or a grant: the fence, and whether the book knows of the pair. Last, whether a settlement was begun that bars it.
-type Reserved = (i64, Option<i64>, bool, Option<i64>, bool, Option<i64>, Option<i64>, Option<i64>, bool, bool);
+/// A line of a look, or a grant: the fence, and whether the book knows of the pair; whether a settlement was begun that bars it. Then
+/// the purchase that it would be for, whether it is sold to another payment or held by one, and whether it is being settled by one.
+pub(super) type Reserved = (
+    i64,
+    Option<i64>,
+    bool,
+    Option<i64>,
+    bool,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    bool,
+    bool,
+    Option<String>,
+    bool,
+    Option<i64>,
+    bool,
+);
+/// As `ledger_commit` tells.
+pub(super) type Committed = (Option<bool>,);
 /// Fence and mark; whether the book knows of the pair, and whether a settlement that was begun bars
 /// it; of its own settlement the request's digest, the head and the transaction; leases that ran out.
 type Granted = (Option<i64>, Option<i64>, Option<bool>, Option<bool>, Option<String>, Option<i64>, Option<String>, i64);
@@ -73,6 +92,31 @@ fn terms(claim: &Claim, paid: &Payment) -> [Literal; 12] {
         whole(seconds(claim.keep_until(paid))),
         whole(micros(claim.lease())),
     ]
+}
+
+/// The purchase that a sale is for.
+fn purchase(purchase: Option<PurchaseKey>) -> Literal {
+    purchase.map_or_else(|| null("bytea"), |purchase| bytes(purchase.as_bytes()))
+}
+
+/// A look's line, without what is told of a grant.
+fn snapshot_row(line: Reserved) -> Result<SnapshotRow, LedgerError> {
+    let (version, mark, intent_sold, intent_left, sold, left, block_time, .., barred, purchase, _, _, _) = &line;
+    let purchase = purchase.as_deref().map(const_hex::decode).transpose().map_err(|_| LedgerError::incompatible())?;
+    Ok(SnapshotRow {
+        version: *version,
+        mark: *mark,
+        intent_sold: *intent_sold,
+        intent_left: *intent_left,
+        sold: *sold,
+        left: *left,
+        block_time: *block_time,
+        barred: *barred,
+        purchase: purchase.map(sql::purchase).transpose()?,
+        purchase_sold: line.11,
+        purchase_left: line.12,
+        purchase_begun: line.13,
+    })
 }
 
 /// The same where there is no paid to write down.
@@ -187,28 +231,22 @@ impl SqlBackend for PostgresLedger {
         let mut terms = first.map_or_else(no_terms, |first| terms(claim, first));
         // Here the chains of all.
         terms[CHAIN] = array(claim.payments().iter().map(|paid| whole(chain(paid.network()))), "bigint");
-        let values: Vec<_> = candidates.into_iter().chain(terms).collect();
+        let line = if claim.is_unproven() { &self.unproven } else { &self.proven };
+        let question = Arc::new(Question {
+            text: |say| &say.reserve,
+            values: candidates.into_iter().chain(terms).chain([purchase(claim.purchase())]).collect(),
+            payment: first.map(Payment::id),
+            time_limit: self.time_limit,
+        });
         loop {
-            let question = || self.known_rows::<Reserved>(Flush::Later, &self.statements.reserve, &values);
-            let lines = ask(question).await?;
-            let granted = lines.first().and_then(|&(_, mark, .., fence, booked, barred)| {
+            let lines = self.together(line, &question).await?;
+            let granted = lines.first().and_then(|&(_, mark, .., fence, booked, barred, _, _, _, _)| {
                 // Where a settlement was begun, nothing is granted at once.
                 Some(Written { fence: fence?, mark, settling: None, barred, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {
-                let rows = lines.into_iter().map(
-                    |(version, mark, intent_sold, intent_left, sold, left, block_time, .., barred)| SnapshotRow {
-                        version,
-                        mark,
-                        intent_sold,
-                        intent_left,
-                        sold,
-                        left,
-                        block_time,
-                        barred,
-                    },
-                );
-                return Ok(Seen::Snapshot(rows.collect()));
+                let rows: Result<_, LedgerError> = lines.into_iter().map(snapshot_row).collect();
+                return Ok(Seen::Snapshot(rows?));
             };
             if let Some(lease) = self.settle(claim, first, &written).await? {
                 events::reserved(&lease);
@@ -220,12 +258,14 @@ impl SqlBackend for PostgresLedger {
     async fn prolong(&self, claim: &Claim, paid: &Payment) -> Result<(), LedgerError> {
         let later = [whole(seconds(paid.time())), whole(seconds(claim.keep_until(paid)))];
         let values: Vec<_> = pair(claim.intent(), paid).into_iter().chain(later).collect();
+        let _permit = self.shares.enter(claim.is_unproven()).await?;
         ask(|| self.rows::<(bool,)>(Flush::Later, &self.statements.prolong, &values)).await.map(drop)
     }
 
     async fn grant(&self, claim: &Claim, wish: Grant<'_>) -> Result<Option<Lease>, LedgerError> {
         let values = pair(claim.intent(), wish.paid).into_iter().chain(terms(claim, wish.paid));
-        let values: Vec<_> = values.chain([flag(wish.takes_over)]).collect();
+        let values: Vec<_> = values.chain([purchase(wish.purchase), flag(wish.takes_over)]).collect();
+        let _permit = self.shares.enter(claim.is_unproven()).await?;
         let told = ask(|| self.known_rows::<Granted>(Flush::Later, &self.statements.grant, &values)).await?;
         let (fence, mark, booked, barred, request, head, hash, expired) =
             told.into_iter().next().ok_or(LedgerError::unavailable())?;
@@ -251,11 +291,7 @@ impl Ledger for PostgresLedger {
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
-        in_time(self.time_limit, async {
-            let _permit = self.shares.enter(claim).await?;
-            sql::reserve(self, claim).await
-        })
-        .await
+        in_time(self.time_limit, sql::reserve(self, claim)).await
     }
 
     async fn renew(&self, lease: &Lease) -> Result<RenewOutcome, LedgerError> {
@@ -284,20 +320,18 @@ impl Ledger for PostgresLedger {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
-        let say = &self.statements;
-        let (commit, values) = match lease.settled_since() {
-            Some(paid) => (&say.commit_settled, held(lease, settled(lease, paid))),
-            None if lease.is_to_announce() => (&say.commit, held(lease, not_settled())),
-            None => (&say.commit, held(lease, [])),
-        };
-        let commit = if lease.is_to_announce() { &say.commit_to_announce } else { commit };
+        let text: fn(&Statements) -> &Text =
+            if lease.is_to_announce() { |say| &say.commit_to_announce } else { |say| &say.commit };
+        let values = held(lease, lease.settled_since().map_or_else(not_settled, |paid| settled(lease, paid)));
         let kept = KeptAnswer::to_keep(answer).and_then(|answer| Some((answer, self.answers.take(answer)?)));
         let sold = in_time(self.time_limit, async {
             match &kept {
-                Some((answer, _)) => ask(|| self.commit_to_keep(lease, commit, &values, answer)).await,
+                Some((answer, _)) => ask(|| self.commit_to_keep(lease, text(&self.statements), &values, answer)).await,
                 None => {
-                    let told = self.one::<(Option<bool>,)>(Flush::Now, commit, &values).await?;
-                    told.map(|(sold,)| sold).ok_or(LedgerError::unavailable())
+                    let (payment, time_limit) = (Some(lease.payment().id()), self.time_limit);
+                    let question = Arc::new(Question { text, values, payment, time_limit });
+                    let told = self.together(&self.commits, &question).await?;
+                    told.first().map(|(sold,)| *sold).ok_or(LedgerError::unavailable())
                 }
             }
         })

@@ -2,9 +2,12 @@
 //!
 //! The pool would try it first, for as long as a server that hangs likes, and log what the driver says.
 
-use std::ops::{Deref, DerefMut};
+use std::{
+    future::poll_fn,
+    ops::{Deref, DerefMut},
+};
 
-use sqlx::{AssertSqlSafe, FromRow, PgConnection, PgPool, Postgres, pool::PoolConnection, postgres::PgRow};
+use sqlx::{AssertSqlSafe, Either, FromRow, PgConnection, PgPool, Postgres, pool::PoolConnection, postgres::PgRow};
 
 use super::super::{LedgerError, sql::failed};
 
@@ -29,7 +32,28 @@ impl Borrowed {
         rows.iter().map(T::from_row).collect()
     }
 
-    /// The same, where it tells one row.
+    /// One message of a whole transaction, which ends with so many statements and its `COMMIT`; the rows of each.
+    pub(super) async fn each<T: Row>(
+        &mut self,
+        message: AssertSqlSafe<String>,
+        statements: usize,
+    ) -> sqlx::Result<Vec<Vec<T>>> {
+        let mut told = sqlx::raw_sql(message).fetch_many(&mut **self);
+        let (mut each, mut rows) = (Vec::new(), Vec::new());
+        while let Some(next) = poll_fn(|cx| told.as_mut().poll_next(cx)).await {
+            match next? {
+                Either::Right(row) => rows.push(T::from_row(&row)?),
+                Either::Left(_) => each.push(std::mem::take(&mut rows)),
+            }
+        }
+        each.pop();
+        match each.len().checked_sub(statements) {
+            Some(opening) => Ok(each.split_off(opening)),
+            None => Err(sqlx::Error::RowNotFound),
+        }
+    }
+
+    /// One message that tells one row.
     pub(super) async fn ask<T: Row>(&mut self, message: AssertSqlSafe<String>) -> sqlx::Result<T> {
         self.rows(message).await?.into_iter().next().ok_or(sqlx::Error::RowNotFound)
     }
@@ -72,7 +96,12 @@ pub(super) async fn ask<T, F: Future<Output = sqlx::Result<T>>>(question: impl F
 }
 
 /// Serialization failure, or deadlock.
-fn is_undone(error: &sqlx::Error) -> bool {
+pub(super) fn is_undone(error: &sqlx::Error) -> bool {
+    has_code(error, &["40001", "40P01"])
+}
+
+/// The server says so, by one of these codes.
+pub(super) fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    matches!(code.as_deref(), Some("40001" | "40P01"))
+    code.is_some_and(|code| codes.contains(&&*code))
 }

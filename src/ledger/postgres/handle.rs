@@ -6,9 +6,11 @@ use sqlx::PgPool;
 
 use super::{
     super::{account::turns::Turns, last_sale::LastSale},
+    commands::{Committed, Reserved},
     shares::Shares,
     space::AnswerSpace,
     statements::Statements,
+    together::Line,
 };
 
 /// A ledger in PostgreSQL 13 or later, for any number of replicas.
@@ -23,9 +25,10 @@ use super::{
 ///
 /// [`migrate`](Self::migrate) creates the tables and functions. It may be called at every start, by all replicas at once, or only
 /// during a deployment, under a role that may create them. The replicas' own role needs to select, insert, update and delete, and to
-/// execute the functions.
+/// execute the functions and procedures.
 ///
 /// Every question is one message that holds a whole transaction, read committed and read-write whatever the server's defaults are.
+/// Reservations that wait at the same time share one, and so do commits: each is confirmed once the whole transaction is.
 /// It sets nothing on the session and names no statement, so a pooler may lend a connection for one transaction at a time. pgbouncer
 /// needs `ignore_startup_parameters = extra_float_digits`. To keep the tables in a schema behind pgbouncer, name it by
 /// [`schema`](crate::ledger::PostgresLedgerBuilder::schema) and not by the `search_path`, which pgbouncer does not pass on.
@@ -72,6 +75,9 @@ pub struct PostgresLedger {
     pub(super) shares: Arc<Shares>,
     pub(super) turns: Arc<Turns>,
     pub(super) answers: Arc<AnswerSpace>,
+    pub(super) proven: Arc<Line<Reserved>>,
+    pub(super) unproven: Arc<Line<Reserved>>,
+    pub(super) commits: Arc<Line<Committed>>,
     pub(super) time_limit: Duration,
 }
 

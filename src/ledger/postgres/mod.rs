@@ -12,6 +12,7 @@ mod migration;
 mod shares;
 mod space;
 mod statements;
+mod together;
 
 pub use builder::PostgresLedgerBuilder;
 pub use handle::PostgresLedger;

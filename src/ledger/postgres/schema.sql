@@ -23,6 +23,7 @@ CREATE TABLE ledger_sales (
         ((extract(epoch FROM clock_timestamp()) - 1577836800) * 1000000)::bigint * 4096 + floor(random() * 4096)::bigint,
     intent       bytea NOT NULL,             -- short name of the intent, 16 bytes
     payment      text COLLATE "C" NOT NULL,  -- the payment's id
+    purchase     bytea,                      -- the purchase that the client named, 16 bytes; null: none
     chain_id     bigint NOT NULL,            -- as in ledger_marks
     tx_hash      bytea NOT NULL,             -- where it was shown; the id alone tells payments apart
     log_position bigint NOT NULL,            -- inside the transaction's receipt
@@ -40,6 +41,7 @@ CREATE TABLE ledger_sales (
     CONSTRAINT ledger_sales_payment PRIMARY KEY (payment),
     CONSTRAINT ledger_sales_intent UNIQUE (intent)
 );
+CREATE UNIQUE INDEX ledger_sales_purchase ON ledger_sales (purchase) WHERE purchase IS NOT NULL;
 CREATE INDEX ledger_sales_kept ON ledger_sales (chain_id, keep_until) WHERE consumed_at IS NOT NULL;
 CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
 CREATE INDEX ledger_sales_sold ON ledger_sales (consumed_at) WHERE consumed_at IS NOT NULL;
@@ -48,6 +50,7 @@ CREATE INDEX ledger_sales_sold ON ledger_sales (consumed_at) WHERE consumed_at I
 CREATE TABLE ledger_settling (
     payment    text COLLATE "C" NOT NULL,
     intent     bytea NOT NULL,
+    purchase   bytea,                        -- as in ledger_sales
     chain_id   bigint NOT NULL,              -- as in ledger_marks
     request    bytea NOT NULL,               -- digest of the request that it is settled for
     head       bigint NOT NULL,              -- chain time, before it was settled for the first time
@@ -56,6 +59,7 @@ CREATE TABLE ledger_settling (
     CONSTRAINT ledger_settling_payment PRIMARY KEY (payment),
     CONSTRAINT ledger_settling_intent UNIQUE (intent)
 );
+CREATE INDEX ledger_settling_purchase ON ledger_settling (purchase) WHERE purchase IS NOT NULL;
 CREATE INDEX ledger_settling_kept ON ledger_settling (chain_id, keep_until);
 
 -- Answers that were sold, for as long as they are delivered again. They are the buyers' data.
@@ -121,14 +125,23 @@ CREATE VIEW ledger_sold AS
         FROM ledger_book
     ) AS sale;
 
+-- The purchase for which this payment, or else this intent, is settled, if it is.
+CREATE OR REPLACE FUNCTION ledger_purchase(p_intent bytea, p_payment text) RETURNS bytea LANGUAGE sql STABLE AS $function$
+    SELECT COALESCE(
+        (SELECT begun.purchase FROM ledger_settling AS begun WHERE begun.payment = p_payment),
+        (SELECT begun.purchase FROM ledger_settling AS begun WHERE begun.intent = p_intent)
+    )
+$function$;
+
 -- The questions that every sale asks. As functions they keep their plans for as long as a connection lasts, also behind a
 -- pooler, and are one round trip each. At READ COMMITTED each statement in them sees what was committed when it began.
 
 -- Ends what ran out and is in the way, if asked to; writes, which decides; tells what holds now that no other transaction can
--- change it. No fence: intent or payment is another's.
+-- change it. No fence: intent, payment or purchase is another's. Booked: intent or payment is in the book, or a settlement was begun
+-- by now that the purchase disagrees with: one for another purchase, or one of another payment for this purchase.
 CREATE OR REPLACE FUNCTION ledger_grant(p_intent bytea, p_payment text, p_hash bytea, p_position bigint, p_chain bigint,
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
-    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_takes_over boolean)
+    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_purchase bytea, p_takes_over boolean)
 RETURNS TABLE (g_fence bigint, g_mark bigint, g_booked boolean, g_barred boolean,
     g_request bytea, g_head bigint, g_hash bytea, g_expired bigint)
 LANGUAGE plpgsql AS $function$
@@ -144,11 +157,20 @@ BEGIN
             RETURNING true
         )
         SELECT count(*) INTO g_expired FROM gone;
+        IF p_purchase IS NOT NULL THEN
+            WITH gone AS (
+                DELETE FROM ledger_sales AS sale
+                WHERE sale.purchase = p_purchase AND sale.consumed_at IS NULL
+                    AND (sale.lease_until <= clock_timestamp() OR sale.lease_until > clock_timestamp() + interval '62 minutes')
+                RETURNING true
+            )
+            SELECT g_expired + count(*) INTO g_expired FROM gone;
+        END IF;
     END IF;
     INSERT INTO ledger_sales (intent, payment, tx_hash, log_position, chain_id, resource, payer, recipient, token, amount,
-        block_number, block_time, keep_until, lease_until)
+        block_number, block_time, keep_until, lease_until, purchase)
     VALUES (p_intent, p_payment, p_hash, p_position, p_chain, p_resource, p_payer, p_recipient, p_token, p_amount,
-        p_block_number, p_block_time, p_keep_until, clock_timestamp() + p_lease * interval '1 microsecond')
+        p_block_number, p_block_time, p_keep_until, clock_timestamp() + p_lease * interval '1 microsecond', p_purchase)
     ON CONFLICT DO NOTHING
     RETURNING fence INTO g_fence;
     IF g_fence IS NOT NULL THEN
@@ -160,6 +182,16 @@ BEGIN
         g_barred := g_request IS NULL
             AND (EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.intent = p_intent)
                 OR EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.payment = p_payment));
+        IF p_purchase IS NOT NULL THEN
+            g_booked := g_booked OR EXISTS (
+                SELECT FROM ledger_settling AS begun
+                WHERE begun.purchase = p_purchase AND begun.payment <> p_payment AND begun.intent <> p_intent
+            );
+        END IF;
+        IF g_barred OR g_request IS NOT NULL THEN
+            g_booked := g_booked OR COALESCE(ledger_purchase(p_intent, p_payment) IS DISTINCT FROM p_purchase
+                AND ledger_purchase(p_intent, p_payment) IS NOT NULL, false);
+        END IF;
     END IF;
     RETURN NEXT;
 END
@@ -169,9 +201,10 @@ $function$;
 -- line for each, and one where there is none. What is written down is the first candidate's.
 CREATE OR REPLACE FUNCTION ledger_reserve(p_intent bytea, p_payments text[], p_hash bytea, p_position bigint, p_chains bigint[],
     p_resource text, p_payer bytea, p_recipient bytea, p_token bytea, p_amount numeric, p_block_number bigint,
-    p_block_time bigint, p_keep_until bigint, p_lease bigint)
+    p_block_time bigint, p_keep_until bigint, p_lease bigint, p_purchase bytea)
 RETURNS TABLE (r_version bigint, r_mark bigint, r_intent_sold boolean, r_intent_left bigint, r_sold boolean,
-    r_left bigint, r_block_time bigint, r_fence bigint, r_booked boolean, r_barred boolean)
+    r_left bigint, r_block_time bigint, r_fence bigint, r_booked boolean, r_barred boolean, r_purchase text,
+    r_purchase_sold boolean, r_purchase_left bigint, r_purchase_begun boolean)
 LANGUAGE plpgsql AS $function$
 BEGIN
     IF (SELECT memory.version = 3
@@ -182,17 +215,21 @@ BEGIN
             AND NOT EXISTS (SELECT FROM ledger_book AS book WHERE book.payment = p_payments[1])
             AND NOT EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.intent = p_intent)
             AND NOT EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.payment = p_payments[1])
+            AND (p_purchase IS NULL OR (NOT EXISTS (SELECT FROM ledger_sales AS sale WHERE sale.purchase = p_purchase)
+                AND NOT EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.purchase = p_purchase)))
         FROM ledger_memory AS memory)
     THEN
         -- A settlement that was begun since belongs into the lease: then, too, all is looked at again.
         SELECT g_fence, g_mark, g_booked, g_barred OR g_request IS NOT NULL
         INTO r_fence, r_mark, r_booked, r_barred
         FROM ledger_grant(p_intent, p_payments[1], p_hash, p_position, p_chains[1], p_resource, p_payer, p_recipient, p_token,
-            p_amount, p_block_number, p_block_time, p_keep_until, p_lease, false);
+            p_amount, p_block_number, p_block_time, p_keep_until, p_lease, p_purchase, false);
         IF r_fence IS NOT NULL THEN
             r_version := 3;
             r_intent_sold := false;
             r_sold := false;
+            r_purchase_sold := false;
+            r_purchase_begun := false;
             RETURN NEXT;
             RETURN;
         END IF;
@@ -209,12 +246,23 @@ BEGIN
         sale.block_time, NULL::bigint, false,
         -- Likewise.
         (SELECT true FROM ledger_settling AS begun WHERE begun.payment = wish.payment AND begun.intent <> p_intent LIMIT 1) IS NOT NULL
-            OR EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.intent = p_intent AND begun.payment <> wish.payment)
+            OR EXISTS (SELECT FROM ledger_settling AS begun WHERE begun.intent = p_intent AND begun.payment <> wish.payment),
+        encode(bought.purchase, 'hex'),
+        rival.consumed_at IS NOT NULL,
+        (extract(epoch FROM rival.lease_until - now.at) * 1000000)::bigint,
+        (SELECT true FROM ledger_settling AS begun
+            WHERE begun.purchase = bought.purchase AND begun.payment <> wish.payment AND begun.intent <> p_intent LIMIT 1) IS NOT NULL
     FROM now JOIN ledger_memory AS memory ON memory.only_row
     LEFT JOIN ledger_sales AS own ON own.intent = p_intent
     LEFT JOIN unnest(p_payments, p_chains) WITH ORDINALITY AS wish (payment, chain_id, place) ON true
     LEFT JOIN ledger_marks AS begun_on ON begun_on.chain_id = wish.chain_id
     LEFT JOIN ledger_sales AS sale ON sale.payment = wish.payment
+    LEFT JOIN LATERAL (SELECT COALESCE(ledger_purchase(p_intent, wish.payment), p_purchase) AS purchase) AS bought ON true
+    -- Another payment's entry of the purchase.
+    LEFT JOIN LATERAL (
+        SELECT other.consumed_at, other.lease_until FROM ledger_sales AS other
+        WHERE other.purchase = bought.purchase AND other.payment <> wish.payment LIMIT 1
+    ) AS rival ON true
     ORDER BY wish.place;
 END
 $function$;
@@ -267,23 +315,27 @@ BEGIN
 END
 $function$;
 
--- Records under a lease that is held that its payment is about to be settled, and renews it; tells whether it is held. The lease is
+-- Records under a lease that is held that its payment is about to be settled, for the lease's purchase, and renews it; tells whether it is held. The lease is
 -- written first: a claim that would take it over meanwhile waits for this, and finds it renewed.
 CREATE OR REPLACE FUNCTION ledger_settle(p_intent bytea, p_payment text, p_fence bigint, p_lease bigint, p_request bytea,
     p_head bigint, p_hash bytea, p_keep_until bigint, p_chain bigint)
 RETURNS boolean LANGUAGE plpgsql AS $function$
+DECLARE
+    of_lease bytea;
 BEGIN
     UPDATE ledger_sales AS sale SET lease_until = clock_timestamp() + p_lease * interval '1 microsecond'
-    WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NULL;
+    WHERE sale.intent = p_intent AND sale.payment = p_payment AND sale.fence = p_fence AND sale.consumed_at IS NULL
+    RETURNING sale.purchase INTO of_lease;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
     DELETE FROM ledger_settling AS begun
     WHERE (begun.intent = p_intent OR begun.payment = p_payment) AND (begun.intent, begun.payment) <> (p_intent, p_payment);
-    INSERT INTO ledger_settling AS begun (payment, intent, chain_id, request, head, tx_hash, keep_until)
-    VALUES (p_payment, p_intent, p_chain, p_request, p_head, p_hash, p_keep_until)
+    INSERT INTO ledger_settling AS begun (payment, intent, chain_id, request, head, tx_hash, keep_until, purchase)
+    VALUES (p_payment, p_intent, p_chain, p_request, p_head, p_hash, p_keep_until, of_lease)
     ON CONFLICT (payment) DO UPDATE
-        SET request = EXCLUDED.request, head = EXCLUDED.head, tx_hash = EXCLUDED.tx_hash, keep_until = EXCLUDED.keep_until;
+        SET request = EXCLUDED.request, head = EXCLUDED.head, tx_hash = EXCLUDED.tx_hash, keep_until = EXCLUDED.keep_until,
+            purchase = EXCLUDED.purchase;
     RETURN true;
 END
 $function$;

@@ -2,12 +2,12 @@
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::super::{Claim, LedgerError};
+use super::super::LedgerError;
 
 /// Permits to reserve, fewer than there are connections where there are three or more.
 ///
 /// A reservation that was let in waits in the pool before every commit that comes later, so their number is bounded even where all
-/// use one connection. One of a payment that was not [mined](Claim::is_unproven) costs its author nothing: a crowd of them delays
+/// use one connection. One of a payment that was not [mined](super::super::Claim::is_unproven) costs its author nothing: a crowd of them delays
 /// its own kind only.
 pub(super) struct Shares {
     proven: Semaphore,
@@ -21,9 +21,9 @@ impl Shares {
         Self { proven: part(2), unproven: part(10) }
     }
 
-    /// Waits until the claim may be reserved. The caller sets the time limit.
-    pub(super) async fn enter(&self, claim: &Claim) -> Result<SemaphorePermit<'_>, LedgerError> {
-        let share = if claim.is_unproven() { &self.unproven } else { &self.proven };
+    /// Waits until a claim, or a batch of them, may be reserved. The caller sets the time limit.
+    pub(super) async fn enter(&self, unproven: bool) -> Result<SemaphorePermit<'_>, LedgerError> {
+        let share = if unproven { &self.unproven } else { &self.proven };
         share.acquire().await.map_err(|_| LedgerError::unavailable())
     }
 

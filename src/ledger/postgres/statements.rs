@@ -21,12 +21,13 @@ use crate::protocol::{Amount, PaymentId};
 pub(super) const PREFIX: &str = "ledger_";
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("accounts.sql")];
+pub(super) const STEPS: [&str; 3] =
+    [include_str!("schema.sql"), include_str!("accounts.sql"), include_str!("knows.sql")];
 
-const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const GRANT: &str = "
 SELECT g_fence, g_mark, g_booked, g_barred, encode(g_request, 'hex'), g_head, encode(g_hash, 'hex'), g_expired
-FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
 /// Shows, for as long as the transaction is open, that a sale is being recorded, and since when: an advisory lock named by the
 /// milliseconds of the clock, of which as many bits as a lock's name has. The clock is read before the sale takes its time. Commits
@@ -44,10 +45,9 @@ macro_rules! committing {
     };
 }
 
-const COMMIT: &str = committing!("ledger_commit($1, $2, $3)");
-/// The same, by the transfer that settled the payment since it was reserved.
-const COMMIT_SETTLED: &str = committing!("ledger_commit($1, $2, $3, $4, $5, $6, $7, $8)");
-/// Either of these, of a sale that waits for its announcement.
+/// With the transfer that settled the payment since it was reserved, where there is one.
+const COMMIT: &str = committing!("ledger_commit($1, $2, $3, $4, $5, $6, $7, $8)");
+/// The same, of a sale that waits for its announcement.
 const COMMIT_TO_ANNOUNCE: &str = committing!("ledger_commit_to_announce($1, $2, $3, $4, $5, $6, $7, $8)");
 
 /// The moment before which every sale is visible, in microseconds: `$1`, which the server's clock showed before, or the beginning of
@@ -220,15 +220,7 @@ SELECT EXISTS (SELECT FROM noted), (SELECT encode(tx_hash, 'hex') FROM ledger_re
 
 /// Fails, and with it the transaction, unless the sale `$1` of the fence `$2` is known, or the mark of its chain `$4` has passed its
 /// time `$3`.
-const KNOWS: &str = "
-DO $knows$ BEGIN
-    IF NOT COALESCE((SELECT mark >= $3 FROM ledger_marks WHERE chain_id = $4), false)
-        AND NOT EXISTS (SELECT FROM ledger_sales WHERE payment = $1 AND fence = $2 AND consumed_at IS NOT NULL)
-        AND NOT EXISTS (SELECT FROM ledger_book WHERE payment = $1)
-    THEN
-        RAISE EXCEPTION USING ERRCODE = 'X4020', MESSAGE = 'the last sale is not known';
-    END IF;
-END $knows$; ";
+const KNOWS: &str = "CALL ledger_knows($1, $2, $3, $4); ";
 /// The code that it fails with.
 pub(super) const UNKNOWN: &str = "X4020";
 
@@ -261,6 +253,9 @@ const REVISION: &str = "SELECT revision FROM ledger_memory";
 const SCHEMA_IS: &str = "
 SELECT version, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = $1, revision = $2";
+
+/// How long questions that are asked together wait for a row that another transaction has locked.
+const LOCKED: Duration = Duration::from_millis(100);
 
 /// Whether an answer waits until the disk has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -357,7 +352,7 @@ macro_rules! statements {
 }
 
 statements! {
-    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_settled: COMMIT_SETTLED, commit_to_announce: COMMIT_TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, keep: KEEP, answer_bytes: ANSWER_BYTES, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
+    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_to_announce: COMMIT_TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, keep: KEEP, answer_bytes: ANSWER_BYTES, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
     sold: SOLD, begun: BEGUN, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
     account: ACCOUNT, new_account: NEW_ACCOUNT, set_account: SET_ACCOUNT, forget_accounts: FORGET_ACCOUNTS,
     size: SIZE, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, complete_until: COMPLETE_UNTIL, knows: KNOWS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
@@ -392,14 +387,31 @@ impl Statements {
         text: &Text,
         values: &[Literal],
     ) -> AssertSqlSafe<String> {
+        self.questions(flush, time_limit, last, &[(text, values)])
+    }
+
+    /// Questions as one message, likewise. Where there are several, it fails soon if a row is locked: only one of them would wait alone.
+    pub(super) fn questions(
+        &self,
+        flush: Flush,
+        time_limit: Duration,
+        last: Option<Recorded>,
+        asked: &[(&Text, &[Literal])],
+    ) -> AssertSqlSafe<String> {
         let mut message = self.opening(flush, time_limit);
+        if asked.len() > 1 {
+            let _ = write!(message, "SET LOCAL lock_timeout = {}; ", millis(LOCKED));
+        }
         if let Some(Recorded { payment: paid, fence, block_time }) = last {
             let (fence, time, chain) = (fence.cast_signed(), seconds(block_time), chain(paid.network()));
             let sale = [payment(paid), whole(fence), whole(time), whole(chain)];
             self.knows.filled(&sale, &mut message);
         }
-        text.filled(values, &mut message);
-        message.push_str("; COMMIT");
+        for (text, values) in asked {
+            text.filled(values, &mut message);
+            message.push_str("; ");
+        }
+        message.push_str("COMMIT");
         AssertSqlSafe(message)
     }
 

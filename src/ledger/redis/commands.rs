@@ -44,6 +44,7 @@ impl Ledger for RedisLedger {
         let Ok(Ok(_permit)) = permit else { return Err(LedgerError::unavailable()) };
         let mut words = recorded(&self.inner.last_sale).to_vec();
         words.extend([hex(claim.intent()), claim.resource().to_owned(), millis(claim.lease())]);
+        words.push(claim.purchase().map_or_else(String::new, |purchase| const_hex::encode(purchase.as_bytes())));
         for paid in claim.payments() {
             let keep_until = claim.keep_until(paid);
             let state = if paid.is_settled() { "settled" } else { "unsettled" };
@@ -71,6 +72,7 @@ impl Ledger for RedisLedger {
             }
             "intent consumed" => ReserveOutcome::IntentConsumed,
             "payment used" => ReserveOutcome::PaymentUsed,
+            "purchase consumed" => ReserveOutcome::PurchaseConsumed,
             "busy" => ReserveOutcome::Busy { retry_after },
             "before memory" => ReserveOutcome::BeforeMemory,
             _ => return Err(LedgerError::incompatible()),

@@ -13,6 +13,10 @@ local function answer_key(intent) return prefix .. 'answer:' .. intent end
 local function begun_key(id) return prefix .. 'settling:' .. id end
 local function begun_for_key(intent) return prefix .. 'settling_for:' .. intent end
 
+-- Which payment holds or bought a purchase that a client named, and which one is being settled for it.
+local function purchase_key(purchase) return prefix .. 'purchase:' .. purchase end
+local function begun_as_key(purchase) return prefix .. 'settling_as:' .. purchase end
+
 -- The chain of a payment; its sales, and the settlements that were begun there, by the chain time until which each is kept.
 local function chain_of(id) return string.match(id, '^eip155:(%d+)/') end
 local function kept_key(chain) return prefix .. 'kept:' .. chain end
@@ -43,9 +47,10 @@ local function mark_of(chain) return tonumber(redis.call('HGET', ledger, mark_fi
 -- Ends the settlements that were begun of this payment, or for this intent.
 local function end_settling(intent, id)
   for _, each in ipairs({ id, redis.call('GET', begun_for_key(intent)) or id }) do
-    local whose = redis.call('HGET', begun_key(each), 'intent')
+    local whose, purchase = unpack(redis.call('HMGET', begun_key(each), 'intent', 'purchase'))
     if whose then
       redis.call('DEL', begun_key(each), begun_for_key(whose))
+      if purchase then redis.call('DEL', begun_as_key(purchase)) end
       redis.call('ZREM', begun_by_age_key(chain_of(each)), each)
     end
   end

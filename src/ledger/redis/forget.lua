@@ -7,13 +7,14 @@ local function forget(chain, mark, head)
   local kept, begun = kept_key(chain), begun_by_age_key(chain)
   local aged = redis.call('ZRANGE', kept, '-inf', '(' .. head, 'BYSCORE', 'LIMIT', 0, BATCH)
   for _, id in ipairs(aged) do
-    local buyer, block_time = unpack(redis.call('HMGET', payment_key(id), 'intent', 'block_time'))
+    local buyer, block_time, purchase = unpack(redis.call('HMGET', payment_key(id), 'intent', 'block_time', 'purchase'))
     if buyer then
       mark = math.max(mark, tonumber(block_time))
       redis.call('HSET', ledger, mark_field(chain), whole(mark))
       -- By its latest block; and also where another handle, which keeps no book, sold it.
       book(id)
       redis.call('DEL', payment_key(id), intent_key(buyer), answer_key(buyer))
+      if purchase then redis.call('DEL', purchase_key(purchase)) end
     end
     redis.call('ZREM', kept, id)
     redis.call('ZREM', sold, id)
@@ -27,9 +28,10 @@ local function forget(chain, mark, head)
   -- Forgets settlements that were begun of payments that age keeps from coming back.
   local over = redis.call('ZRANGE', begun, '-inf', '(' .. head, 'BYSCORE', 'LIMIT', 0, BATCH)
   for _, id in ipairs(over) do
-    local whose = redis.call('HGET', begun_key(id), 'intent')
+    local whose, purchase = unpack(redis.call('HMGET', begun_key(id), 'intent', 'purchase'))
     redis.call('ZREM', begun, id)
     if whose then redis.call('DEL', begun_key(id), begun_for_key(whose)) end
+    if purchase then redis.call('DEL', begun_as_key(purchase)) end
     ended = ended + 1
   end
 end

@@ -22,6 +22,7 @@ CREATE TABLE ledger_sales (
     fence        INTEGER PRIMARY KEY AUTOINCREMENT,
     intent       BLOB NOT NULL UNIQUE,       -- short name of the intent, 16 bytes
     payment      TEXT NOT NULL UNIQUE,       -- the payment's id
+    purchase     BLOB,                       -- the purchase that the client named, 16 bytes; null: none
     chain_id     INTEGER NOT NULL,           -- as in ledger_marks
     tx_hash      BLOB NOT NULL,              -- where it was shown; the id alone tells payments apart
     log_position INTEGER NOT NULL,           -- inside the transaction's receipt
@@ -37,6 +38,7 @@ CREATE TABLE ledger_sales (
     reserved_at  INTEGER NOT NULL,
     consumed_at  INTEGER                     -- null: held, not sold
 ) STRICT;
+CREATE UNIQUE INDEX ledger_sales_purchase ON ledger_sales (purchase) WHERE purchase IS NOT NULL;
 CREATE INDEX ledger_sales_kept ON ledger_sales (chain_id, keep_until) WHERE consumed_at IS NOT NULL;
 CREATE INDEX ledger_sales_held ON ledger_sales (lease_until) WHERE consumed_at IS NULL;
 CREATE INDEX ledger_sales_sold ON ledger_sales (consumed_at) WHERE consumed_at IS NOT NULL;
@@ -45,12 +47,14 @@ CREATE INDEX ledger_sales_sold ON ledger_sales (consumed_at) WHERE consumed_at I
 CREATE TABLE ledger_settling (
     payment    TEXT PRIMARY KEY NOT NULL,
     intent     BLOB NOT NULL UNIQUE,
+    purchase   BLOB,                         -- as in ledger_sales
     chain_id   INTEGER NOT NULL,             -- as in ledger_marks
     request    BLOB NOT NULL,                -- digest of the request that it is settled for
     head       INTEGER NOT NULL,             -- chain time, before it was settled for the first time
     tx_hash    BLOB,                         -- what settles it, where that is known
     keep_until INTEGER NOT NULL              -- chain time
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX ledger_settling_purchase ON ledger_settling (purchase) WHERE purchase IS NOT NULL;
 CREATE INDEX ledger_settling_kept ON ledger_settling (chain_id, keep_until);
 
 -- Answers that were sold, for as long as they are delivered again. They are the buyers' data.

@@ -72,15 +72,25 @@ macro_rules! pair {
     };
 }
 
-/// `fence` is the claim's place, `more` the payment's chain. What was forgotten and is still in the book is sold.
+/// The purchase that a grant would be for: that of a settlement which was begun stays.
+macro_rules! purchase {
+    () => {
+        "COALESCE(other.purchase, begun.purchase, asked.purchase)"
+    };
+}
+
+/// What was forgotten and is still in the book is sold. `begun`: the settlement that was begun for the intent; `other`: that of the
+/// payment, mostly the same; `rival`: another payment's entry of the purchase.
 const LOOK: &str = concat!(
     "
 WITH now (at) AS MATERIALIZED (SELECT ",
     now!(),
-    "), ",
-    asked!(),
-    ", memory AS MATERIALIZED (SELECT version FROM ledger_memory)
-SELECT asked.fence, memory.version, mark.mark,
+    "), asked AS MATERIALIZED (
+    SELECT key AS place, unhex(value ->> 0) AS intent, value ->> 1 AS payment, value ->> 2 AS claim, value ->> 3 AS chain_id,
+        unhex(value ->> 4) AS purchase
+    FROM json_each(?1)
+), memory AS MATERIALIZED (SELECT version FROM ledger_memory)
+SELECT asked.claim, memory.version, mark.mark,
     own.consumed_at IS NOT NULL OR EXISTS (SELECT 1 FROM ledger_book AS book WHERE book.intent = asked.intent) AS bought,
     COALESCE((own.lease_until - now.at) * 1000,
         CASE WHEN EXISTS (SELECT 1 FROM ledger_book AS book WHERE book.intent = asked.intent) THEN 0 END),
@@ -89,18 +99,31 @@ SELECT asked.fence, memory.version, mark.mark,
     sale.block_time,
     own.fence,
     sale.fence,
-    EXISTS (SELECT 1 FROM ledger_settling AS begun WHERE begun.payment = asked.payment AND begun.intent <> asked.intent)
-        OR EXISTS (SELECT 1 FROM ledger_settling AS begun WHERE begun.intent = asked.intent AND begun.payment <> asked.payment),
-    begun.request,
+    COALESCE(other.intent <> asked.intent, 0) OR COALESCE(begun.payment <> asked.payment, 0),
+    CASE WHEN begun.payment = asked.payment THEN begun.request END,
     begun.head,
-    begun.tx_hash
+    begun.tx_hash,
+    ",
+    purchase!(),
+    ",
+    rival.consumed_at IS NOT NULL,
+    (rival.lease_until - now.at) * 1000,
+    rival.fence,
+    EXISTS (
+        SELECT 1 FROM ledger_settling AS waiting
+        WHERE waiting.purchase = ",
+    purchase!(),
+    " AND waiting.payment <> asked.payment AND waiting.intent <> asked.intent
+    )
 FROM asked CROSS JOIN now CROSS JOIN memory
 LEFT JOIN ledger_sales AS own ON own.intent = asked.intent
 LEFT JOIN ledger_sales AS sale ON sale.payment = asked.payment
-LEFT JOIN ledger_marks AS mark ON mark.chain_id = asked.more
-LEFT JOIN ledger_settling AS begun ON ",
-    pair!("begun"),
-    "
+LEFT JOIN ledger_marks AS mark ON mark.chain_id = asked.chain_id
+LEFT JOIN ledger_settling AS begun ON begun.intent = asked.intent
+LEFT JOIN ledger_settling AS other ON other.payment = asked.payment
+LEFT JOIN ledger_sales AS rival ON rival.purchase = ",
+    purchase!(),
+    " AND rival.payment <> asked.payment
 LEFT JOIN ledger_book AS booked ON booked.fence = (
     SELECT min(book.fence) FROM ledger_book AS book WHERE book.payment = asked.payment
 )
@@ -123,7 +146,7 @@ FROM later WHERE ledger_sales.payment = later.payment AND ledger_sales.consumed_
 const EXPIRE: &str =
     "DELETE FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1)) AND consumed_at IS NULL";
 
-/// The write that decides. No row: intent or payment is another's.
+/// The write that decides. No row: intent, payment or purchase is another's.
 ///
 /// A fence is later than every other and than the clock, in microseconds: so none comes again, even if a power cut took
 /// the last ones away, which were not flushed.
@@ -135,10 +158,10 @@ WITH now (at) AS MATERIALIZED (SELECT ",
     SELECT max(now.at * 1000, COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'ledger_sales'), 0)) FROM now
 )
 INSERT INTO ledger_sales (fence, intent, payment, tx_hash, log_position, chain_id, reserved_at, resource, payer,
-    recipient, token, amount, block_number, block_time, keep_until, lease_until)
+    recipient, token, amount, block_number, block_time, keep_until, lease_until, purchase)
 SELECT last.fence + 1 + key, unhex(value ->> 0), value ->> 1, unhex(value ->> 2), value ->> 3, value ->> 4, now.at,
     value ->> 5, unhex(value ->> 6), unhex(value ->> 7), unhex(value ->> 8), value ->> 9, value ->> 10, value ->> 11,
-    value ->> 12, now.at + (value ->> 13)
+    value ->> 12, now.at + (value ->> 13), unhex(value ->> 14)
 FROM json_each(?1) CROSS JOIN now CROSS JOIN last
 WHERE true
 ON CONFLICT DO NOTHING
@@ -204,10 +227,11 @@ SELECT sale.fence FROM asked CROSS JOIN ledger_sales AS sale ON ",
 );
 
 /// Settlements that are begun under leases which are held: intent, payment, chain, the request's digest, the head, the transaction, and until
-/// when the record is kept. Each replaces what there is of its payment, or for its intent.
+/// when the record is kept. Each replaces what there is of its payment, or for its intent, and is for its lease's purchase.
 const SETTLING: &str = "
-INSERT OR REPLACE INTO ledger_settling (intent, payment, chain_id, request, head, tx_hash, keep_until)
-SELECT unhex(value ->> 0), value ->> 1, value ->> 2, unhex(value ->> 3), value ->> 4, unhex(value ->> 5), value ->> 6
+INSERT OR REPLACE INTO ledger_settling (intent, payment, chain_id, request, head, tx_hash, keep_until, purchase)
+SELECT unhex(value ->> 0), value ->> 1, value ->> 2, unhex(value ->> 3), value ->> 4, unhex(value ->> 5), value ->> 6,
+    (SELECT sale.purchase FROM ledger_sales AS sale WHERE sale.payment = value ->> 1)
 FROM json_each(?1)";
 
 /// Under leases that are held.
@@ -564,6 +588,8 @@ mod tests {
                     "ledger_refunds",
                     "ledger_settling",
                     "begun",
+                    "other",
+                    "rival",
                     "waiting",
                     "refund",
                     "account",

@@ -7,7 +7,7 @@ use crate::{
         seller::{chain::SellingChain, inner::MerchantInner},
     },
     protocol::{
-        Address, Amount, IntentId, Network, Proof, Redemption,
+        Address, Amount, IntentId, Network, Proof, PurchaseKey, Redemption,
         v2::{PaymentPayload, PaymentProof, PaymentRequirements, SchemePayload, TransferMethod},
     },
 };
@@ -17,6 +17,8 @@ pub(crate) struct Presented {
     pub(crate) redemption: Redemption,
     /// What the payer accepted, of the standard's quote. `None` where the transfer is shown in our own way.
     accepted: Option<PaymentRequirements>,
+    /// The purchase that it is for, where its client names that.
+    pub(crate) purchase: Result<Option<PurchaseKey>, Problem>,
 }
 
 /// Why a payment of the family is not read.
@@ -41,7 +43,7 @@ impl From<NotRead> for Rejection {
 
 impl From<Redemption> for Presented {
     fn from(redemption: Redemption) -> Self {
-        Self { redemption, accepted: None }
+        Self { redemption, accepted: None, purchase: Ok(None) }
     }
 }
 
@@ -64,7 +66,13 @@ impl Presented {
         Ok(intent.map(|intent| Self {
             redemption: redemption(intent, accepted.network, proof.clone()),
             accepted: Some(accepted.clone()),
+            purchase: Ok(None),
         }))
+    }
+
+    /// The same for a purchase of this name.
+    pub(crate) fn named(self, purchase: Result<Option<PurchaseKey>, Problem>) -> Self {
+        Self { purchase, ..self }
     }
 
     /// Whether an unbound transfer can be claimed so at all: not in the standard's header.

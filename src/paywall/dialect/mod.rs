@@ -3,5 +3,6 @@
 pub(crate) mod client_submitted;
 pub(crate) mod mpp;
 pub(crate) mod outcome;
+pub(crate) mod purchase;
 pub(crate) mod quote;
 pub(crate) mod version_1;

@@ -12,6 +12,12 @@ use crate::protocol::{
 
 /// Tells the payer which payment was taken.
 pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Payment) {
+    mark_taken(headers, paid);
+    expose(headers);
+}
+
+/// The same without a word to browsers, for answers whose door tells it elsewhere.
+pub(crate) fn mark_taken(headers: &mut HeaderMap, paid: &Payment) {
     let mut taken = String::with_capacity(320);
     taken.push_str(r#"{"success":true,"transaction":""#);
     // Writing to a String cannot fail.
@@ -28,7 +34,6 @@ pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Payment) {
     headers.insert(PAYMENT_RESPONSE, base64_header(taken.as_bytes()));
     headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
     strip_shared_caching(headers);
-    expose(headers);
 }
 
 /// Tells the payer of a payment that is made and has bought nothing yet, unless the answer tells of it already.

@@ -50,6 +50,19 @@ impl<'a> Bill<'a> {
         self.demands.x402.is_some() || route.merchant.first().reader().is_some()
     }
 
+    /// The challenges of MPP for a quote of these terms, as JSON.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn challenges(&self, quote: &RenderedQuote, terms: &IntentTerms) -> Vec<String> {
+        let intent = String::from_utf8_lossy(quote.intent());
+        self.demands.mpp.iter().map(|challenge| challenge.to_json(&intent, terms.amount, terms.expiry())).collect()
+    }
+
+    /// Whether it can be paid by the standard.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn has_standard(&self) -> bool {
+        self.demands.x402.is_some()
+    }
+
     /// Seals an intent of these terms, and writes the quote for it; with the reason why a payment was `refused`, where one was.
     pub(crate) fn render<'u>(
         &self,

@@ -4,6 +4,8 @@ pub(crate) mod body_reader;
 pub(crate) mod delivery;
 pub(crate) mod format;
 pub(crate) mod free;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 pub(crate) mod page;
 pub(crate) mod quote;
 pub(crate) mod refuse;

@@ -124,7 +124,7 @@ fn add(object: &mut Vec<u8>, name: &str, value: Option<impl Serialize>) {
 }
 
 /// At least one second, rounded up, and at most a day: a longer wait can only be a mistake.
-fn whole_seconds(wait: Duration) -> u64 {
+pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).clamp(1, LONGEST_WAIT)
 }
 

@@ -14,6 +14,7 @@ use crate::{
             chain::SellingChain,
             inner::{Chains, MerchantInner},
             mpp::Mpp,
+            payment_identifier::PaymentIdentifier,
             quote_page::{PageHook, QuotePage},
             text,
             unbound::UnboundPolicy,
@@ -66,6 +67,7 @@ pub struct MerchantBuilder {
     client_submitted: bool,
     x402_v1: bool,
     mpp: Option<Mpp>,
+    payment_identifier: Option<PaymentIdentifier>,
     public_url: Option<String>,
     ledger: Option<Arc<dyn ErasedLedger>>,
     clock: Arc<dyn Clock>,
@@ -100,6 +102,7 @@ impl MerchantBuilder {
             client_submitted: false,
             x402_v1: true,
             mpp: None,
+            payment_identifier: None,
             public_url: None,
             ledger: None,
             clock: Arc::new(SystemClock),
@@ -161,6 +164,22 @@ impl MerchantBuilder {
     /// [`standard`](crate::guide::standard). Other schemes of `Authorization` are the service's own.
     pub fn mpp(mut self, mpp: impl Into<Mpp>) -> Self {
         self.mpp = Some(mpp.into());
+        self
+    }
+
+    /// Lets a client name its purchase, and charges each purchase once, also where the client signs it again: the x402 extension
+    /// `payment-identifier`, which `PAYMENT-REQUIRED` then declares, and the header `Idempotency-Key` beside a credential of MPP. Off
+    /// by default; then both are ignored.
+    ///
+    /// The name has 16 to 128 characters of `[A-Za-z0-9_-]`; another one is 400 `invalid_redemption`. It is reserved together
+    /// with intent and payment. While a first payment for it is undecided, a second one is 409 `redemption_in_progress`; once
+    /// the first bought the answer, 409 `payment_id_conflict`: the second is not settled. The name is remembered as long as the
+    /// sale, at least the [`max_payment_age`](Self::max_payment_age). See the guide [`standard`](crate::guide::standard).
+    ///
+    /// The name must be hard to guess. A stranger who knows it gets no answer by it, but could use it up by a purchase of
+    /// its own on the same resource.
+    pub const fn payment_identifier(mut self, payment_identifier: PaymentIdentifier) -> Self {
+        self.payment_identifier = Some(payment_identifier);
         self
     }
 
@@ -426,6 +445,7 @@ impl MerchantBuilder {
             client_submitted: self.client_submitted,
             x402_v1: self.x402_v1,
             mpp: self.mpp,
+            payment_identifier: self.payment_identifier,
             public_url: self.public_url,
             ledger,
             clock: self.clock,

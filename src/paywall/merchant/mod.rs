@@ -6,6 +6,8 @@ mod discovery;
 pub(crate) mod pass;
 mod replay;
 pub(crate) mod restored;
+#[cfg(feature = "mcp")]
+mod tools;
 pub(crate) mod unredeemed;
 
 use std::{future::Future, sync::Arc};

@@ -224,7 +224,7 @@ impl Merchant {
                 ReserveOutcome::IntentConsumed if intent == own => return Ok(Recorded::Before),
                 ReserveOutcome::BeforeMemory => return Ok(Recorded::BelowMark),
                 ReserveOutcome::Busy { .. } => return Ok(Recorded::Held),
-                ReserveOutcome::IntentConsumed => {}
+                ReserveOutcome::IntentConsumed | ReserveOutcome::PurchaseConsumed => {}
             }
         }
         Ok(Recorded::Held)

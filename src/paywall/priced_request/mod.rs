@@ -11,10 +11,9 @@ use tokio::time::timeout;
 use crate::{
     paywall::{
         body::{RequestBody, Trailers},
-        priced_request::strip::{mark_credential, mark_sensitive, strip_credential, strip_headers, strip_members},
+        priced_request::strip::{mark_sensitive, strip_headers, strip_members},
         refusal::{ASK_AGAIN, Fault, Problem, Rejection, Requote},
         seller::{
-            mpp::Mpp,
             pricing::{Price, Prices},
             route::Route,
         },
@@ -35,6 +34,20 @@ pub(crate) struct PricedRequest {
     pub(crate) redeem_by: RedeemBy,
     /// Why the pass that it shows buys nothing.
     pub(crate) pass_spent: Option<&'static str>,
+    /// What is priced in place of the request, where that only carries it.
+    #[cfg(feature = "mcp")]
+    call: Option<Box<Call>>,
+}
+
+/// A call that a request carries, such as that of a tool: what is priced, in place of the request.
+#[cfg(feature = "mcp")]
+pub(crate) struct Call {
+    /// Where it is said to be: before its path, and its path.
+    pub(crate) address: (String, String),
+    /// What an intent is bound to.
+    pub(crate) bound: Bytes,
+    /// What its price is made of.
+    pub(crate) arguments: Bytes,
 }
 
 /// A whole body that was read, and its trailers.
@@ -47,7 +60,26 @@ impl PricedRequest {
     #[inline]
     pub(crate) fn new(route: Arc<Route>, parts: Parts) -> Self {
         let redeem_by = if route.header_only { RedeemBy::Header } else { RedeemBy::Any };
-        Self { media: Media::of(&parts.headers), route, parts, read: None, redeem_by, pass_spent: None }
+        Self {
+            media: Media::of(&parts.headers),
+            route,
+            parts,
+            read: None,
+            redeem_by,
+            pass_spent: None,
+            #[cfg(feature = "mcp")]
+            call: None,
+        }
+    }
+
+    /// The same for a call that a request carries.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn of_call(route: Arc<Route>, parts: Parts, call: Call) -> Self {
+        let mut request = Self::new(route, parts);
+        request.media = Media::Other;
+        request.set_body(call.arguments.clone(), None);
+        request.call = Some(Box::new(call));
+        request
     }
 
     /// Keeps the body that was read: prices and digests are made of it, and it goes to the handler.
@@ -73,11 +105,8 @@ impl PricedRequest {
         if self.route.takes_passes() {
             self.parts.headers.remove(X402_PASS);
         }
-        let mpp = self.route.merchant.mpp.as_ref().map(Mpp::header);
-        let mut in_header = strip && strip_headers(&mut self.parts.headers);
-        if let Some(name) = mpp.as_ref().filter(|_| strip) {
-            in_header |= strip_credential(&mut self.parts.headers, name);
-        }
+        let mpp = self.route.merchant.mpp.as_ref();
+        let in_header = strip && strip_headers(&mut self.parts.headers, mpp);
         // With a proof in the header, or on a route that reads none elsewhere, the members are the service's own.
         let strip_members_too = strip && !in_header && !self.route.header_only;
         let body = match (self.read, unread) {
@@ -88,10 +117,7 @@ impl PricedRequest {
             (None, Some(body)) => RequestBody::streaming(body),
             (None, None) => RequestBody::whole(Bytes::new(), None),
         };
-        mark_sensitive(&mut self.parts.headers);
-        if let Some(name) = &mpp {
-            mark_credential(&mut self.parts.headers, name);
-        }
+        mark_sensitive(&mut self.parts.headers, mpp);
         Request::from_parts(self.parts, body)
     }
 
@@ -168,6 +194,10 @@ impl PricedRequest {
 
     /// The digest of this request with its body as far as it was read: all of it, or nothing.
     pub(crate) fn digest_as_read(&self, seal: &RouteSeal) -> RequestDigest {
+        #[cfg(feature = "mcp")]
+        if let Some(call) = &self.call {
+            return crate::protocol::digest_call(seal, &call.bound);
+        }
         let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &self.route.bound_headers };
@@ -215,6 +245,11 @@ impl PricedRequest {
 
     /// The URL that is paid for, as far as the request tells it.
     pub(crate) fn url(&self) -> ResourceUrl<'_> {
+        #[cfg(feature = "mcp")]
+        if let Some(call) = &self.call {
+            let (origin, path) = &call.address;
+            return ResourceUrl { origin: Origin::Public(origin), path };
+        }
         let origin = match &self.route.merchant.public_url {
             Some(url) => Origin::Public(url),
             None => host(&self.parts).map_or(Origin::Unknown, Origin::Host),
@@ -240,7 +275,7 @@ impl PricedRequest {
 }
 
 /// The host that the client named, with its port.
-fn host(parts: &Parts) -> Option<&str> {
+pub(crate) fn host(parts: &Parts) -> Option<&str> {
     let of_header = || parts.headers.get(header::HOST)?.to_str().ok();
     parts.uri.authority().map(Authority::as_str).or_else(of_header)
 }

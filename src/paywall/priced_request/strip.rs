@@ -3,9 +3,12 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 
-use crate::protocol::{
-    headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
-    mpp, without_proof_members,
+use crate::{
+    paywall::seller::mpp::Mpp,
+    protocol::{
+        headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
+        mpp, without_proof_members,
+    },
 };
 
 const PROOFS: [HeaderName; 3] = [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT];
@@ -14,29 +17,33 @@ const PROOFS: [HeaderName; 3] = [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT];
 const BODY_DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];
 
 /// Marks the headers with a proof, so that neither `Debug` nor the header compression of HTTP/2 spreads their values.
-pub(crate) fn mark_sensitive(headers: &mut HeaderMap) {
+pub(crate) fn mark_sensitive(headers: &mut HeaderMap, mpp: Option<&Mpp>) {
     for name in PROOFS {
         if let Some(value) = headers.get_mut(name) {
             HeaderValue::set_sensitive(value, true);
         }
     }
+    if let Some(mpp) = mpp {
+        mark_credential(headers, &mpp.header());
+    }
 }
 
-/// Removes the headers with a proof; returns whether there were any.
-pub(crate) fn strip_headers(headers: &mut HeaderMap) -> bool {
-    // Both are removed, whichever is found first.
-    PROOFS.into_iter().filter(|name| headers.remove(name).is_some()).count() > 0
+/// Removes the headers with a proof, and the credential of MPP, where one is read; returns whether there were any.
+pub(crate) fn strip_headers(headers: &mut HeaderMap, mpp: Option<&Mpp>) -> bool {
+    // All are removed, whichever is found first.
+    let ours = PROOFS.into_iter().filter(|name| headers.remove(name).is_some()).count() > 0;
+    mpp.is_some_and(|mpp| strip_credential(headers, &mpp.header())) | ours
 }
 
 /// Marks the credential of MPP in this header.
-pub(crate) fn mark_credential(headers: &mut HeaderMap, name: &HeaderName) {
+fn mark_credential(headers: &mut HeaderMap, name: &HeaderName) {
     if let header::Entry::Occupied(mut values) = headers.entry(name) {
         values.iter_mut().filter(|value| is_credential(value)).for_each(|value| value.set_sensitive(true));
     }
 }
 
 /// Removes the credential of MPP from this header, and leaves what is the service's own; returns whether there was one.
-pub(crate) fn strip_credential(headers: &mut HeaderMap, name: &HeaderName) -> bool {
+fn strip_credential(headers: &mut HeaderMap, name: &HeaderName) -> bool {
     let header::Entry::Occupied(values) = headers.entry(name) else { return false };
     let own: Vec<HeaderValue> = values.iter().filter(|value| !is_credential(value)).cloned().collect();
     let there = own.len() < values.iter().count();

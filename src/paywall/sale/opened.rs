@@ -103,6 +103,13 @@ impl<'a> Opened<'a> {
         }
     }
 
+    /// Whether this very intent bought an answer, as far as the ledger tells.
+    #[cfg(feature = "mcp")]
+    pub(crate) async fn is_consumed(&self) -> Result<bool, Problem> {
+        let consumed = self.consumed().await.map(|sale| sale.is_some());
+        consumed.map_err(|_| Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))
+    }
+
     async fn consumed(&self) -> Result<Option<Sale>, LedgerError> {
         ledger_in_time(self.route.merchant.ledger.consumed(self.key)).await
     }
@@ -145,6 +152,7 @@ impl<'a> Opened<'a> {
             }
             Ok(ReserveOutcome::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
             Ok(ReserveOutcome::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
+            Ok(ReserveOutcome::PurchaseConsumed) => ProblemCode::PaymentIdConflict.into(),
             // The lease may last long; the handler under it rarely does.
             Ok(ReserveOutcome::Busy { retry_after }) => {
                 Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))

@@ -6,6 +6,7 @@ use crate::{
     protocol::{
         Address, Challenge, Network, QuoteTemplate, Way,
         mpp::{self, CredentialType},
+        v2::declarations,
     },
 };
 
@@ -35,7 +36,13 @@ impl Demands {
         offers: Offers,
     ) -> Self {
         let (ways, recipient) = (offers(merchant), merchant.recipient());
-        let x402_within = |room| (!ways.is_empty()).then(|| Challenge::new(recipient, &ways, label).fitting(room));
+        let declared = merchant.payment_identifier.map(|setting| declarations(setting.is_required()));
+        // In the short form: the whole one is no reason to offer less.
+        let asked = || match &declared {
+            Some([_, short]) => Challenge::new(recipient, &ways, label).declaring(short),
+            None => Challenge::new(recipient, &ways, label),
+        };
+        let x402_within = |room| (!ways.is_empty()).then(|| asked().fitting(room));
         let length = |x402: &Option<Challenge>| x402.as_ref().map_or(0, Challenge::longest_header);
         let mut mpp = challenges(merchant, &ways);
         let all = template.room_for_challenge();
@@ -48,6 +55,9 @@ impl Demands {
         }
         let left = room.saturating_sub(length(&x402));
         room -= keep_fitting(&mut mpp, left);
+        if let Some([whole, _]) = &declared {
+            x402 = x402.map(|challenge| challenge.declaring_within(room, whole));
+        }
         if merchant.x402_v1 {
             let room = template.room_for_version_1();
             x402 = x402.map(|challenge| challenge.with_version_1(recipient, &ways, label, room));

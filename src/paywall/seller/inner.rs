@@ -8,8 +8,8 @@ use crate::{
     paywall::{
         error::HealthError,
         seller::{
-            attempts::Attempts, catalog::Catalog, chain::SellingChain, mpp::Mpp, quote_page::PageHook,
-            unbound::UnboundPolicy,
+            attempts::Attempts, catalog::Catalog, chain::SellingChain, mpp::Mpp, payment_identifier::PaymentIdentifier,
+            quote_page::PageHook, unbound::UnboundPolicy,
         },
     },
     protocol::{Address, Asset, Network, SealingKeys},
@@ -29,6 +29,8 @@ pub(crate) struct MerchantInner {
     pub(crate) x402_v1: bool,
     /// How it speaks MPP, if it does.
     pub(crate) mpp: Option<Mpp>,
+    /// Whether it reads the names that clients give their purchases.
+    pub(crate) payment_identifier: Option<PaymentIdentifier>,
     pub(crate) public_url: Option<String>,
     pub(crate) ledger: Arc<dyn ErasedLedger>,
     pub(crate) clock: Arc<dyn Clock>,

@@ -41,6 +41,9 @@ impl Mpp {
 
     /// Asks for payments in the header `Payment-Authorization`, and reads only that. `mppx` overwrites a caller's `Authorization`
     /// otherwise.
+    ///
+    /// As the realm, it must be the same on all replicas, and while a payment may be shown: one in the other header is not read, and
+    /// its payer gets a new bill.
     #[must_use]
     pub const fn own_header(mut self) -> Self {
         self.own_header = true;

@@ -15,7 +15,9 @@ pub(crate) fn accepts_charge(headers: &HeaderMap) -> bool {
         said = true;
         let mut parts = range.split(';').map(str::trim);
         let Some(specific) = parts.next().and_then(matches) else { continue };
-        let wanted = parts.filter_map(|part| part.strip_prefix("q=")).all(|weight| !is_zero(weight));
+        let mut weights =
+            parts.filter_map(|part| part.split_once('=')).filter(|(name, _)| name.eq_ignore_ascii_case("q"));
+        let wanted = weights.all(|(_, weight)| !is_zero(weight));
         if best.is_none_or(|(known, _)| specific > known) {
             best = Some((specific, wanted));
         }
@@ -51,6 +53,7 @@ mod tests {
             ("EVM/charge;q=0.5", true),
             ("evm/charge;q=0", false),
             ("evm/charge; q=0.000", false),
+            ("evm/charge;Q=0", false),
             ("tempo/*", false),
             ("tempo/*;q=0.6, evm/charge", true),
             ("*/*", true),

@@ -84,6 +84,16 @@ impl Challenge {
         HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""))
     }
 
+    /// The same as JSON, as it travels over MCP: what is asked for is an object there, and no header is named.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn to_json(&self, id: &str, price: Amount, expiry: u64) -> String {
+        let realm = self.before_request.split('"').nth(2).unwrap_or_default();
+        let (expires, request) = (Self::expires(expiry), &self.behind_amount);
+        format!(
+            r#"{{"id":"{id}","realm":"{realm}","method":"evm","intent":"charge","request":{{"amount":"{price}{request},"expires":"{expires}"}}"#
+        )
+    }
+
     /// How long the header's line is at most, at a price of at most 20 digits.
     pub(crate) fn longest(&self) -> usize {
         let constant = BEFORE_ID.len() + self.before_request.len() + self.before_expiry.len();

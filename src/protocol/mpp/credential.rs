@@ -75,7 +75,11 @@ impl Credential {
 
     fn decode(token: &[u8]) -> Option<Self> {
         let json = decode_base64(token)?;
-        Self::read(&Object::parse(std::str::from_utf8(&json).ok()?)?).ok()
+        Self::from_json(std::str::from_utf8(&json).ok()?)
+    }
+
+    pub(crate) fn from_json(json: &str) -> Option<Self> {
+        Self::read(&Object::parse(json)?).ok()
     }
 
     fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {

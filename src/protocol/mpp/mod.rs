@@ -5,8 +5,12 @@
 //! the [hash of the challenge](challenge_hashes).
 
 mod accept;
+#[cfg(feature = "client")]
+mod auth_params;
 mod challenge;
 mod credential;
+#[cfg(feature = "client")]
+mod demand;
 mod nonce;
 mod problem;
 mod receipt;
@@ -15,6 +19,10 @@ pub(crate) use accept::accepts_charge;
 pub(crate) use challenge::{Asked, Challenge, CredentialType};
 pub(crate) use credential::token;
 pub use credential::{Credential, CredentialPayload, EchoedChallenge};
+#[cfg(feature = "client")]
+pub(crate) use demand::{Demand, credential_header, has_own_header};
 pub use nonce::challenge_hashes;
 pub(crate) use problem::problem_type;
 pub(crate) use receipt::receipt;
+#[cfg(feature = "mcp")]
+pub(crate) use receipt::receipt_json;

@@ -13,9 +13,10 @@ pub(crate) const fn problem_type(code: ProblemCode) -> Option<&'static str> {
         | ProblemCode::PayerProofRequired => "https://paymentauth.org/problems/verification-failed",
         ProblemCode::InsufficientAmount => "https://paymentauth.org/problems/payment-insufficient",
         ProblemCode::IntentExpired | ProblemCode::PaymentTooOld => "https://paymentauth.org/problems/payment-expired",
-        ProblemCode::IntentNotFound | ProblemCode::TxAlreadyUsed | ProblemCode::AlreadyConsumed => {
-            "https://paymentauth.org/problems/invalid-challenge"
-        }
+        ProblemCode::IntentNotFound
+        | ProblemCode::TxAlreadyUsed
+        | ProblemCode::AlreadyConsumed
+        | ProblemCode::PaymentIdConflict => "https://paymentauth.org/problems/invalid-challenge",
         _ => return None,
     })
 }

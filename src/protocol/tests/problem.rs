@@ -31,6 +31,8 @@ fn codes_statuses_and_rules_are_the_contracts() {
         ("payment_too_old", 422, Investigate),
         ("tx_already_used", 409, Investigate),
         ("already_consumed", 409, Investigate),
+        ("payment_id_conflict", 409, Investigate),
+        ("payment_id_required", 400, Correct),
         ("redemption_in_progress", 409, AskAgain),
         ("too_many_attempts", 429, AskAgain),
         ("price_unavailable", 503, AskAgain),

@@ -54,8 +54,8 @@ impl Offers {
         BEGIN.len() + 1 + self.entries.iter().map(entry).sum::<usize>()
     }
 
-    /// Appends the two members, with a comma before them. `url` writes the resource's URL into a JSON string.
-    pub(crate) fn write(&self, price: &str, url: impl Fn(&mut Vec<u8>), out: &mut Vec<u8>) {
+    /// Appends the two members, with a comma before them. `url` is the resource's, as it stands in a JSON string.
+    pub(crate) fn write(&self, price: &str, url: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(BEGIN.as_bytes());
         for (index, Entry { before_amount, behind_url }) in self.entries.iter().enumerate() {
             if index > 0 {
@@ -64,7 +64,7 @@ impl Offers {
             out.extend_from_slice(before_amount.as_bytes());
             out.extend_from_slice(price.as_bytes());
             out.extend_from_slice(BEFORE_URL.as_bytes());
-            url(out);
+            out.extend_from_slice(url);
             out.extend_from_slice(behind_url.as_bytes());
         }
         out.push(b']');

@@ -17,14 +17,12 @@ struct Ascii;
 
 impl Formatter for Ascii {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        for c in fragment.chars() {
-            match c {
-                '\0'..='~' => write!(writer, "{c}")?,
-                _ => {
-                    for unit in c.encode_utf16(&mut [0; 2]) {
-                        write!(writer, "\\u{unit:04x}")?;
-                    }
-                }
+        let is_escaped = |c: char| !c.is_ascii() || c == '\x7f';
+        for text in fragment.split_inclusive(is_escaped) {
+            let plain = text.trim_end_matches(is_escaped);
+            writer.write_all(plain.as_bytes())?;
+            for unit in text.get(plain.len()..).unwrap_or_default().encode_utf16() {
+                write!(writer, "\\u{unit:04x}")?;
             }
         }
         Ok(())

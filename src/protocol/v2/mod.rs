@@ -64,6 +64,7 @@ mod json_object;
 pub(in crate::protocol) mod message;
 pub(in crate::protocol) mod object;
 mod payload;
+mod payment_identifier;
 mod payment_option;
 mod payment_proof;
 mod reason;
@@ -87,6 +88,7 @@ pub use flow::{PaymentFlow, TransferMethod};
 #[doc(hidden)]
 pub use json_object::JsonObject;
 pub use payload::{PaymentPayload, SchemePayload};
+pub(crate) use payment_identifier::declarations;
 #[doc(hidden)]
 pub use payment_option::OtherRequirements;
 pub use payment_option::PaymentOption;

@@ -30,8 +30,9 @@ const HANDS: usize = 40;
 const PATIENT: Duration = Duration::from_secs(300);
 
 /// What the losers of a race are told.
-const REFUSALS: [&str; 12] = [
+const REFUSALS: [&str; 13] = [
     "400 invalid_query",
+    "400 invalid_redemption",
     "403 invalid_signature",
     "403 payment_bound",
     "409 already_consumed",
@@ -54,7 +55,7 @@ const NOT_TOLD: [&str; 2] = ["nothing", "half of an answer"];
 
 /// As many payments of each kind.
 async fn payments(street: &Street, each: usize) -> Vec<Payment> {
-    let mut kinds: Vec<_> = Kind::ALL.into_iter().flat_map(|kind| std::iter::repeat_n(kind, each)).collect();
+    let mut kinds: Vec<_> = Kind::all(street.crashes()).flat_map(|kind| std::iter::repeat_n(kind, each)).collect();
     kinds.shuffle(&mut rand::rng());
     let mut all = Vec::new();
     for some in kinds.chunks(HANDS) {

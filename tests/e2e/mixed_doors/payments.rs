@@ -3,23 +3,29 @@
 use std::sync::OnceLock;
 
 use alloy::signers::{SignerSync as _, local::PrivateKeySigner};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
 use rand::Rng as _;
 use serde_json::{Value, json};
 use tower_x402::{
     protocol::{
         Address, ChainTime, IntentId, Network, PaymentTag, TxHash,
-        headers::{PAYMENT_SIGNATURE, X402_PAYMENT},
-        redemption_message,
+        headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
+        redemption_message, v1,
         v2::{Authorization, PaymentPayload, PaymentRequirements, SignedAuthorization},
     },
     testing::contracts::{self, Word},
 };
 
-use super::{book::Book, street::Street};
+use super::{
+    book::Book,
+    street::{Offer, Street},
+};
 use crate::{
     served::market::SELLER,
-    support::authorization::{call, signature},
+    support::{
+        authorization::{call, signature},
+        mpp,
+    },
 };
 
 /// An account of the chain's ten, which begin with those that settle.
@@ -39,6 +45,10 @@ pub enum Kind {
     TwoIntents,
     /// Signed likewise, and sent by somebody else, before or after its payer shows it.
     Relayed,
+    /// Signed for a challenge of MPP, and shown in each dialect; once it is settled, by its transaction as well.
+    Challenged,
+    /// Signed for a bill of version 1, without a quote.
+    Old,
     /// A transfer that its payer tagged.
     Tagged,
     /// A transfer of any wallet. It goes to whoever is first.
@@ -48,8 +58,22 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 6] =
-        [Self::Signed, Self::TwoIntents, Self::Relayed, Self::Tagged, Self::Untagged, Self::InVain];
+    const ALL: [Self; 8] = [
+        Self::Signed,
+        Self::TwoIntents,
+        Self::Relayed,
+        Self::Challenged,
+        Self::Old,
+        Self::Tagged,
+        Self::Untagged,
+        Self::InVain,
+    ];
+
+    /// Those that are redeemed in time. Without a quote, what a process that was killed had begun is its payer's only once it is mined, or
+    /// when its time is over.
+    pub fn all(crashes: bool) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |kind| !crashes || *kind != Self::Old)
+    }
 
     const fn is_signed(self) -> bool {
         !matches!(self, Self::Tagged | Self::Untagged)
@@ -80,7 +104,7 @@ pub struct Payment {
     payer: PrivateKeySigner,
     thief: PrivateKeySigner,
     /// Two of the payer's, then two of a thief's.
-    offers: [PaymentRequirements; 4],
+    offers: [Offer; 4],
     signed: Option<(SignedAuthorization, Vec<u8>)>,
     /// What can be shown from the beginning.
     early: Vec<Presentation>,
@@ -99,9 +123,14 @@ impl Payment {
             Self { kind, book, crashes, payer, thief, offers, signed: None, early: vec![], late: OnceLock::new() };
         let tag = PaymentTag::of(payment.intent(0).as_str());
         if kind.is_signed() {
-            payment.sign(street, if kind == Kind::Relayed { *tag.as_bytes() } else { rand::rng().random() });
+            let nonce = match kind {
+                Kind::Relayed => *tag.as_bytes(),
+                Kind::Challenged => mpp::nonces(&payment.offers[0].challenge)[rand::rng().random_range(0..2)],
+                _ => rand::rng().random(),
+            };
+            payment.sign(street, nonce);
         } else {
-            let mut transfer = contracts::transfer(SELLER, payment.offers[0].amount);
+            let mut transfer = contracts::transfer(SELLER, payment.terms(0).amount);
             if kind == Kind::Tagged {
                 transfer.extend(tag.to_call_data());
             }
@@ -117,7 +146,7 @@ impl Payment {
     }
 
     fn sign(&mut self, street: &Street, nonce: [u8; 32]) {
-        let offer = &self.offers[0];
+        let offer = self.terms(0).clone();
         let from = Address::new(self.payer.address().into_array());
         let until = street.now() + 3600;
         let terms = [from.into(), SELLER.into(), offer.amount.into(), 0.into(), u128::from(until).into()];
@@ -130,11 +159,22 @@ impl Payment {
         self.signed = Some((shown, call(&terms, &signed)));
         let own = if self.kind == Kind::TwoIntents { 2 } else { 1 };
         let body = if self.kind == Kind::InVain { NO_QUESTION } else { QUESTION };
-        self.early = (0..own).map(|offer| Presentation { body, ..self.signed_for(Party::Payer, offer) }).collect();
+        self.early = match self.kind {
+            Kind::Old => vec![self.unquoted(Party::Payer)],
+            Kind::Challenged => vec![self.credential(Party::Payer, 0), self.signed_for(Party::Payer, 0)],
+            _ => (0..own).map(|offer| Presentation { body, ..self.signed_for(Party::Payer, offer) }).collect(),
+        };
+        if self.kind == Kind::Challenged && !self.crashes {
+            self.early.push(self.unquoted(Party::Payer));
+        }
         if self.kind != Kind::InVain {
             // A request that is refused, once in a while.
-            self.early.push(Presentation { body: NO_QUESTION, ..self.signed_for(Party::Payer, 0) });
+            self.early.push(Presentation { body: NO_QUESTION, ..self.early[0].clone() });
         }
+    }
+
+    fn terms(&self, offer: usize) -> &PaymentRequirements {
+        &self.offers[offer].terms
     }
 
     /// The nonce and the call, of an authorization that may become a transfer.
@@ -143,20 +183,38 @@ impl Payment {
     }
 
     fn intent(&self, offer: usize) -> IntentId {
-        self.offers[offer].intent().unwrap().unwrap()
+        self.terms(offer).intent().unwrap().unwrap()
     }
 
     /// The authorization under that intent.
     fn signed_for(&self, party: Party, offer: usize) -> Presentation {
         let signed = self.signed.as_ref().unwrap().0.clone();
-        let payload = PaymentPayload::new(self.offers[offer].clone(), signed);
+        let payload = PaymentPayload::new(self.terms(offer).clone(), signed);
         Presentation { party, header: (PAYMENT_SIGNATURE, payload.to_header()), body: QUESTION }
+    }
+
+    /// The authorization as a client of MPP shows it, for that challenge.
+    fn credential(&self, party: Party, offer: usize) -> Presentation {
+        let value = mpp::by_authorization(&self.offers[offer].challenge, &self.signed.as_ref().unwrap().0);
+        Presentation { party, header: (AUTHORIZATION, value.parse().unwrap()), body: QUESTION }
+    }
+
+    /// The authorization as a client of version 1 shows it.
+    fn unquoted(&self, party: Party) -> Presentation {
+        let payload = v1::PaymentPayload::new(Network::BASE, self.signed.as_ref().unwrap().0.clone());
+        Presentation { party, header: (X_PAYMENT, payload.to_header()), body: QUESTION }
+    }
+
+    /// The transaction as a client of MPP shows it, for that challenge.
+    fn hash(&self, party: Party, offer: usize, transaction: TxHash) -> Presentation {
+        let value = mpp::by_hash(&self.offers[offer].challenge, transaction);
+        Presentation { party, header: (AUTHORIZATION, value.parse().unwrap()), body: QUESTION }
     }
 
     /// An authorization of this nonce under that intent, whose signature is worthless.
     fn forged(&self, offer: usize, nonce: [u8; 32]) -> Presentation {
         let authorization = Authorization::new(Address::new(self.payer.address().into_array()), nonce)
-            .paying(SELLER, self.offers[offer].amount)
+            .paying(SELLER, self.terms(offer).amount)
             .valid_between(
                 ChainTime::from_unix(0),
                 self.signed
@@ -165,7 +223,7 @@ impl Payment {
             );
         let worthless = format!("0x{}", "11".repeat(65)).parse().unwrap();
         let payload =
-            PaymentPayload::new(self.offers[offer].clone(), SignedAuthorization::new(authorization, worthless));
+            PaymentPayload::new(self.terms(offer).clone(), SignedAuthorization::new(authorization, worthless));
         Presentation { party: Party::Forger, header: (PAYMENT_SIGNATURE, payload.to_header()), body: QUESTION }
     }
 
@@ -198,8 +256,12 @@ impl Payment {
         if matches!(self.kind, Kind::Tagged | Kind::Untagged | Kind::Relayed) {
             late.push(by_hash(Party::Payer, 0, json!({})));
         }
+        if self.kind == Kind::Challenged {
+            late.push(self.hash(Party::Payer, 0, transaction));
+        }
         let tag = PaymentTag::of(self.intent(0).as_str()).to_string();
         late.extend([
+            self.hash(Party::Thief, 2, transaction),
             by_hash(Party::Thief, 2, json!({})),
             by_hash(Party::Thief, 3, json!({ "paymentSecret": tag })),
             by_hash(Party::Thief, 2, self.signature(&self.thief, 2, transaction)),
@@ -207,6 +269,7 @@ impl Payment {
         // A thief's reservation of what somebody else settled, left behind by a process that was killed, is a theft that still succeeds.
         if self.signed.is_some() && !(self.kind == Kind::Relayed && self.crashes) {
             late.extend([2, 3].map(|offer| self.signed_for(Party::Thief, offer)));
+            late.extend([self.credential(Party::Thief, 2), self.unquoted(Party::Thief)]);
         }
         late
     }

@@ -18,7 +18,7 @@ use tower_x402::{
     verify::EvmVerifier,
 };
 
-use super::payments::NO_QUESTION;
+use super::{payments::NO_QUESTION, street::REALM};
 use crate::{
     app,
     market::{PRICE, SELLER},
@@ -48,6 +48,7 @@ async fn as_a_child() {
         .ledger(ledger)
         .sealing_keys(SealingKeys::new([7; 32]))
         .lease(LEASE)
+        .mpp(REALM)
         .build()
         .await
         .unwrap();

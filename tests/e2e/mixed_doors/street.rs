@@ -8,7 +8,7 @@ use std::{
 };
 
 use alloy::signers::local::PrivateKeySigner;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use rand::Rng as _;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -29,9 +29,17 @@ use crate::{
     app::{App, PATIENT},
     market::SELLER,
     replicas::{Database, KEY},
+    support::mpp,
 };
 
 pub const SELLERS: usize = 4;
+pub const REALM: &str = "shop.example";
+
+/// A quote, in the words of x402 and of MPP.
+pub struct Offer {
+    pub terms: PaymentRequirements,
+    pub challenge: serde_json::Value,
+}
 
 /// One at a time: its sellers take forty of the connections that a server of PostgreSQL has.
 static PLACE: Semaphore = Semaphore::const_new(1);
@@ -91,7 +99,7 @@ impl Street {
         let app = match self.program {
             Program::Datasets => {
                 let flags = ["--ledger", &ledger, "--sealing-key", KEY, "--settle-key", key];
-                let more = ["--hold-unbound", "5s", "--redeliver", "15m"];
+                let more = ["--hold-unbound", "5s", "--redeliver", "15m", "--mpp", REALM];
                 App::start(rpc, &[&flags[..], &more].concat()).await
             }
             Program::Stall => App::run(stall::program([rpc, &ledger, key]), rpc).listening().await,
@@ -141,11 +149,12 @@ impl Street {
     }
 
     /// A quote, by anyone of them.
-    pub async fn offer(&self) -> PaymentRequirements {
+    pub async fn offer(&self) -> Offer {
         let quote = self.ask().body(QUESTION).send().await.unwrap();
         assert_eq!(quote.status(), 402);
         let required = PaymentRequired::from_headers(quote.headers()).unwrap().unwrap();
-        required.accepts[0].exact().unwrap().clone()
+        let terms = required.accepts[0].exact().unwrap().clone();
+        Offer { terms, challenge: mpp::parameters(quote.headers()[WWW_AUTHENTICATE].to_str().unwrap()) }
     }
 
     /// Shows this at anyone of them.
@@ -167,6 +176,9 @@ impl Street {
             return if is_replayed { "200 again" } else { "200" }.to_owned();
         }
         let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        // Another payment is asked for by a bill alone, in all dialects.
+        let asks = headers.contains_key(WWW_AUTHENTICATE) || problem.get("accepts").is_some();
+        assert_eq!(asks, status == 402, "{problem}");
         let whose = if shown.party == Party::Forger { FORGED } else { "" };
         format!("{whose}{} {}", status.as_u16(), problem["error"].as_str().unwrap_or("-"))
     }

@@ -9,6 +9,7 @@ mod pooler;
 mod reading;
 mod shares;
 mod statements;
+mod together;
 
 use std::{
     sync::atomic::{AtomicU32, AtomicUsize, Ordering},

@@ -2,9 +2,11 @@
 
 mod attacks;
 mod bad_luck;
+mod dialects;
 mod family;
 mod faults;
 mod first;
+mod identified;
 mod leaving;
 mod mpp;
 mod promised;

@@ -69,6 +69,11 @@ fn signed(challenge: &Value, form: usize) -> Value {
     })
 }
 
+/// A request with a credential for a new challenge.
+pub(super) async fn credential(service: &tower_x402::X402<impl Handler>) -> Request<Body> {
+    shown(&signed(&challenge(service).await, 1))
+}
+
 fn by_hash(challenge: &Value, transaction: TxHash) -> Value {
     json!({ "challenge": challenge, "payload": { "type": "hash", "hash": transaction } })
 }
@@ -328,7 +333,27 @@ async fn two_proofs_are_none() {
     beside.headers_mut().insert(PAYMENT_SIGNATURE, PaymentPayload::to_header(&super::pays(&offer)));
     let mut broken = post(QUESTION);
     broken.headers_mut().insert(AUTHORIZATION, "payment e30".parse().unwrap());
-    for request in [twice, beside, broken] {
+    let mut long = credential.clone();
+    long["payload"]["more"] = json!("m".repeat(8 * 1024));
+    // No member is given twice, wherever it stands.
+    let json = credential.to_string();
+    let nonce = credential["payload"]["nonce"].to_string();
+    let doubled = [
+        json.replacen("{", r#"{"source":"","#, 1).replacen(
+            r#""source":"","#,
+            r#""source":"did:pkh:eip155:8453:0x","#,
+            1,
+        ),
+        json.replacen(r#""challenge":{"#, r#""challenge":{"realm":"api.example.org","#, 1),
+        json.replacen(r#""payload":{"#, &format!(r#""payload":{{"nonce":{nonce},"#), 1),
+    ];
+    let doubled = doubled.map(|json| {
+        let mut request = post(QUESTION);
+        let token = format!("Payment {}", URL_SAFE_NO_PAD.encode(json));
+        request.headers_mut().insert(AUTHORIZATION, token.parse().unwrap());
+        request
+    });
+    for request in [twice, beside, broken, shown(&long)].into_iter().chain(doubled) {
         refused(ask(&service, request).await, 400, "invalid_redemption").await;
     }
     assert_eq!(stall.settler.settlements(), 0);
@@ -517,6 +542,57 @@ async fn a_lost_answer_is_delivered_again_with_its_receipt() {
     stranger.as_object_mut().unwrap().remove("source");
     refused(ask(&service, shown(&stranger)).await, 409, "already_consumed").await;
     assert_eq!((counter.runs(), stall.settler.settlements()), (1, 1));
+}
+
+/// A seller that has got a settler, or takes unbound transfers by now, honours what it asked for before.
+#[tokio::test]
+async fn a_challenge_from_before_a_change_of_settings_is_honoured() {
+    let stall = stall().await;
+    let by_transfer = stall.shop.sibling(|builder| builder.mpp(REALM)).await;
+    let settler = stall.settler.clone();
+    let bound_only = stall.shop.sibling(|builder| builder.mpp(REALM).settler(settler).require_bound()).await;
+    let now = layered(&stall.shop.layer(), echo(Counter::default()));
+    for (before, types) in [(by_transfer, json!(["hash"])), (bound_only, json!(["authorization"]))] {
+        let before = layered(&before.charge("answer", crate::support::PRICE).unwrap(), echo(Counter::default()));
+        let challenge = challenge(&before).await;
+        assert_eq!(decoded(&challenge["request"])["methodDetails"]["credentialTypes"], types);
+        let credential = match types[0] == "hash" {
+            true => by_hash(&challenge, stall.shop.pay(490_000)),
+            false => signed(&challenge, 0),
+        };
+        assert_eq!(ask(&now, shown(&credential)).await.status(), 200, "{types}");
+    }
+}
+
+/// The payment is made, and the answer was not to be sold: the same credential buys another.
+#[tokio::test]
+async fn an_answer_that_is_not_sold_has_no_receipt() {
+    let stall = stall().await;
+    let layer = stall.shop.layer().settle_first().consume_when(|_, _| false);
+    let service = layered(&layer, echo(Counter::default()));
+    let challenge = challenge(&service).await;
+    for first in [true, false] {
+        let answer = ask(&service, shown(&signed(&challenge, 0))).await;
+        assert!(answer.status() == 200 && (!first || !super::settled(&answer).success), "{answer:?}");
+        let told = [PAYMENT_RECEIPT, WWW_AUTHENTICATE].iter().any(|name| answer.headers().contains_key(name));
+        assert!(!told, "{answer:?}");
+    }
+    assert_eq!(stall.settler.settlements(), 1);
+}
+
+/// It is no success, though it was sold.
+#[tokio::test]
+async fn an_error_that_is_sold_has_no_receipt() {
+    let stall = stall().await;
+    let missing = answering(Counter::default(), |_: &Request<RequestBody<Body>>| {
+        http::Response::builder().status(404).body(Body::empty()).unwrap()
+    });
+    let service = layered(&stall.shop.layer().consume_when(|status, _| status == 404), missing);
+    let challenge = challenge(&service).await;
+    let answer = ask(&service, shown(&signed(&challenge, 0))).await;
+    assert_eq!((answer.status().as_u16(), super::settled(&answer).success), (404, true));
+    assert!([PAYMENT_RECEIPT, WWW_AUTHENTICATE].iter().all(|name| !answer.headers().contains_key(name)), "{answer:?}");
+    refused(ask(&service, shown(&signed(&challenge, 0))).await, 409, "already_consumed").await;
 }
 
 #[tokio::test]

@@ -1,16 +1,18 @@
 // Buys with the official client, unmodified: node buy.mjs URL KEY RPC METHOD BODY [TIMES] [--account ADDRESS] [--keep] [--network ID].
 // From a seller of version 1 as well. Prints a line of JSON for each purchase. With --account KEY is the owner of that contract account, which pays; with --keep
-// what is signed is printed and not sent. With --network it pays on that one alone.
+// what is signed is printed and not sent. With --network it pays on that one alone. With --name
+// it names its purchase.
 import { parseArgs } from "node:util";
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/core/http";
 import { toClientEvmSigner } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/client";
+import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
 import { reader } from "./chain.mjs";
 
-const options = { account: { type: "string" }, keep: { type: "boolean" }, network: { type: "string", default: "eip155:*" } };
+const options = { account: { type: "string" }, keep: { type: "boolean" }, network: { type: "string", default: "eip155:*" }, name: { type: "string" } };
 const { values, positionals } = parseArgs({ options, allowPositionals: true });
 const [url, key, rpc, method, body, times = "1"] = positionals;
 
@@ -18,6 +20,12 @@ const owner = privateKeyToAccount(key);
 const payer = { address: values.account ?? owner.address, signTypedData: (message) => owner.signTypedData(message) };
 const signer = toClientEvmSigner(payer, await reader(rpc));
 const client = new x402Client().register(values.network, new ExactEvmScheme(signer)).registerV1("base", new ExactEvmSchemeV1(signer));
+
+if (values.name) {
+  client.onBeforePaymentCreation(async ({ paymentRequired }) => {
+    appendPaymentIdentifierToExtensions(paymentRequired.extensions ?? {}, values.name);
+  });
+}
 
 const request = { method, ...(body && { body, headers: { "content-type": "application/json" } }) };
 const header = (response, name, decode) => {

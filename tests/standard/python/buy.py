@@ -1,7 +1,7 @@
-"""Buys with the official client, unmodified: buy.py URL KEY METHOD BODY [TIMES] [ACCOUNT] [NETWORK].
+"""Buys with the official client, unmodified: buy.py URL KEY METHOD BODY [TIMES] [ACCOUNT] [NETWORK] [NAME].
 
 Prints a line of JSON for each purchase. With ACCOUNT, KEY is the owner of that contract account, which pays. With NETWORK it
-pays on that one alone.
+pays on that one alone. With NAME it names its purchase.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import sys
 import httpx
 from eth_account import Account
 from x402 import x402Client
+from x402.extensions.payment_identifier import append_payment_identifier_to_extensions
 from x402.http.clients import x402HttpxClient
 from x402.mechanisms.evm.exact import ExactEvmScheme
 from x402.mechanisms.evm.signers import EthAccountSigner
@@ -41,10 +42,14 @@ def body_of(response):
         return response.text
 
 
-async def buy(url, signer, method, body, network):
+async def buy(url, signer, method, body, network, name):
     seen = {"requests": 0, "offered": None, "signature": None}
     client = x402Client()
     client.register(network, ExactEvmScheme(signer=signer))
+    if name:
+        client.on_before_payment_creation(
+            lambda context: append_payment_identifier_to_extensions(context.payment_required.extensions or {}, name) and None
+        )
     headers = {"content-type": "application/json"} if body else {}
     try:
         async with x402HttpxClient(client, timeout=60) as http:
@@ -77,11 +82,11 @@ def watch(http, seen):
     http._transport._transport.handle_async_request = watched
 
 
-async def main(url, key, method, body, times="1", account=None, network="eip155:*"):
+async def main(url, key, method, body, times="1", account=None, network="eip155:*", name=None):
     owner = Account.from_key(key)
     signer = OwnersSigner(owner, account) if account else EthAccountSigner(owner)
     for _ in range(int(times)):
-        print(json.dumps(await buy(url, signer, method, body, network)), flush=True)
+        print(json.dumps(await buy(url, signer, method, body, network, name)), flush=True)
 
 
 asyncio.run(main(*sys.argv[1:]))

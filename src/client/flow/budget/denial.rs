@@ -33,7 +33,7 @@ pub enum BudgetDenial {
     /// The quote asks for an amount of zero: such a transfer pays nothing, and costs its fee.
     Zero,
     /// Another purchase, which is not finished, was paid for the same intent. Two transfers with the same tag could not be
-    /// told apart.
+    /// told apart. Or an authorization was signed for the same challenge of MPP within the last day: of two, only one can be used.
     IntentReused,
     /// The quote has expired already.
     Expired,
@@ -81,7 +81,7 @@ pub(crate) enum Denial {
     Asset,
     #[error("the quote asks for an amount of zero: nothing was paid")]
     Zero,
-    #[error("another unfinished purchase was paid for the same intent: nothing was paid; finish that purchase first")]
+    #[error("another purchase was paid for the same intent: nothing was paid; finish that purchase, or ask again")]
     IntentReused,
     #[error("the quote has expired: nothing was paid; check this machine's clock")]
     Expired,

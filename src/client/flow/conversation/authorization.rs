@@ -78,6 +78,11 @@ impl Conversation<'_> {
                 self.progress.report(PurchaseEvent::Renewed);
                 Ok(None)
             }
+            // Another payment bought the answer under this purchase's name: asking again changes nothing.
+            AuthorizationStatus::Unused if code == Some(ProblemCode::PaymentIdConflict) => {
+                let reason = ProblemCode::PaymentIdConflict.as_str().parse().ok();
+                Err(Failure::outstanding(guard.entry(), reason))
+            }
             AuthorizationStatus::Unused => match reply::refusal(&parts.headers) {
                 Some(reason) if is_final(&reason) => Err(Failure::outstanding(guard.entry(), Some(reason))),
                 // What a facilitator failed at may work in a moment.
@@ -121,7 +126,7 @@ impl Conversation<'_> {
         self.renewals += 1;
         let Ok(bill) = Bill::of_headers(&parts.headers, &self.inner.budget, self.inner.now()) else { return false };
         let Some(terms) = bill.terms_for(guard.entry()).filter(|terms| terms.intent.is_some()) else { return false };
-        let Some(message) = guard.entry().authorization().map(|signed| terms.message(signed)) else { return false };
+        let Some(message) = terms.message_for(guard.entry()) else { return false };
         if guard.entry().authorized().is_some_and(|authorized| authorized.message == message) {
             return false;
         }

@@ -153,6 +153,10 @@ impl<'a> Conversation<'a> {
             }
             None => authorization_terms::proof(entry.authorized().map_or("", |authorized| &authorized.message)),
         };
+        if seller.request().has_in_the_way(&proof) {
+            let until = entry.authorization().map_or(entry.expiry, |signed| signed.authorization.valid_before);
+            return Err(Failure::AuthorizationTaken { left: Some((entry.id, until)) });
+        }
         // The body cannot be repeated after all: the payment is not forgotten.
         let proven = seller.request().proven(&proof).ok_or_else(|| unanswered(entry, transaction, None))?;
         self.attempts += 1;

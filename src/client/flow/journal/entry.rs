@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::{PaymentMethod, PreparedAuthorization, PreparedTransfer, PurchaseId},
+    client::{PaymentMethod, PreparedAuthorization, PreparedTransfer, PurchaseId, Standard},
     protocol::{Address, Amount, ChainTime, IntentId, Network, Quote, TxHash, v2::SignedAuthorization},
 };
 
@@ -65,8 +65,8 @@ pub struct JournalEntry {
     /// The intent that the payment is redeemed with; empty where the seller names none, and takes authorizations alone.
     pub intent: String,
     /// The secret behind the payment's [tag](crate::protocol::PaymentTag): the original intent of a transfer, which
-    /// stays the same when a fresh one replaces `intent`, or an authorization's own secret. `None` if this client
-    /// prepared no payment.
+    /// stays the same when a fresh one replaces `intent`, or an authorization's own secret. Of an authorization of MPP,
+    /// whose nonce is the hash of its challenge, it is the challenge's id. `None` if this client prepared no payment.
     pub secret: Option<String>,
     /// The last moment at which a payment counts for that intent.
     pub expiry: ChainTime,
@@ -182,6 +182,23 @@ impl JournalEntry {
     #[must_use]
     pub fn paid_by(&self) -> PaymentMethod {
         if self.authorization().is_some() { PaymentMethod::Authorization } else { PaymentMethod::Transfer }
+    }
+
+    /// Returns the standard in whose words its authorization is shown; `None` if it is paid by a transfer.
+    #[must_use]
+    pub fn standard(&self) -> Option<Standard> {
+        self.authorized().map(|authorized| Standard::of_message(&authorized.message))
+    }
+
+    /// The nonce of its authorization, where that is the hash of a challenge of MPP.
+    pub(crate) fn challenge_hash(&self) -> Option<[u8; 32]> {
+        let signed = self.authorization().filter(|_| self.standard() == Some(Standard::Mpp))?;
+        Some(signed.authorization.nonce)
+    }
+
+    /// Whether its proof is worth nothing under another request: the seller's challenge may be for this one alone.
+    pub(crate) fn is_for_its_request(&self) -> bool {
+        self.is_shown() && self.standard() == Some(Standard::Mpp)
     }
 
     /// The transactions in question, at most one of which can be mined: its transfers, or the latest cancellations of

@@ -31,6 +31,8 @@ struct Spending {
     network: Network,
     /// The most that its transactions cost, in the coin of the network.
     gas: Amount,
+    /// The hash of the challenge of MPP that an authorization was signed for.
+    challenge: Option<[u8; 32]>,
 }
 
 impl Spendings {
@@ -39,7 +41,7 @@ impl Spendings {
         let host = host::of_entry(&entry.host);
         let (from, gas) = (entry.counts_from(), entry.gas());
         let JournalEntry { amount, network, .. } = *entry;
-        let spending = Spending { from, is_under_way: true, host, amount, network, gas };
+        let spending = Spending { from, is_under_way: true, host, amount, network, gas, challenge: None };
         self.0.insert(entry.id, spending);
     }
 
@@ -49,7 +51,13 @@ impl Spendings {
             spending.is_under_way = entry.state == PurchaseState::Paying && !entry.is_sold();
             spending.from = entry.counts_from();
             spending.gas = spending.gas.max(entry.gas());
+            spending.challenge = entry.challenge_hash();
         }
+    }
+
+    /// Whether another purchase was signed for the challenge with that hash, finished or not: as far back as purchases are known.
+    pub(super) fn is_challenge_paid(&self, challenge: [u8; 32], except: PurchaseId) -> bool {
+        self.0.iter().any(|(id, one)| *id != except && one.challenge == Some(challenge))
     }
 
     /// Counts the highest cost of a purchase's transactions, one of which is about to be recorded, in one step with the

@@ -34,17 +34,29 @@ impl Authorizing<'_> {
         terms: &AuthorizationTerms,
         domain: TokenDomain,
     ) -> Result<PurchaseGuard, Failure> {
-        // A secret of its own: others see the seller's intent, facilitators among them.
-        let secret = IntentId::random();
+        // A secret of its own: others see the seller's intent, facilitators among them. A challenge leaves no choice.
+        let (secret, nonce) = match terms.challenge() {
+            Some((id, nonce)) => (id.to_owned(), PaymentTag::new(nonce)),
+            None => {
+                let secret = IntentId::random();
+                (secret.as_str().to_owned(), PaymentTag::of(secret.as_str()))
+            }
+        };
+        let (now, not_after) = (self.inner.now(), terms.not_after());
+        // Approval may have taken a human's time.
+        if not_after.is_some_and(|end| end <= now) {
+            return Err(Denial::Expired.into());
+        }
         let request = AuthorizationRequest {
             purchase: guard.entry().id,
             network: terms.quote.network,
             domain,
             recipient: terms.quote.recipient,
             amount: terms.quote.amount,
-            nonce: PaymentTag::of(secret.as_str()),
-            now: self.inner.now(),
+            nonce,
+            now,
             valid_for: self.valid_for,
+            not_after,
         };
         let signing = in_time(self.deadline, "signing the payment", self.inner.authorizer()?.authorize(&request));
         let signed = signing.await?.map_err(Failure::Payer)?;
@@ -60,11 +72,14 @@ impl Authorizing<'_> {
         if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
             return Ok(left);
         }
-        let message = terms.message(&signed);
+        if terms.challenge().is_some_and(|(_, nonce)| guard.is_challenge_paid(nonce)) {
+            return Err(Denial::IntentReused.into());
+        }
+        let message = terms.message(&signed, request.purchase);
         let authorized = PreparedAuthorization::new(request.network, request.domain.token, signed, message);
         let record = guard.record(|entry| {
             entry.payment = JournalPayment::Authorization { authorized, cancellations: Vec::new() };
-            entry.secret = Some(secret.as_str().to_owned());
+            entry.secret = Some(secret);
             entry.expiry = valid_before;
         });
         if let Err(error) = record.await {

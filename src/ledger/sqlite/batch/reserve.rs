@@ -20,7 +20,7 @@ use super::{
     },
     rows::{Later, grant, json, later_of, on, wishes},
 };
-use crate::protocol::{IntentKey, Payment, PaymentId};
+use crate::protocol::{IntentKey, Payment, PaymentId, PurchaseKey};
 
 /// After so many rounds lost to others the claim is told to come back.
 const ROUNDS: usize = 16;
@@ -67,8 +67,10 @@ fn claim(asked: &Asked) -> Option<&Claim> {
 #[derive(Default)]
 struct Sight {
     snapshot: Snapshot,
-    /// By candidate: the entries on the intent and on the payment, if any, by their fences.
-    entries: Vec<[Option<i64>; 2]>,
+    /// By candidate: the entries on the intent, on the payment, and of another payment on the purchase, if any, by their fences.
+    entries: Vec<[Option<i64>; 3]>,
+    /// By candidate: the purchase that a grant would be for.
+    purchases: Vec<Option<PurchaseKey>>,
     /// By candidate: a settlement that was begun for the intent.
     settlings: Vec<Option<Settling>>,
 }
@@ -89,7 +91,8 @@ async fn look(
             seen.push((place, Sight::default()));
         }
         if let Some((_, sight)) = seen.last_mut() {
-            sight.entries.push([row.try_get(8)?, row.try_get(9)?]);
+            sight.entries.push([row.try_get(8)?, row.try_get(9)?, row.try_get(17)?]);
+            sight.purchases.push(purchase(&row)?);
             sight.settlings.push(settling(&row)?);
             sight.snapshot.push(snapshot_row(&row)?);
         }
@@ -107,7 +110,16 @@ fn snapshot_row(row: &SqliteRow) -> sqlx::Result<SnapshotRow> {
         left: row.try_get(6)?,
         block_time: row.try_get(7)?,
         barred: row.try_get(10)?,
+        purchase: purchase(row)?,
+        purchase_sold: row.try_get(15)?,
+        purchase_left: row.try_get(16)?,
+        purchase_begun: row.try_get(18)?,
     })
+}
+
+fn purchase(row: &SqliteRow) -> sqlx::Result<Option<PurchaseKey>> {
+    let purchase = row.try_get::<Option<Vec<u8>>, _>(14)?.map(sql::purchase).transpose();
+    purchase.map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
 fn settling(row: &SqliteRow) -> sqlx::Result<Option<Settling>> {
@@ -150,6 +162,8 @@ struct Wished {
     /// The claim's place.
     place: usize,
     candidate: usize,
+    /// The purchase that it is for.
+    purchase: Option<PurchaseKey>,
     /// A settlement that was begun for this intent and payment.
     settling: Option<Settling>,
 }
@@ -160,6 +174,7 @@ struct Round {
     grants: Vec<Wished>,
     intents: HashSet<IntentKey>,
     payments: HashSet<PaymentId>,
+    purchases: HashSet<PurchaseKey>,
     /// Leases that ran out and are in the way.
     in_the_way: HashSet<i64>,
 }
@@ -174,17 +189,19 @@ impl Round {
         });
     }
 
-    /// Takes the paid, unless another claim of this round takes it or has this intent.
+    /// Takes the paid, unless another claim of this round takes it, or has this intent or this purchase.
     fn wish(&mut self, place: usize, claim: &Claim, paid: &Payment, sight: &Sight) {
         let candidate = claim.payments().iter().position(|other| std::ptr::eq(other, paid));
         let Some(candidate) = candidate else { return };
-        if self.payments.contains(&paid.id()) || !self.intents.insert(claim.intent()) {
+        let purchase = sight.purchases[candidate];
+        let is_taken = purchase.is_some_and(|purchase| self.purchases.contains(&purchase));
+        if is_taken || self.payments.contains(&paid.id()) || !self.intents.insert(claim.intent()) {
             return;
         }
         self.payments.insert(paid.id());
-        let [own, on_payment] = sight.entries[candidate];
-        self.in_the_way.extend(own.into_iter().chain(on_payment));
-        self.grants.push(Wished { place, candidate, settling: sight.settlings[candidate] });
+        self.purchases.extend(purchase);
+        self.in_the_way.extend(sight.entries[candidate].into_iter().flatten());
+        self.grants.push(Wished { place, candidate, purchase, settling: sight.settlings[candidate] });
     }
 
     /// Tells how many leases had run out.
@@ -193,15 +210,15 @@ impl Round {
             return Ok(0);
         }
         let expired = expire(work, say, &self.in_the_way).await?;
-        let chosen = |batch: &'_ [Asked], Wished { place, candidate, .. }: Wished| {
-            claim(&batch[place]).map(|claim| (claim.clone(), claim.payments()[candidate].clone()))
+        let chosen = |batch: &'_ [Asked], Wished { place, candidate, purchase, .. }: Wished| {
+            claim(&batch[place]).map(|claim| (claim.clone(), claim.payments()[candidate].clone(), purchase))
         };
         let chosen: Vec<_> = self.grants.iter().filter_map(|grant| chosen(batch, *grant)).collect();
-        let rows: Vec<_> = chosen.iter().map(|(claim, paid)| grant(claim, paid)).collect();
+        let rows: Vec<_> = chosen.iter().map(|(claim, paid, purchase)| grant(claim, paid, *purchase)).collect();
         let told = on(&say.reserve, json(&rows)?).fetch_all(work).await?;
         let told = told.iter().map(|row| Ok((row.try_get::<Vec<u8>, _>(1)?, row.try_get::<i64, _>(0)?)));
         let granted: HashMap<_, _> = told.collect::<sqlx::Result<_>>()?;
-        for (Wished { place, settling, .. }, (claim, paid)) in self.grants.iter().zip(&chosen) {
+        for (Wished { place, settling, .. }, (claim, paid, _)) in self.grants.iter().zip(&chosen) {
             // One that was not written looks again.
             let Some(fence) = granted.get(&claim.intent().as_bytes()[..]) else { continue };
             let lease = Lease::new(claim, paid, fence.cast_unsigned()).with_settling(*settling);

@@ -14,7 +14,7 @@ use super::super::{
 };
 use crate::{
     ledger::stored::transaction,
-    protocol::{IntentKey, Payment},
+    protocol::{IntentKey, Payment, PurchaseKey},
 };
 
 /// A statement on rows that are handed over as JSON.
@@ -74,28 +74,32 @@ pub(super) fn begun(lease: &Lease, settling: &Settling) -> Begun {
     (intent, payment, chain, request, head, transaction, seconds(lease.keep_until()))
 }
 
-/// Intent and payment; the claim's place in the batch, and the payment's chain. There is one without a candidate for a claim that has
-/// none.
-pub(super) type Wish = (String, Option<String>, usize, Option<i64>);
+/// Intent and payment; the claim's place in the batch, the payment's chain, and the claim's purchase. There is one without a candidate
+/// for a claim that has none.
+pub(super) type Wish = (String, Option<String>, usize, Option<i64>, Option<String>);
+
+fn purchase(purchase: Option<PurchaseKey>) -> Option<String> {
+    purchase.map(|purchase| const_hex::encode(purchase.as_bytes()))
+}
 
 pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
     let wish = |paid: &Payment| {
         let (intent, payment) = pair(claim.intent(), paid);
-        (intent, Some(payment), place, Some(chain(paid.network())))
+        (intent, Some(payment), place, Some(chain(paid.network())), purchase(claim.purchase()))
     };
     let mut wishes: Vec<_> = claim.payments().iter().map(wish).collect();
     if wishes.is_empty() {
-        wishes.push((const_hex::encode(claim.intent().as_bytes()), None, place, None));
+        wishes.push((const_hex::encode(claim.intent().as_bytes()), None, place, None, None));
     }
     wishes
 }
 
 /// Intent and payment; transaction, position, chain; resource, payer, recipient, token, amount; the block's number and time;
-/// until when it is kept, and held for how long.
+/// until when it is kept, held for how long, and for which purchase.
 pub(super) type Grant<'c> =
-    (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64);
+    (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64, Option<String>);
 
-pub(super) fn grant<'c>(claim: &'c Claim, paid: &Payment) -> Grant<'c> {
+pub(super) fn grant<'c>(claim: &'c Claim, paid: &Payment, for_purchase: Option<PurchaseKey>) -> Grant<'c> {
     let (intent, payment) = pair(claim.intent(), paid);
     (
         intent,
@@ -112,6 +116,7 @@ pub(super) fn grant<'c>(claim: &'c Claim, paid: &Payment) -> Grant<'c> {
         seconds(paid.time()),
         seconds(claim.keep_until(paid)),
         millis(claim.lease()),
+        purchase(for_purchase),
     )
 }
 

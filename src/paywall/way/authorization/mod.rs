@@ -10,12 +10,15 @@ mod version_1;
 
 use std::time::Duration;
 
-use reserve::reserve_signed;
+use reserve::{Paying, reserve_signed};
 use shown::{Authorized, exact};
 
 use crate::{
     paywall::{
-        dialect::client_submitted::is_submitted,
+        dialect::{
+            client_submitted::is_submitted,
+            purchase::{named_in_headers, named_in_payload},
+        },
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
@@ -23,7 +26,7 @@ use crate::{
         way::way_to_pay::WayToPay,
     },
     protocol::{
-        Amount, ChainTime, ProblemCode, Proof, Way,
+        Amount, ChainTime, ProblemCode, Proof, PurchaseKey, Way,
         mpp::CredentialPayload,
         v2::{PaymentPayload, Reason, SchemePayload},
     },
@@ -64,12 +67,16 @@ impl WayToPay for ByAuthorization {
     ) -> Result<Purchase, Rejection> {
         match proof {
             // Boxed, so that the other ways do not carry its state.
-            Proof::Payment(payment) => Box::pin(accept(request, *payment, price)).await,
+            Proof::Payment(payment) => {
+                let purchase = named_in_payload(&request.route, &payment);
+                Box::pin(accept(request, *payment, purchase, price)).await
+            }
             Proof::PaymentV1(payment) => {
                 Box::pin(async {
                     let merchant = &request.route.merchant;
-                    let payment = version_1::read(merchant, *payment, timeout(merchant)).await;
-                    accept(request, payment, price).await
+                    let payment = version_1::read(merchant, *payment, timeout(merchant)).await?;
+                    // It has no place for a name of its purchase.
+                    accept(request, payment, Ok(None), price).await
                 })
                 .await
             }
@@ -79,7 +86,8 @@ impl WayToPay for ByAuthorization {
                         return Err(ProblemCode::InvalidRedemption.into());
                     };
                     let payment = mpp::read(request, &credential, signed, timeout(&request.route.merchant)).await?;
-                    accept(request, payment, price).await
+                    let purchase = named_in_headers(&request.route, &request.parts.headers);
+                    accept(request, payment, purchase, price).await
                 })
                 .await
             }
@@ -97,8 +105,13 @@ fn timeout(merchant: &MerchantInner) -> u64 {
 async fn accept(
     request: &PricedRequest,
     payload: PaymentPayload,
+    purchase: Result<Option<PurchaseKey>, Problem>,
     amount: Result<Amount, Rejection>,
 ) -> Result<Purchase, Rejection> {
+    let purchase = match purchase {
+        Ok(purchase) => purchase,
+        Err(problem) => return Err(unless_sold(request, &payload, problem.into()).await),
+    };
     let merchant = &request.route.merchant;
     let named = exact(&payload).ok().and_then(|(accepted, _)| merchant.on(accepted.network));
     // A payment on another network, or one that cannot be read, is refused by any that takes signed payments.
@@ -121,7 +134,8 @@ async fn accept(
         (Err(_), Some(unpriced)) => return Err(unpriced),
         (Err(reason), None) => return Err(unmatched(request, &payload, now, reason).await),
     };
-    reserve_signed(request, chain, standard, authorized, now.unwrap_or(Amount::ZERO)).await
+    let paying = Paying { authorized, purchase };
+    reserve_signed(request, chain, standard, paying, now.unwrap_or(Amount::ZERO)).await
 }
 
 /// The reply to a signed payment that is refused before any check; it still mentions an answer that the payment bought.

@@ -3,8 +3,12 @@
 use crate::{
     paywall::{
         priced_request::PricedRequest,
+        refusal::{Problem, Rejection},
         sale::opened::Opened,
-        way::echo::{NotAsSent, asked},
+        way::{
+            authorization::unless_sold,
+            echo::{NotAsSent, asked},
+        },
     },
     protocol::{
         Asset,
@@ -16,29 +20,31 @@ use crate::{
 /// The same payment in the words of version 2: its payer accepted the challenge. `seconds`: how long clients are asked to make it valid.
 ///
 /// # Errors
-/// If it is not for the challenge that it names, or that was not sent so.
+/// If it is not for the challenge that it names, or that was not sent so; if it cannot be known now what the token is.
 pub(super) async fn read(
     request: &PricedRequest,
     credential: &Credential,
     signed: &SignedAuthorization,
     seconds: u64,
-) -> Result<PaymentPayload, NotAsSent> {
+) -> Result<PaymentPayload, Rejection> {
     let Asked { amount, token, network } = asked(&request.route, credential)?;
     let echoed = &credential.challenge;
     if !challenge_hashes(echoed.id.as_str(), &echoed.realm).contains(&signed.authorization.nonce) {
-        return Err(NotAsSent);
+        return Err(NotAsSent.into());
     }
     // An intent that this route did not seal is refused for that.
     let recipient = Opened::open(&request.route, &echoed.id).map_or(signed.authorization.to, |opened| opened.recipient);
     // Decimals and symbol are no part of requirements.
     let accepted = PaymentRequirements::new(&Asset::new(network, token, 0, ""), amount, recipient, seconds);
-    let accepted = match request.route.merchant.on(network).and_then(|chain| Some((chain, chain.standard.as_ref()?))) {
-        // If it cannot be known now, the payment is refused for that.
-        Some((chain, standard)) if chain.ready_for(standard).await.is_ok() => match standard.token(token) {
-            Some(domain) => accepted.with_token_domain(&domain.name, &domain.version),
-            None => accepted,
-        },
-        _ => accepted,
-    };
-    Ok(PaymentPayload::new(accepted.with_intent(&echoed.id), signed.clone()))
+    let payment = |accepted: PaymentRequirements| PaymentPayload::new(accepted.with_intent(&echoed.id), signed.clone());
+    let chain = request.route.merchant.on(network).and_then(|chain| Some((chain, chain.standard.as_ref()?)));
+    let Some((chain, standard)) = chain else { return Ok(payment(accepted)) };
+    // Without its domain it would be none that is offered, and be billed anew.
+    if let Err(error) = chain.ready_for(standard).await {
+        return Err(unless_sold(request, &payment(accepted), Problem::from(error).into()).await);
+    }
+    Ok(payment(match standard.token(token) {
+        Some(domain) => accepted.with_token_domain(&domain.name, &domain.version),
+        None => accepted,
+    }))
 }

@@ -20,18 +20,25 @@ use crate::{
             shown::Authorized,
         },
     },
-    protocol::{Amount, ChainTime, ProblemCode, ProvedBy, Receipt},
+    protocol::{Amount, ChainTime, ProblemCode, ProvedBy, PurchaseKey, Receipt},
 };
+
+/// A signed payment that is offered, and the purchase that its client names.
+pub(super) struct Paying<'a> {
+    pub(super) authorized: Authorized<'a>,
+    pub(super) purchase: Option<PurchaseKey>,
+}
 
 /// Reserves a signed payment, and looks at what the chain says of it.
 pub(super) async fn reserve_signed(
     request: &PricedRequest,
     chain: &Arc<SellingChain>,
     standard: &Standard,
-    authorized: Authorized<'_>,
+    paying: Paying<'_>,
     now: Amount,
 ) -> Result<Purchase, Rejection> {
     let route = &request.route;
+    let Paying { authorized, purchase } = paying;
     let shown = authorized.shown();
     let payable = authorized.is_payable();
     let Authorized { opened, payment, .. } = authorized;
@@ -45,10 +52,22 @@ pub(super) async fn reserve_signed(
         let judgement = judge(found, &reserved.case(None));
         return Err(opened.unless_consumed(shown, rejection(request, &opened, &reserved, judgement, now)).await);
     }
+    // A signature that may be forged reserves no purchase: its payer might be another's.
+    let proven = match purchase {
+        Some(_) => match reserved.is_proven().await {
+            Some(proven) => proven,
+            None => {
+                let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
+                return Err(opened.unless_consumed(shown, unavailable.into()).await);
+            }
+        },
+        None => true,
+    };
     reserved.begin().await;
     // In a future block, so after everything that this ledger has forgotten.
     let signed = reserved.signed(ChainTime::from_unix(head.unix() + 1));
-    let mut guard = match opened.grant(opened.claim(head).payments([signed]), |_| Claimed::ByPayer).await {
+    let claim = opened.claim(head).purchase(purchase.filter(|_| proven)).payments([signed]);
+    let mut guard = match opened.grant(claim, |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };
@@ -66,7 +85,12 @@ pub(super) async fn reserve_signed(
         HoldOutcome::Finished(found) => found,
         HoldOutcome::LeaseLost | HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Found::Unavailable,
     };
-    let rejection = match judge(found, &case) {
+    let judgement = match judge(found, &case) {
+        // Valid only since it was reserved, and so without its purchase.
+        Judgement::Settle if !proven && case.begun.is_none() => Judgement::Unavailable,
+        judgement => judgement,
+    };
+    let rejection = match judgement {
         Judgement::Settle => {
             let receipt = receipt(&guard);
             let unsettled = ToSettle { reserved, requote: request.requote(now) };

@@ -147,6 +147,16 @@ impl ReservedAuthorization {
         }
     }
 
+    /// Whether its payer certainly signed it: by its own key, or because the settler says so. `None` where the settler does not
+    /// answer.
+    pub(crate) async fn is_proven(&self) -> Option<bool> {
+        if self.standard.settler.is_signed_by_key(&self.payment) {
+            return Some(true);
+        }
+        let verified = settler_in_time(self.standard.settler.verify(&self.payment)).await.ok()?;
+        Some(verified == Validity::Valid)
+    }
+
     /// Accepts it after the reservation: a sold or held payment does not count against its payer. Tells whether the
     /// payer's unsettled payments are within their limit.
     pub(crate) fn take_on(&mut self) -> bool {

@@ -1,7 +1,10 @@
 //! A payment of the standard's first version, which names neither its token nor a quote.
 
 use crate::{
-    paywall::seller::{chain::SellingChain, inner::MerchantInner, standard::Standard},
+    paywall::{
+        error::HealthError,
+        seller::{chain::SellingChain, inner::MerchantInner, standard::Standard},
+    },
     protocol::{
         Address, Asset, Network, TokenDomain, v1,
         v2::{PaymentPayload, PaymentRequirements, SignedAuthorization},
@@ -11,16 +14,23 @@ use crate::{
 
 /// The same payment in the words of version 2: its payer accepted what it signed for, without a quote. `seconds`: how long clients are
 /// asked to make it valid.
-pub(super) async fn read(merchant: &MerchantInner, payment: v1::PaymentPayload, seconds: u64) -> PaymentPayload {
+///
+/// # Errors
+/// If it cannot be known now what the tokens are.
+pub(super) async fn read(
+    merchant: &MerchantInner,
+    payment: v1::PaymentPayload,
+    seconds: u64,
+) -> Result<PaymentPayload, HealthError> {
     let v1::PaymentPayload { network, payload: signed } = payment;
     let accepted = match merchant.on(network).and_then(|chain| Some((chain, chain.standard.as_ref()?))) {
-        Some((chain, standard)) => match signed_for(chain, standard, &signed, seconds).await {
+        Some((chain, standard)) => match signed_for(chain, standard, &signed, seconds).await? {
             Some(domain) => accepted(network, domain, &signed, seconds),
             None => unknown(network, &signed, seconds),
         },
         None => unknown(network, &signed, seconds),
     };
-    PaymentPayload::new(accepted, signed)
+    Ok(PaymentPayload::new(accepted, signed))
 }
 
 /// The token that the payer signed for: the only one, or the one for which the signature is by its key. A contract's signature tells
@@ -30,15 +40,15 @@ async fn signed_for<'a>(
     standard: &'a Standard,
     signed: &SignedAuthorization,
     seconds: u64,
-) -> Option<&'a TokenDomain> {
-    // If it cannot be known now, the payment is refused for that.
-    chain.ready_for(standard).await.ok()?;
-    let tokens = standard.tokens()?;
+) -> Result<Option<&'a TokenDomain>, HealthError> {
+    // Without its token it would be none that is offered, and be billed anew.
+    chain.ready_for(standard).await?;
+    let tokens = standard.tokens().unwrap_or_default();
     let is_for = |domain: &&TokenDomain| {
         let accepted = accepted(chain.network, domain, signed, seconds);
         standard.settler.is_signed_by_key(&SignedPayment::new(signed.clone(), accepted, TokenDomain::clone(domain)))
     };
-    tokens.iter().find(|domain| tokens.len() == 1 || is_for(domain)).or(tokens.first())
+    Ok(tokens.iter().find(|domain| tokens.len() == 1 || is_for(domain)).or(tokens.first()))
 }
 
 fn accepted(network: Network, domain: &TokenDomain, signed: &SignedAuthorization, seconds: u64) -> PaymentRequirements {

@@ -12,6 +12,7 @@ use crate::{
         dialect::{
             client_submitted::{Presented, is_submitted},
             mpp,
+            purchase::{named_in_headers, named_in_payload},
         },
         priced_request::PricedRequest,
         refusal::{Problem, Rejection},
@@ -52,10 +53,15 @@ impl WayToPay for ByTransfer {
     ) -> Result<Purchase, Rejection> {
         let presented = match proof {
             Proof::Redemption(redemption) => Some(redemption.into()),
-            Proof::Payment(payment) => Presented::read(&request.route.merchant, &payment)?,
+            Proof::Payment(payment) => {
+                let presented = Presented::read(&request.route.merchant, &payment)?;
+                let purchase = named_in_payload(&request.route, &payment);
+                presented.map(|presented| presented.named(purchase))
+            }
             Proof::Mpp(credential) => {
                 echo::asked(&request.route, &credential)?;
-                mpp::redemption(&credential).map(Presented::from)
+                let purchase = named_in_headers(&request.route, &request.parts.headers);
+                mpp::redemption(&credential).map(|redemption| Presented::from(redemption).named(purchase))
             }
             Proof::PaymentV1(_) => return Err(ProblemCode::InvalidRedemption.into()),
             Proof::TransactionOnly(_) => None,
@@ -80,9 +86,10 @@ fn without_intent(request: &PricedRequest, amount: Result<Amount, Rejection>) ->
 /// Reserves a payment for this intent, in that transaction.
 async fn redeem(
     request: &PricedRequest,
-    presented: Presented,
+    mut presented: Presented,
     amount: Result<Amount, Rejection>,
 ) -> Result<Purchase, Rejection> {
+    let purchase = std::mem::replace(&mut presented.purchase, Ok(None));
     let redemption = &presented.redemption;
     let Some(chain) = chain_of(&request.route.merchant, &presented) else {
         return Err(unless_consumed(request, redemption, Problem::unknown_network().into()).await);
@@ -93,7 +100,11 @@ async fn redeem(
         return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, amount?).into());
     };
     let shown = Shown::Transaction(redemption.transaction);
-    let transfer = ShownTransfer { opened: &opened, chain, verifier: &**verifier, presented: &presented };
+    let purchase = match purchase {
+        Ok(purchase) => purchase,
+        Err(problem) => return Err(opened.unless_consumed(shown, problem.into()).await),
+    };
+    let transfer = ShownTransfer { opened: &opened, chain, verifier: &**verifier, presented: &presented, purchase };
     let (claimable, head) = match transfer.claimable(request, amount).await {
         Ok(claimable) => claimable,
         Err(rejection) => return Err(opened.unless_consumed(shown, rejection).await),

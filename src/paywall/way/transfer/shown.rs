@@ -14,7 +14,7 @@ use crate::{
         way::transfer::claimant::{Claimable, Claimant, NotClaimable},
     },
     protocol::{
-        Address, Amount, ChainTime, IntentId, ProblemCode, ProvedBy, Redemption, Transfer, TxHash,
+        Address, Amount, ChainTime, IntentId, ProblemCode, ProvedBy, PurchaseKey, Redemption, Transfer, TxHash,
         mpp::challenge_hashes, redemption_message,
     },
     verify::{ErasedVerifier, Verdict},
@@ -27,6 +27,8 @@ pub(super) struct ShownTransfer<'a> {
     pub(super) chain: &'a SellingChain,
     pub(super) verifier: &'a dyn ErasedVerifier,
     pub(super) presented: &'a Presented,
+    /// The purchase that it is for, where its client names that.
+    pub(super) purchase: Option<PurchaseKey>,
 }
 
 impl ShownTransfer<'_> {
@@ -67,7 +69,7 @@ impl ShownTransfer<'_> {
             .stand_back(|payment| attempts.is_awaited(payment))
             .map_err(|reason| self.not_claimable(&self.presented.redemption, reason))?;
         let others = claimable.others;
-        let (claim, proofs) = claimable.add_to(self.opened.claim(head));
+        let (claim, proofs) = claimable.add_to(self.opened.claim(head).purchase(self.purchase));
         match (self.opened.grant(claim, |payment| proofs.claimed(payment)).await, others) {
             (Ok(guard), _) => {
                 let proved_by = proofs.of(guard.payment().id());

@@ -18,7 +18,7 @@ const CROWD: u64 = 30;
 const SOON: Duration = Duration::from_secs(10);
 
 /// Holds every reservation of these payments up, for as long as the connection is open.
-async fn held_up(database: &Database, payments: impl IntoIterator<Item = Claim>) -> PgConnection {
+pub(super) async fn held_up(database: &Database, payments: impl IntoIterator<Item = Claim>) -> PgConnection {
     let mut rival = PgConnection::connect(&database.url).await.unwrap();
     raw_sql("BEGIN").execute(&mut rival).await.unwrap();
     for claim in payments {

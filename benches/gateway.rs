@@ -1,0 +1,137 @@
+//! The gateway beside its upstream: how many free requests pass, and how many the upstream answers without it.
+//!
+//! `cargo bench --features gateway --bench gateway`
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::{
+    convert::Infallible,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Empty, Full};
+use hyper::{body::Incoming, client::conn::http1 as client, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+
+const CONNECTIONS: usize = 32;
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_secs(3);
+
+fn main() {
+    // The upstream has a process of its own, as every upstream has: this program, started again.
+    if std::env::args().any(|argument| argument == "upstream") {
+        runtime().block_on(upstream());
+        return;
+    }
+    let (_upstream, direct) = started(Command::new(std::env::current_exe().unwrap()).arg("upstream"));
+    let folder = tempfile::tempdir().unwrap();
+    let (_gateway, through) = started(&mut gateway(folder.path(), &direct));
+    let (mut alone, mut behind) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        alone.push(runtime().block_on(rate(&direct)));
+        behind.push(runtime().block_on(rate(&through)));
+    }
+    let [alone, behind] = [alone, behind].map(median);
+    println!("direct {alone:.0} a second, through the gateway {behind:.0} a second: {:.2}", behind / alone);
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Runtime::new().unwrap()
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+async fn upstream() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    println!("listening on http://{}", listener.local_addr().unwrap());
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        tokio::spawn(async move {
+            let answer = service_fn(async |_: Request<Incoming>| {
+                Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(&[b'x'; 200][..])))
+            });
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+        });
+    }
+}
+
+/// Ends with this value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn started(command: &mut Command) -> (Running, String) {
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(process.stdout.take().unwrap()).lines();
+    let mut said = BufReader::new(process.stderr.take().unwrap()).lines();
+    let is_ours = command.get_args().any(|argument| argument == "upstream");
+    let listening = |line: String| line.split_once("listening on http://").map(|(_, url)| url.trim().to_owned());
+    let address = match is_ours {
+        true => out.map_while(Result::ok).find_map(listening),
+        false => said.by_ref().map_while(Result::ok).find_map(listening),
+    };
+    std::thread::spawn(move || said.for_each(drop));
+    (Running(process), address.expect("it listens"))
+}
+
+fn gateway(folder: &std::path::Path, upstream: &str) -> Command {
+    let (config, key) = (folder.join("gateway.toml"), folder.join("seal.key"));
+    std::fs::write(&key, "07".repeat(32)).unwrap();
+    #[cfg(unix)]
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let text = format!(
+        "listen = \"127.0.0.1:0\"\nrecipient = \"0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e\"\n\
+         sealing_key_file = \"seal.key\"\nledger = \"memory\"\n[[network]]\nname = \"base\"\nrpc = [\"http://127.0.0.1:9\"]\n\
+         [upstream]\nurl = \"http://{upstream}\"\n[[route]]\nmatch = \"GET /paid/{{id}}\"\nprice = \"0.05 USDC\"\n\
+         [[route]]\nmatch = \"GET /free/{{id}}\"\nfree = true\n[default]\naction = \"deny\"\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_x402-gateway"));
+    command.arg("--config").arg(config).env_remove("RUST_LOG");
+    command
+}
+
+async fn rate(address: &str) -> f64 {
+    let (answered, ending) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let (address, answered, ending) = (address.to_owned(), Arc::clone(&answered), Arc::clone(&ending));
+        clients.spawn(async move {
+            let stream = TcpStream::connect(&address).await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(connection);
+            while !ending.load(Ordering::Relaxed) {
+                let request = Request::get("/free/1").header("host", &address).body(Empty::<Bytes>::new()).unwrap();
+                let answer = sender.send_request(request).await.unwrap();
+                assert_eq!(answer.status(), 200);
+                assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), 200);
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let before = answered.load(Ordering::Relaxed);
+    tokio::time::sleep(ROUND).await;
+    let rate = (answered.load(Ordering::Relaxed) - before) as f64 / ROUND.as_secs_f64();
+    ending.store(true, Ordering::Relaxed);
+    while clients.join_next().await.is_some() {}
+    rate
+}

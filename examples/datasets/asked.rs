@@ -1,0 +1,64 @@
+//! The seller that the flags describe, for commands that sell nothing.
+
+use std::time::SystemTime;
+
+use tower_x402::{HealthError, Merchant, Unredeemed, ledger::AnyLedger, protocol::SealingKeys, verify::EvmVerifier};
+
+use super::{
+    args::Args,
+    book::{Seller, chain_time},
+    merchant,
+    run::Failure,
+};
+
+impl Seller for Args {
+    async fn book(&self) -> Result<AnyLedger, Failure> {
+        self.ledger().map_err(Failure::flags)?.book(self.network()).await
+    }
+
+    async fn owed(&self, since: SystemTime, until: Option<SystemTime>) -> Result<Vec<Unredeemed>, Failure> {
+        let asked = Asked::of(self).await?;
+        // So that what is below it is known to be. A default would be another service's.
+        if let Some(price) = &self.price {
+            let price = super::amount(&asked.merchant, price).map_err(Failure::flags)?;
+            drop(asked.merchant.charge("any", price).map_err(Failure::flags)?);
+        }
+        let until = until.map(chain_time);
+        let owed = asked.merchant.unredeemed(&asked.verifier, &asked.book, chain_time(since), until).await;
+        owed.map_err(unhealthy)
+    }
+}
+
+/// A merchant that sells nothing, of the chain and the ledger that the flags name.
+pub(crate) struct Asked {
+    pub(crate) merchant: Merchant,
+    pub(crate) verifier: EvmVerifier,
+    book: AnyLedger,
+}
+
+impl Asked {
+    /// # Errors
+    /// What is wrong with the flags, the chain or the ledger.
+    pub(crate) async fn of(args: &Args) -> Result<Self, Failure> {
+        let Some(recipient) = args.recipient.filter(|_| !args.rpc_url.is_empty()) else {
+            return Err(Failure::flags("name who was paid with --recipient 0x…, and an endpoint with --rpc-url URL"));
+        };
+        let book = args.book().await?;
+        let verifier = merchant::verifier(args, args.network()).await?;
+        // Nothing is quoted under this key.
+        let keys = SealingKeys::random().map_err(Failure::world)?;
+        let builder = Merchant::builder(recipient).verifier(verifier.clone()).sealing_keys(keys);
+        let builder = merchant::tokens(builder.network(args.network()), args, &verifier).await?;
+        let builder = builder.ledger(book.clone()).start_lazily().max_payment_age(args.max_payment_age);
+        let merchant = builder.build().await.map_err(Failure::flags)?;
+        Ok(Self { merchant, verifier, book })
+    }
+}
+
+/// Which backend does not answer.
+pub(crate) fn unhealthy(error: HealthError) -> Failure {
+    match error {
+        HealthError::Verifier(error) => merchant::chain(error),
+        other => Failure::world(other),
+    }
+}

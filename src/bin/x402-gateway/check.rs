@@ -1,0 +1,78 @@
+//! `--check`: what the configuration comes to, without contacting anything.
+
+use std::io::{self, Write as _};
+
+use super::{
+    backends,
+    config::{Action, Config, Offer, SettlerConfig, Shelf},
+    failure::Failure,
+    log::TARGET,
+    run, shop, units,
+};
+
+/// Checks all that can be checked from here, and prints what would be sold.
+///
+/// # Errors
+/// What does not fit.
+pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
+    let merchant = backends::offline(&config.fixed)?;
+    // The endpoint for tools needs a settler, and is checked in full by the reader.
+    let shelf = Shelf { mcp: None, ..config.shelf.clone() };
+    shop::open(merchant, &shelf, &run::proxy(config)?).await?;
+    let shown = shown(config).iter().map(|line| format!("{line}\n")).collect::<String>();
+    let written = io::stdout().write_all(shown.as_bytes());
+    written.map_err(|error| Failure::world(format!("cannot write: {}", error.kind())))
+}
+
+/// Says at the start what is sold, and who is paid.
+pub(crate) fn announce(config: &Config) {
+    for line in shown(config) {
+        tracing::info!(target: TARGET, "{line}");
+    }
+}
+
+fn shown(config: &Config) -> Vec<String> {
+    let fixed = &config.fixed;
+    let mut lines = vec![
+        format!("{} is paid; sales are recorded in {}", fixed.recipient, fixed.ledger.name()),
+        format!("requests to {} go to {}", fixed.listen, fixed.upstream),
+    ];
+    for network in &fixed.networks {
+        let tokens: Vec<_> =
+            network.tokens.iter().map(|token| format!("{} {}", token.symbol(), token.contract())).collect();
+        let settled = match network.settler {
+            Some(SettlerConfig::Key(_)) => "signed payments, settled with our own key, and transfers",
+            Some(SettlerConfig::Facilitator(_)) => "signed payments, settled by a facilitator, and transfers",
+            None => "transfers only",
+        };
+        lines.push(format!("{}: {} ({settled})", network.network, tokens.join(", ")));
+    }
+    let asset = &fixed.first().tokens[0];
+    let action = |action: &Action| match action {
+        Action::Free => "free".to_owned(),
+        Action::Deny => "404".to_owned(),
+        Action::Sell(offer) => {
+            format!("{} {}{}", offer.price.to_decimal(asset.decimals()), asset.symbol(), details(offer))
+        }
+    };
+    for route in &config.shelf.routes {
+        lines.push(format!("{}: {}", route.pattern, action(&route.action)));
+    }
+    for mcp in &config.shelf.mcp {
+        for (tool, price) in &mcp.tools {
+            let price = price.map(|price| format!("{} {}", price.to_decimal(asset.decimals()), asset.symbol()));
+            lines.push(format!("tool {tool} at {}: {}", mcp.path, price.as_deref().unwrap_or("free")));
+        }
+        let others = if mcp.deny_unlisted { "refused" } else { "free" };
+        lines.push(format!("all other tools at {}: {others}", mcp.path));
+    }
+    lines.push(format!("everything else: {}", action(&config.shelf.default)));
+    lines
+}
+
+fn details(offer: &Offer) -> String {
+    let kept = offer.redeliver.filter(|kept| !kept.is_zero());
+    let kept = kept.map(|kept| format!(", kept for {}", units::time(kept))).unwrap_or_default();
+    let page = if offer.page { ", with a page" } else { "" };
+    format!(" for \"{}\"{kept}{page}", offer.label)
+}

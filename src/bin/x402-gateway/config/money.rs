@@ -1,0 +1,141 @@
+//! Networks, tokens and prices of the file.
+
+use std::env;
+
+use tower_x402::protocol::{Address, Amount, Asset, Network};
+
+use super::{
+    super::{failure::Failure, secret::Secret, secret_file},
+    NetworkConfig, SettlerConfig,
+    file::{self, Place, Text},
+    source::Source,
+};
+
+/// Names that stand for a chain id.
+const NAMES: [(&str, Network); 2] = [("base", Network::BASE), ("base-sepolia", Network::BASE_SEPOLIA)];
+
+/// One `[[network]]`.
+pub(super) fn network(source: &Source, written: &file::Network, at: &Place) -> Result<NetworkConfig, Failure> {
+    let network = chain(source, written, at)?;
+    let rpc = endpoints(source, written, at)?;
+    let settler = settler(source, written)?;
+    let mut tokens = Vec::new();
+    for token in &written.token {
+        let contract = address(source, "network.token.contract", &token.contract)?;
+        tokens.push(Asset::new(network, contract, token.decimals, token.symbol.clone()));
+    }
+    if tokens.is_empty() {
+        let usdc = Asset::usdc_of(network).ok_or_else(|| {
+            let id = network.chain_id();
+            source.wrong(at, format!("[[network]]: no USDC is known on chain {id}; name a token in [[network.token]]"))
+        })?;
+        tokens.push(usdc);
+    }
+    Ok(NetworkConfig { network, rpc, settler, tokens })
+}
+
+fn chain(source: &Source, written: &file::Network, at: &Place) -> Result<Network, Failure> {
+    match (&written.name, &written.chain_id) {
+        (Some(name), None) => {
+            let known = NAMES.into_iter().find(|(known, _)| known == name.get_ref());
+            known.map(|(_, network)| network).ok_or_else(|| {
+                source.wrong(
+                    &name.span(),
+                    "network.name: write \"base\" or \"base-sepolia\", or chain_id = NUMBER instead",
+                )
+            })
+        }
+        (None, Some(id)) if *id.get_ref() > 0 => Ok(Network::eip155(*id.get_ref())),
+        _ => Err(source.wrong(at, "[[network]]: write either name = \"base\" or chain_id = 8453")),
+    }
+}
+
+fn endpoints(source: &Source, written: &file::Network, at: &Place) -> Result<Vec<Secret>, Failure> {
+    let file::Network { rpc, rpc_file, rpc_env, .. } = written;
+    let (urls, at) = match (rpc, rpc_file, rpc_env) {
+        (Some(rpc), None, None) => {
+            (rpc.get_ref().iter().map(|url| url.get_ref().clone()).collect::<Vec<_>>(), rpc.span())
+        }
+        (None, Some(file), None) => (lines(&secret(source, "network.rpc_file", file)?), file.span()),
+        (None, None, Some(name)) => (lines(&variable(source, "network.rpc_env", name)?), name.span()),
+        (None, None, None) => return Err(source.wrong(at, "[[network]]: missing rpc = [\"https://…\"]")),
+        _ => return Err(source.wrong(at, "[[network]]: name one of rpc, rpc_file and rpc_env")),
+    };
+    let is_url = |url: &String| url.starts_with("https://") || url.starts_with("http://");
+    if urls.is_empty() || !urls.iter().all(is_url) {
+        return Err(source.wrong(&at, "network.rpc: write one or more URLs, such as [\"https://mainnet.base.org\"]"));
+    }
+    Ok(urls.into_iter().map(Secret::from).collect())
+}
+
+fn settler(source: &Source, written: &file::Network) -> Result<Option<SettlerConfig>, Failure> {
+    Ok(match (&written.settle_key_file, &written.facilitator) {
+        (Some(_), Some(facilitator)) => {
+            return Err(source.wrong(&facilitator.span(), "network.facilitator: name it or settle_key_file, not both"));
+        }
+        (Some(file), None) => {
+            let text = secret(source, "network.settle_key_file", file)?;
+            let key = text.trim();
+            let digits = key.strip_prefix("0x").unwrap_or(key);
+            if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                let what = "network.settle_key_file: the file must have one private key, 0x and 64 hexadecimal digits";
+                return Err(source.wrong(&file.span(), what));
+            }
+            Some(SettlerConfig::Key(format!("0x{digits}").into()))
+        }
+        (None, Some(url)) => Some(SettlerConfig::Facilitator(url.get_ref().clone().into())),
+        (None, None) => None,
+    })
+}
+
+/// A price such as `0.05 USDC`, in the first token of the first network.
+pub(super) fn price(
+    source: &Source,
+    key: &str,
+    written: &file::Price,
+    at: &Place,
+    asset: &Asset,
+) -> Result<Amount, Failure> {
+    let file::Price::Fixed(text) = written else {
+        let what = "metered prices are not part of this version; write a fixed price, such as \"0.10 USDC\"";
+        return Err(source.wrong(at, format!("{key}.up_to: {what}")));
+    };
+    let (symbol, decimals) = (asset.symbol(), asset.decimals());
+    let wrong = || {
+        let what = format!("write a price above zero in {symbol}, with at most {decimals} decimals: \"0.05 {symbol}\"");
+        source.wrong(at, format!("{key}: {what}"))
+    };
+    let number = match text.split_once(' ') {
+        Some((number, unit)) if unit == symbol => number,
+        _ => return Err(wrong()),
+    };
+    let amount = Amount::parse_decimal(number, decimals).map_err(|_| wrong())?;
+    if amount.is_zero() { Err(wrong()) } else { Ok(amount) }
+}
+
+pub(super) fn address(source: &Source, key: &str, text: &Text) -> Result<Address, Failure> {
+    text.get_ref().parse().map_err(|error| source.wrong(&text.span(), format!("{key}: {error}")))
+}
+
+/// The content of a file that its owner alone can read.
+pub(super) fn secret(source: &Source, key: &str, path: &Text) -> Result<String, Failure> {
+    let file = source.beside(path.get_ref());
+    secret_file::read("the file", &file).map_err(|why| source.wrong(&path.span(), format!("{key}: {why}")))
+}
+
+/// The content of a variable of the environment.
+pub(super) fn variable(source: &Source, key: &str, name: &Text) -> Result<String, Failure> {
+    let value = env::var(name.get_ref()).ok().filter(|value| !value.trim().is_empty());
+    value.ok_or_else(|| {
+        source.wrong(&name.span(), format!("{key}: the environment variable {} is not set", name.get_ref()))
+    })
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines()
+        .flat_map(|line| line.split(','))
+        .map(str::trim)
+        .filter(|url| !url.is_empty())
+        .map(str::to_owned)
+        .collect()
+}

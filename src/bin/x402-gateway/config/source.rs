@@ -1,0 +1,57 @@
+//! `Source`: the text of the file, and sentences about places in it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{super::failure::Failure, file::Place};
+
+/// The file that was read.
+#[derive(Debug)]
+pub(crate) struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let text = fs::read_to_string(path).map_err(|error| {
+            let why = error.kind();
+            Failure::flags(format!(
+                "cannot read the configuration {}: {why}; name it with --config FILE",
+                path.display()
+            ))
+        })?;
+        Ok(Self { path: path.to_owned(), text })
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A path that the file names: beside the file, unless it is absolute.
+    pub(crate) fn beside(&self, path: &str) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("")).join(path)
+    }
+
+    /// What is wrong at this place, in one line.
+    pub(crate) fn wrong(&self, at: &Place, what: impl AsRef<str>) -> Failure {
+        let before = self.text.as_bytes().get(..at.start).unwrap_or(self.text.as_bytes());
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let what = what.as_ref().trim().replace('\n', "; ");
+        Failure::flags(format!("{}:{line}: {what}", self.path.display()))
+    }
+
+    /// What the parser refuses.
+    pub(crate) fn unparsed(&self, error: &toml::de::Error) -> Failure {
+        match error.span() {
+            Some(place) => self.wrong(&place, error.message()),
+            None => Failure::flags(format!("{}: {}", self.path.display(), error.message().replace('\n', "; "))),
+        }
+    }
+}

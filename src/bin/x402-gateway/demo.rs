@@ -1,0 +1,108 @@
+//! `demo`: a local chain, a built-in service, the gateway before it, and one answer bought.
+
+use std::{convert::Infallible, error::Error, fs, net::Ipv4Addr, path::PathBuf};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tower_layer::Layer as _;
+use tower_service::Service as _;
+use tower_x402::{
+    client::{Body, Budget, MemoryJournal, PayLayer, ReqwestClient, WalletPayer},
+    protocol::Asset,
+    testing::DevChain,
+};
+
+use super::{config, failure::Failure, init, keys, run, steps};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The accounts of the chain that receive, pay and settle.
+const SELLER: usize = 0;
+const BUYER: usize = 1;
+const SETTLER: usize = 2;
+const PRICE: &str = "0.05";
+
+/// Sells, buys once, and goes on selling unless it is to end.
+///
+/// # Errors
+/// What is missing.
+pub(crate) async fn demo(once: bool) -> Result<(), Failure> {
+    eprintln!("starting a local chain; the first time, npm brings it");
+    let chain = DevChain::builder().install_with_npm(true).start().await.map_err(Failure::world)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(Failure::world)?;
+    let address = listener.local_addr().map_err(Failure::world)?;
+    let upstream = upstream().await.map_err(Failure::world)?;
+    let folder = tempfile::tempdir().map_err(Failure::world)?;
+    let file = written(&chain, &folder, &upstream)?;
+    let config = config::load(&file)?;
+    let url = format!("http://{address}/reports/1");
+    let bought = async {
+        buy(&chain, &url).await.map_err(Failure::world)?;
+        if once {
+            return Ok(());
+        }
+        eprintln!("\nIt keeps selling. Ask yourself, and end with Ctrl-C:\n\n  curl -si {url}\n");
+        std::future::pending().await
+    };
+    tokio::select! {
+        sold = run::sell(file.clone(), config, listener) => sold,
+        bought = bought => bought,
+    }
+}
+
+/// The configuration and its keys, for as long as the folder is there.
+fn written(chain: &DevChain, folder: &TempDir, upstream: &str) -> Result<PathBuf, Failure> {
+    let file = |name: &str| folder.path().join(name);
+    keys::create(&file("seal.key")).map_err(Failure::world)?;
+    init::create(&file("settle.key"), chain.accounts()[SETTLER].private_key())?;
+    let text = format!(
+        "listen = \"127.0.0.1:0\"\nrecipient = \"{}\"\nsealing_key_file = \"seal.key\"\nledger = \"memory\"\n\n[[network]]\n\
+         name = \"base\"\nrpc = [\"{}\"]\nsettle_key_file = \"settle.key\"\n\n[upstream]\nurl = \"{upstream}\"\n\n[[route]]\n\
+         match = \"GET /reports/{{id}}\"\nprice = \"{PRICE} USDC\"\nlabel = \"A report\"\nredeliver = \"15m\"\npage = true\n\n\
+         [default]\naction = \"deny\"\n",
+        chain.accounts()[SELLER].address(),
+        chain.rpc_url(),
+    );
+    let path = file("gateway.toml");
+    fs::write(&path, &text).map_err(Failure::world)?;
+    eprintln!("\n{text}");
+    Ok(path)
+}
+
+/// A service that knows nothing of payments; where it is.
+async fn upstream() -> std::io::Result<String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = service_fn(async |request: Request<Incoming>| {
+                let payer = request.headers().get("x402-payer").and_then(|payer| payer.to_str().ok());
+                let text = format!("{}, paid by {}\n", request.uri().path(), payer.unwrap_or("nobody"));
+                Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(text)))
+            });
+            tokio::spawn(async move { http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await });
+        }
+    });
+    Ok(url)
+}
+
+async fn buy(chain: &DevChain, url: &str) -> Result<(), BoxError> {
+    let key = chain.accounts()[BUYER].private_key();
+    let wallet = WalletPayer::builder().key(key).endpoint(chain.rpc_url()).connect().await?;
+    let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment(PRICE).per_day("1").build()?;
+    let layer = PayLayer::builder(wallet, budget, MemoryJournal::new()).on_event(steps::show).build().await?;
+    let mut client = layer.layer(ReqwestClient::new(reqwest::Client::builder())?);
+    eprintln!("\nGET {url}");
+    let answer = client.call(Request::get(url).body(Body::empty())?).await?;
+    let (status, text) = (answer.status(), answer.into_body().collect().await?.to_bytes());
+    if !status.is_success() {
+        return Err(format!("the purchase failed: {status}").into());
+    }
+    println!("{}", String::from_utf8_lossy(&text).trim_end());
+    Ok(())
+}

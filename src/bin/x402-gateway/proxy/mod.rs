@@ -1,0 +1,178 @@
+//! The reverse proxy: one request to the upstream, one answer back, both as streams.
+
+mod answer;
+mod failed;
+mod headers;
+mod outbound;
+mod problem;
+mod progress;
+mod tunnel;
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    future::Future,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{Either, Full, combinators::UnsyncBoxBody};
+use hyper::body::{Body, Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use tokio::time::timeout;
+use tower_service::Service;
+
+use failed::Failed;
+pub(crate) use problem::problem;
+use progress::Progress;
+
+use super::failure::Failure;
+
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+/// What the upstream answers, or the gateway in its place.
+pub(crate) type ProxyBody = Either<Incoming, Full<Bytes>>;
+type OutboundBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// How long a connection to the upstream may take to open.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an unused connection is kept: less than common servers do, since a request that meets its end is not repeated.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What the gateway knows of a request beside the request.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    /// The other end of its connection.
+    pub(crate) peer: SocketAddr,
+    /// It may be the form of a page, which the paywall turns into a GET. As a POST it is not passed on.
+    pub(crate) form_of_page: bool,
+}
+
+/// The upstream, as a service. A clone uses the same connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Proxy(Arc<Upstream>);
+
+#[derive(Debug)]
+struct Upstream {
+    client: Client<HttpsConnector<HttpConnector>, OutboundBody>,
+    url: Uri,
+    host: HeaderValue,
+    /// The scheme and host under which clients know the service.
+    public: Option<Uri>,
+    timeout: Duration,
+}
+
+impl Proxy {
+    /// Connects to nothing yet.
+    ///
+    /// # Errors
+    /// The machine has no root certificates for an https upstream.
+    pub(crate) fn new(url: Uri, public: Option<Uri>, timeout: Duration) -> Result<Self, Failure> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(timeout.min(CONNECT)));
+        let tls = HttpsConnectorBuilder::new();
+        let tls = match url.scheme_str() {
+            // Roots are read only where they are needed.
+            Some("https") => tls.with_provider_and_native_roots(aws_lc_rs::default_provider()).map_err(|error| {
+                Failure::world(format!("no root certificates for the https upstream: {error}; install ca-certificates"))
+            })?,
+            _ => tls.with_tls_config(no_roots()?),
+        };
+        let connector = tls.https_or_http().enable_http1().wrap_connector(http);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .build(connector);
+        let authority = url.authority().map(|authority| authority.as_str()).unwrap_or_default();
+        let host = HeaderValue::from_str(authority).map_err(Failure::flags)?;
+        Ok(Self(Arc::new(Upstream { client, url, host, public, timeout })))
+    }
+}
+
+impl<B> Service<Request<B>> for Proxy
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<ProxyBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let upstream = Arc::clone(&self.0);
+        Box::pin(async move { Ok(upstream.forward(request).await) })
+    }
+}
+
+impl Upstream {
+    async fn forward<B>(&self, mut request: Request<B>) -> Response<ProxyBody>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let is_form = request.extensions().get::<Arrival>().is_some_and(|arrival| arrival.form_of_page);
+        if is_form && request.method() == Method::POST {
+            let detail = "This address takes the form of its own page, and no other POST.";
+            return problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail).map(Either::Right);
+        }
+        let switch = tunnel::asked_for(&mut request);
+        let (parts, body) = request.into_parts();
+        let (body, progress) = progress::watched(body);
+        let head = match outbound::head(self, &parts, body.size_hint().exact(), switch.is_some()) {
+            Ok(head) => head,
+            Err(_) => {
+                let detail = "The address does not fit the service behind this one.";
+                return problem(StatusCode::BAD_REQUEST, "invalid_request", detail).map(Either::Right);
+            }
+        };
+        match self.answered(head.map(|()| body), progress).await {
+            Ok(answer) => answer::passed_on(answer, switch, self, parts.uri.path()),
+            Err(failure) => failure.answer().map(Either::Right),
+        }
+    }
+
+    /// The head of the upstream's answer, within the time limit: counted from the last byte of the request that moved.
+    async fn answered(
+        &self,
+        request: Request<OutboundBody>,
+        progress: Option<Arc<Progress>>,
+    ) -> Result<Response<Incoming>, Failed> {
+        let mut pending = pin!(self.client.request(request));
+        let mut wait = self.timeout;
+        loop {
+            match timeout(wait, pending.as_mut()).await {
+                Ok(answer) => return answer.map_err(|error| Failed::of(&error)),
+                Err(_) => {
+                    let Some(progress) = &progress else { return Err(Failed::Slow) };
+                    match self.timeout.checked_sub(progress.idle()) {
+                        Some(left) if !left.is_zero() => wait = left,
+                        _ if progress.waits_for_client() => return Err(Failed::ClientSlow),
+                        _ => return Err(Failed::Slow),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Crypto that trusts no certificate: nothing uses it.
+fn no_roots() -> Result<ClientConfig, Failure> {
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let config = config.with_safe_default_protocol_versions().map_err(Failure::world)?;
+    Ok(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+}

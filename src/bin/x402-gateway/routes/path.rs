@@ -1,0 +1,238 @@
+//! `CleanPath`: the one spelling of a path that is priced and that the upstream sees.
+//!
+//! Services read paths differently. So everything that some of them take for another path is either spelled as the
+//! service would read it, or refused; and routes are matched by a form in which more paths are equal than in any
+//! service: letter case, trailing slashes, and what follows a `;` make no difference.
+
+/// A path in its one spelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CleanPath {
+    /// What the upstream sees.
+    spelled: String,
+    /// Its segments as routes are matched with them.
+    segments: Vec<String>,
+}
+
+/// Why a path is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unclear {
+    /// It does not begin with a slash.
+    NoPath,
+    /// A `%` without two hexadecimal digits behind it, or with what is one once it is decoded.
+    Escape,
+    /// An encoded slash, a backslash or a control character.
+    Separator,
+    /// It is not UTF-8.
+    Encoding,
+    /// A dot segment with parameters, such as `..;`.
+    Dots,
+}
+
+impl Unclear {
+    /// What the client is told.
+    pub(crate) const fn detail(self) -> &'static str {
+        match self {
+            Self::NoPath => "The request names no path.",
+            Self::Escape => {
+                "The path has a percent sign that does not encode one character; encode each character once."
+            }
+            Self::Separator => "The path has an encoded slash, a backslash or a control character. Leave it out.",
+            Self::Encoding => "The path is not UTF-8.",
+            Self::Dots => "The path has a dot segment with parameters. Leave it out.",
+        }
+    }
+}
+
+impl CleanPath {
+    /// Reads the path of a request.
+    ///
+    /// # Errors
+    /// Services may take it for another path.
+    pub(crate) fn read(path: &str) -> Result<Self, Unclear> {
+        if !path.starts_with('/') {
+            return Err(Unclear::NoPath);
+        }
+        let mut spelled: Vec<String> = Vec::new();
+        let mut ends_in_slash = true;
+        for raw in path.split('/') {
+            let segment = Segment::read(raw)?;
+            ends_in_slash = matches!(segment.spelled.as_str(), "" | "." | "..");
+            match segment.spelled.as_str() {
+                "" | "." => {}
+                ".." => drop(spelled.pop()),
+                _ if segment.is_dots() => return Err(Unclear::Dots),
+                _ => spelled.push(segment.spelled),
+            }
+        }
+        let segments = spelled.iter().map(|segment| Segment::read(segment).map(Segment::into_key));
+        let segments = segments.collect::<Result<_, _>>()?;
+        let end = if ends_in_slash && !spelled.is_empty() { "/" } else { "" };
+        Ok(Self { spelled: format!("/{}{end}", spelled.join("/")), segments })
+    }
+
+    /// What the upstream sees.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.spelled
+    }
+
+    /// Its segments, as [`key`] makes them.
+    pub(crate) fn segments(&self) -> &[String] {
+        &self.segments
+    }
+}
+
+/// What stands between two slashes.
+struct Segment {
+    spelled: String,
+    decoded: String,
+}
+
+impl Segment {
+    fn read(raw: &str) -> Result<Self, Unclear> {
+        let (mut spelled, mut decoded) = (String::with_capacity(raw.len()), Vec::with_capacity(raw.len()));
+        let mut bytes = raw.bytes();
+        while let Some(byte) = bytes.next() {
+            let (byte, was_encoded) = match byte {
+                b'%' => (escaped(bytes.next(), bytes.next()).ok_or(Unclear::Escape)?, true),
+                _ => (byte, false),
+            };
+            if matches!(byte, b'/' | b'\\' | 0x7f) || byte < 0x20 {
+                return Err(Unclear::Separator);
+            }
+            decoded.push(byte);
+            if is_unreserved(byte) || !was_encoded && is_plain(byte) {
+                spelled.push(char::from(byte));
+            } else {
+                const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+                spelled.push('%');
+                spelled.push(char::from(DIGITS[usize::from(byte >> 4)]));
+                spelled.push(char::from(DIGITS[usize::from(byte & 15)]));
+            }
+        }
+        let encoded_twice = decoded
+            .windows(3)
+            .any(|three| three[0] == b'%' && three[1].is_ascii_hexdigit() && three[2].is_ascii_hexdigit());
+        if encoded_twice {
+            return Err(Unclear::Escape);
+        }
+        let decoded = String::from_utf8(decoded).map_err(|_| Unclear::Encoding)?;
+        Ok(Self { spelled, decoded })
+    }
+
+    /// Whether a service that drops parameters, trailing dots or spaces sees a dot segment.
+    fn is_dots(&self) -> bool {
+        let plain = plain_part(&self.decoded);
+        plain.contains('.') && plain.trim_matches(['.', ' ']).is_empty()
+    }
+
+    fn into_key(self) -> String {
+        key(&self.decoded)
+    }
+}
+
+/// What comes before the parameters.
+fn plain_part(decoded: &str) -> &str {
+    decoded.split(';').next().unwrap_or(decoded)
+}
+
+/// A decoded segment as routes are matched with it: in lower case, without parameters, without dots and spaces at its end.
+pub(super) fn key(decoded: &str) -> String {
+    plain_part(decoded).trim_end_matches(['.', ' ']).to_lowercase()
+}
+
+fn escaped(high: Option<u8>, low: Option<u8>) -> Option<u8> {
+    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    Some(digit(high)? << 4 | digit(low)?)
+}
+
+/// Characters that mean the same encoded and plain.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// Characters that a segment may have as they are.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_a_path_becomes_one() {
+        for (path, spelled) in [
+            ("/", "/"),
+            ("/reports/1", "/reports/1"),
+            ("/%72eports/1", "/reports/1"),
+            ("/%72%65%70orts/%31", "/reports/1"),
+            ("//reports/1", "/reports/1"),
+            ("/reports//1", "/reports/1"),
+            ("///reports///1", "/reports/1"),
+            ("/x/../reports/1", "/reports/1"),
+            ("/x/%2e%2E/reports/1", "/reports/1"),
+            ("/x/.%2e/reports/1", "/reports/1"),
+            ("/./reports/./1", "/reports/1"),
+            ("/../../reports/1", "/reports/1"),
+            ("/x//../reports/1", "/reports/1"),
+            ("/reports/1/", "/reports/1/"),
+            ("/reports/1//", "/reports/1/"),
+            ("/reports/1/.", "/reports/1/"),
+            ("/reports/1/x/..", "/reports/1/"),
+            ("/reports/1/%2e", "/reports/1/"),
+            ("/..", "/"),
+            ("/reports/a%20b", "/reports/a%20b"),
+            ("/reports/%c3%a9", "/reports/%C3%A9"),
+            ("/reports/%7e%5f", "/reports/~_"),
+            ("/reports/a|b", "/reports/a%7Cb"),
+            ("/reports/1;v=2", "/reports/1;v=2"),
+            ("/reports/%3bv", "/reports/%3Bv"),
+            ("/reports/100%25", "/reports/100%25"),
+        ] {
+            assert_eq!(CleanPath::read(path).map(|clean| clean.spelled).as_deref(), Ok(spelled), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_spelling_is_its_own_spelling() {
+        for path in ["/%72eports/%20a/../b;c=1/", "//x%3F%23/é", "/%25/100%25x"] {
+            let once = CleanPath::read(path).unwrap();
+            assert_eq!(CleanPath::read(once.as_str()).unwrap(), once, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_services_may_read_as_another_path_is_refused() {
+        for (path, why) in [
+            ("", Unclear::NoPath),
+            ("*", Unclear::NoPath),
+            ("reports/1", Unclear::NoPath),
+            ("/reports%2f1", Unclear::Separator),
+            ("/reports%2F1", Unclear::Separator),
+            ("/x/..%2freports/1", Unclear::Separator),
+            ("/reports\\1", Unclear::Separator),
+            ("/reports%5c1", Unclear::Separator),
+            ("/x\\..\\reports/1", Unclear::Separator),
+            ("/reports/1%00", Unclear::Separator),
+            ("/reports/1%0a", Unclear::Separator),
+            ("/reports/1%7f", Unclear::Separator),
+            ("/reports/%", Unclear::Escape),
+            ("/reports/%7", Unclear::Escape),
+            ("/reports/%zz", Unclear::Escape),
+            ("/reports/%+1", Unclear::Escape),
+            ("/%2572eports/1", Unclear::Escape),
+            ("/%25%37%32eports/1", Unclear::Escape),
+            ("/reports%252f1", Unclear::Escape),
+            ("/reports/%ff", Unclear::Encoding),
+            ("/reports%c0%af1", Unclear::Encoding),
+            ("/x/..;/reports/1", Unclear::Dots),
+            ("/x/..;a=b/reports/1", Unclear::Dots),
+            ("/x/%2e%2e%3b/reports/1", Unclear::Dots),
+            ("/.;/reports/1", Unclear::Dots),
+            ("/x/..%20/reports/1", Unclear::Dots),
+            ("/x/.../reports/1", Unclear::Dots),
+        ] {
+            assert_eq!(CleanPath::read(path).map(|clean| clean.spelled), Err(why), "{path}");
+        }
+    }
+}

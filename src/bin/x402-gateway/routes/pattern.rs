@@ -1,0 +1,242 @@
+//! `Pattern`: which requests a route is for.
+
+use std::{fmt, str::FromStr as _};
+
+use http::Method;
+
+use super::path::{CleanPath, key};
+
+/// A method and a path, such as `GET /reports/{id}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    /// Without one, all methods.
+    method: Option<Method>,
+    segments: Vec<Segment>,
+    /// Whether one segment or more may follow.
+    rest: bool,
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Any,
+    Is(String),
+}
+
+impl Segment {
+    fn covers(&self, other: &Self) -> bool {
+        *self == Self::Any || self == other
+    }
+}
+
+impl Pattern {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (method, path) = match text.trim().split_once(char::is_whitespace) {
+            Some((method, path)) => (Some(self::method(method)?), path.trim()),
+            None => (None, text.trim()),
+        };
+        let Some(inside) = path.strip_prefix('/') else {
+            return Err("write a method and a path, such as \"GET /reports/{id}\"".to_owned());
+        };
+        if let Some(wrong) = path.chars().find(|c| matches!(c, '?' | '#' | ';' | '\\') || c.is_whitespace()) {
+            return Err(format!("a path cannot have {wrong:?}; routes are matched by their path alone"));
+        }
+        let mut written: Vec<&str> = inside.split('/').collect();
+        if written.last() == Some(&"") {
+            written.pop();
+        }
+        let rest = written.last().is_some_and(|last| is_rest(last));
+        if rest {
+            written.pop();
+        }
+        let segments = written.into_iter().map(segment).collect::<Result<_, _>>()?;
+        let text = method.as_ref().map_or_else(|| path.to_owned(), |method| format!("{method} {path}"));
+        Ok(Self { method, segments, rest, text })
+    }
+
+    /// Whether a request belongs to it. A HEAD belongs to the GET.
+    pub(crate) fn matches(&self, method: &Method, path: &CleanPath) -> bool {
+        self.takes(method) && self.takes_path(path)
+    }
+
+    /// Whether a request of this path belongs to it, in one of the methods.
+    pub(crate) fn takes_path(&self, path: &CleanPath) -> bool {
+        let (mine, theirs) = (&self.segments, path.segments());
+        let long_enough = if self.rest { theirs.len() > mine.len() } else { theirs.len() == mine.len() };
+        long_enough
+            && mine.iter().zip(theirs).all(|(mine, theirs)| match mine {
+                Segment::Any => true,
+                Segment::Is(text) => text == theirs,
+            })
+    }
+
+    /// Whether browsers get there.
+    pub(crate) fn takes_get(&self) -> bool {
+        self.takes(&Method::GET)
+    }
+
+    fn takes(&self, method: &Method) -> bool {
+        match &self.method {
+            None => true,
+            Some(mine) => mine == method || mine == Method::GET && method == Method::HEAD,
+        }
+    }
+
+    /// Whether it matches every request that the other one matches.
+    pub(crate) fn shadows(&self, other: &Self) -> bool {
+        let methods = match (&self.method, &other.method) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(_), Some(theirs)) => self.takes(theirs),
+        };
+        let (mine, theirs) = (&self.segments, &other.segments);
+        let lengths = match (self.rest, other.rest) {
+            (true, true) => theirs.len() >= mine.len(),
+            (true, false) => theirs.len() > mine.len(),
+            (false, true) => false,
+            (false, false) => theirs.len() == mine.len(),
+        };
+        methods && lengths && mine.iter().zip(theirs).all(|(mine, theirs)| mine.covers(theirs))
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    let is_upper = text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    let method = Method::from_str(text).ok().filter(|_| is_upper);
+    method.ok_or_else(|| format!("{text:?} is no method; write one in capitals, such as \"GET /reports/{{id}}\""))
+}
+
+fn is_rest(text: &str) -> bool {
+    text.strip_prefix("{*").and_then(|name| name.strip_suffix('}')).is_some_and(is_name)
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+fn segment(text: &str) -> Result<Segment, String> {
+    if text.strip_prefix('{').and_then(|name| name.strip_suffix('}')).is_some_and(is_name) {
+        return Ok(Segment::Any);
+    }
+    if is_rest(text) {
+        return Err(format!("{text} must be the last segment"));
+    }
+    let bare = text.replace("{{", "").replace("}}", "");
+    if bare.contains(['{', '}']) {
+        return Err(format!("{text:?} is neither a text nor a whole segment such as {{id}} or {{*rest}}"));
+    }
+    if text.starts_with([':', '*']) {
+        return Err(format!(
+            "{text:?} is the old syntax; write {{id}} for a segment and {{*rest}} for all that follow"
+        ));
+    }
+    let literal = text.replace("{{", "{").replace("}}", "}");
+    let wrong = || format!("{text:?} is no segment of a path");
+    let clean = CleanPath::read(&format!("/{literal}")).map_err(|_| wrong())?;
+    match clean.segments() {
+        [one] if !one.is_empty() && *one == key(one) => Ok(Segment::Is(one.clone())),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, method: &str, path: &str) -> bool {
+        let (method, path) = (method.parse().unwrap(), CleanPath::read(path).unwrap());
+        Pattern::parse(pattern).unwrap().matches(&method, &path)
+    }
+
+    #[test]
+    fn a_route_takes_what_it_says_in_every_spelling() {
+        for (pattern, method, path, does) in [
+            ("GET /reports/{id}", "GET", "/reports/1", true),
+            ("GET /reports/{id}", "HEAD", "/reports/1", true),
+            ("GET /reports/{id}", "POST", "/reports/1", false),
+            ("GET /reports/{id}", "GET", "/reports", false),
+            ("GET /reports/{id}", "GET", "/reports/", false),
+            ("GET /reports/{id}", "GET", "/reports/1/", true),
+            ("GET /reports/{id}", "GET", "/reports/1/2", false),
+            ("GET /reports/{id}", "GET", "/Reports/1", true),
+            ("GET /reports/{id}", "GET", "/REPORTS;v=1/1", true),
+            ("GET /reports/{id}", "GET", "/reports./1", true),
+            ("GET /reports/{id}", "GET", "/reports%20/1", true),
+            ("GET /reports/{id}", "GET", "/reports/;", true),
+            ("GET /reports", "GET", "/reports/", true),
+            ("GET /reports/", "GET", "/reports", true),
+            ("POST /v1/complete", "POST", "/v1/complete", true),
+            ("POST /v1/complete", "POST", "/v1/complete;jsessionid=1", true),
+            ("/any", "DELETE", "/any", true),
+            ("GET /files/{*rest}", "GET", "/files/a/b/c", true),
+            ("GET /files/{*rest}", "GET", "/files", false),
+            ("GET /{*rest}", "GET", "/x", true),
+            ("GET /{*rest}", "GET", "/", false),
+            ("GET /", "GET", "/", true),
+            ("GET /", "GET", "/x/..", true),
+            ("GET /a%20b/é", "GET", "/a%20b/%C3%89", true),
+            ("GET /{{x}}", "GET", "/%7bx%7D", true),
+        ] {
+            assert_eq!(matches(pattern, method, path), does, "{pattern}: {method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_says_nothing_clear_is_refused() {
+        for text in [
+            "",
+            "reports",
+            "GET reports",
+            "get /reports",
+            "G@T /reports",
+            "GET /reports/:id",
+            "GET /reports/*rest",
+            "GET /reports/{id",
+            "GET /reports/x{id}",
+            "GET /reports/{}",
+            "GET /{*rest}/x",
+            "GET /reports?x=1",
+            "GET /reports;v",
+            "GET /a b",
+            "GET /a//b",
+            "GET /a/../b",
+            "GET /a%2fb",
+            "GET /%zz",
+        ] {
+            assert!(Pattern::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_route_behind_one_that_takes_all_of_its_requests_is_never_reached() {
+        for (first, second, shadows) in [
+            ("GET /a", "GET /a", true),
+            ("GET /a", "GET /A/", true),
+            ("GET /{x}", "GET /a", true),
+            ("GET /a", "GET /{x}", false),
+            ("GET /{x}", "POST /a", false),
+            ("/{x}", "POST /a", true),
+            ("GET /a", "/a", false),
+            ("GET /a", "HEAD /a", true),
+            ("HEAD /a", "GET /a", false),
+            ("GET /{*rest}", "GET /a/b", true),
+            ("GET /{*rest}", "GET /", false),
+            ("GET /a/{*rest}", "GET /a/{id}", true),
+            ("GET /a/{*rest}", "GET /{*rest}", false),
+            ("GET /a/{id}", "GET /a/{*rest}", false),
+        ] {
+            let [first_route, second_route] = [first, second].map(|text| Pattern::parse(text).unwrap());
+            assert_eq!(first_route.shadows(&second_route), shadows, "{first} before {second}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Questions that wait together are asked together: one message, one transaction, one flush.
+//!
+//! While as many batches of a kind are under way as may be, what comes waits for the next. A batch that fails is undone as a whole,
+//! and the caller of each question asks it again, alone: so one that fails fails alone.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::{SemaphorePermit, oneshot},
+};
+
+use super::{
+    super::{
+        LedgerError,
+        last_sale::is_unknown,
+        sql::{failed, in_time},
+    },
+    connection::{Borrowed, Row, ask, has_code, is_undone},
+    handle::PostgresLedger,
+    statements::{Flush, Literal, Statements, Text, UNKNOWN},
+};
+use crate::protocol::PaymentId;
+
+/// What is asked of one claim or lease.
+pub(super) struct Question {
+    pub(super) text: fn(&Statements) -> &Text,
+    pub(super) values: Vec<Literal>,
+    /// Every batch locks its rows in this order, whichever process asks.
+    pub(super) payment: Option<PaymentId>,
+    pub(super) time_limit: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Reservations of payments that were mined.
+    Proven,
+    /// Those of others, which cost their authors nothing.
+    Unproven,
+    Commit,
+}
+
+impl Kind {
+    /// How many batches are under way at most. With more, each would have fewer questions.
+    const fn batches(self) -> usize {
+        match self {
+            Self::Proven | Self::Commit => 2,
+            Self::Unproven => 1,
+        }
+    }
+
+    /// How many questions are asked together at most.
+    const fn together(self) -> usize {
+        match self {
+            Self::Proven | Self::Commit => 64,
+            Self::Unproven => 4,
+        }
+    }
+
+    const fn flush(self) -> Flush {
+        match self {
+            Self::Proven | Self::Unproven => Flush::Later,
+            Self::Commit => Flush::Now,
+        }
+    }
+}
+
+/// The rows that a question was told. None: it has to be asked alone.
+type Told<T> = Result<Option<Vec<T>>, LedgerError>;
+
+struct Asked<T> {
+    question: Arc<Question>,
+    reply: oneshot::Sender<Told<T>>,
+}
+
+/// The questions of one kind that wait.
+pub(super) struct Line<T> {
+    kind: Kind,
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    waiting: VecDeque<Asked<T>>,
+    /// How many batches are under way.
+    batches: usize,
+}
+
+impl<T> Line<T> {
+    pub(super) const fn of(kind: Kind) -> Self {
+        Self { kind, state: Mutex::new(State { waiting: VecDeque::new(), batches: 0 }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        // Nothing in here can panic halfway.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PostgresLedger {
+    /// Asks with what else waits in this line, or alone where that failed; the caller sets the time limit. Once this is dropped, the
+    /// question is answered or passed over.
+    pub(super) async fn together<T: Row + 'static>(
+        &self,
+        line: &Arc<Line<T>>,
+        question: &Arc<Question>,
+    ) -> Result<Vec<T>, LedgerError> {
+        let told = self.join(line, Arc::clone(question))?;
+        match told.await.map_err(|_| LedgerError::unavailable())?? {
+            Some(rows) => Ok(rows),
+            None => {
+                let _permit = self.permit(line.kind).await?;
+                let mut told = ask(|| self.batch(line.kind, std::slice::from_ref(question))).await?;
+                told.pop().ok_or(LedgerError::unavailable())
+            }
+        }
+    }
+
+    fn join<T: Row + 'static>(
+        &self,
+        line: &Arc<Line<T>>,
+        question: Arc<Question>,
+    ) -> Result<oneshot::Receiver<Told<T>>, LedgerError> {
+        let runtime = Handle::try_current().map_err(|_| LedgerError::unavailable())?;
+        let (reply, told) = oneshot::channel();
+        let mut state = line.state();
+        state.waiting.push_back(Asked { question, reply });
+        if state.batches < line.kind.batches() {
+            state.batches += 1;
+            // A runtime that is ending drops the task at once, and that takes hold of the line.
+            drop(state);
+            let turn = Turn { line: Arc::clone(line), ledger: self.clone(), is_over: false };
+            drop(runtime.spawn(turn.work()));
+        }
+        Ok(told)
+    }
+
+    /// The leave to reserve. What is held needs none.
+    async fn permit(&self, kind: Kind) -> Result<Option<SemaphorePermit<'_>>, LedgerError> {
+        match kind {
+            Kind::Proven => self.shares.enter(false).await.map(Some),
+            Kind::Unproven => self.shares.enter(true).await.map(Some),
+            Kind::Commit => Ok(None),
+        }
+    }
+
+    /// Asks in one transaction, reservations of a server that knows the last sale of this process; the rows of each question.
+    async fn batch<T: Row>(&self, kind: Kind, questions: &[Arc<Question>]) -> sqlx::Result<Vec<Vec<T>>> {
+        let mut connection = Borrowed::from(&self.pool).await?;
+        let time_limit = questions.iter().map(|question| question.time_limit).max().unwrap_or(self.time_limit);
+        let last = if kind == Kind::Commit { None } else { self.last_sale.get() };
+        let asked: Vec<_> = questions.iter().map(|each| ((each.text)(&self.statements), &each.values[..])).collect();
+        let message = self.statements.questions(kind.flush(), time_limit, last, &asked);
+        let rows = connection.each(message, questions.len()).await.inspect_err(|error| {
+            if has_code(error, &[UNKNOWN]) {
+                is_unknown();
+            }
+        })?;
+        connection.give_back();
+        Ok(rows)
+    }
+
+    /// The same of questions that waited; none where they have to be asked alone.
+    async fn try_batch<T: Row>(
+        &self,
+        kind: Kind,
+        questions: &[Arc<Question>],
+    ) -> Result<Option<Vec<Vec<T>>>, LedgerError> {
+        let _permit = self.permit(kind).await?;
+        match self.batch(kind, questions).await {
+            Ok(rows) => Ok(Some(rows)),
+            // Undone as a whole: perhaps because of one question, or of another transaction.
+            Err(error) if is_refused(&error) && (questions.len() > 1 || is_undone(&error)) => Ok(None),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}
+
+/// The server says so, and each question would be told something else.
+fn is_refused(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some() && !has_code(error, &[UNKNOWN])
+}
+
+/// A task that asks what waits, while anything does.
+struct Turn<T> {
+    line: Arc<Line<T>>,
+    ledger: PostgresLedger,
+    is_over: bool,
+}
+
+impl<T: Row + 'static> Turn<T> {
+    async fn work(mut self) {
+        loop {
+            // A caller that was answered just now may ask again, and be among the next.
+            tokio::task::yield_now().await;
+            let batch = self.next();
+            let limit = batch.iter().map(|asked| asked.question.time_limit).max();
+            let Some(limit) = limit else { return };
+            let questions: Vec<_> = batch.iter().map(|asked| Arc::clone(&asked.question)).collect();
+            let told = in_time(limit, self.ledger.try_batch(self.line.kind, &questions)).await;
+            let mut rows = told.map(|told| told.map(Vec::into_iter));
+            for asked in batch {
+                let told = match &mut rows {
+                    Ok(Some(rows)) => rows.next().map(Some).ok_or(LedgerError::unavailable()),
+                    Ok(None) => Ok(None),
+                    Err(error) => Err(error.clone()),
+                };
+                // A caller that went away meanwhile finds out when it asks again; its lease runs out.
+                let _ = asked.reply.send(told);
+            }
+        }
+    }
+
+    /// What waits, by payment. Without any, the turn is over.
+    fn next(&mut self) -> Vec<Asked<T>> {
+        let (kind, mut state) = (self.line.kind, self.line.state());
+        state.waiting.retain(|asked| !asked.reply.is_closed());
+        let most = state.waiting.len().min(kind.together());
+        let mut next: Vec<_> = state.waiting.drain(..most).collect();
+        if next.is_empty() {
+            state.batches = state.batches.saturating_sub(1);
+            self.is_over = true;
+        }
+        drop(state);
+        next.sort_by_key(|asked| asked.question.payment);
+        next
+    }
+}
+
+impl<T> Drop for Turn<T> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let mut state = self.line.state();
+            state.batches = state.batches.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! `McpLayer`: which tools of a server are sold, and for how much.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::request::Parts;
+use serde_json::{Map, Value};
+use tower_layer::Layer;
+
+use super::{service::Mcp, table::Table};
+use crate::paywall::{
+    error::BuildError,
+    seller::{
+        inner::MerchantInner,
+        pricing::{Price, PriceTag, Prices},
+        redelivery::Redelivery,
+        route::Route,
+        text,
+    },
+};
+
+/// Sells tools of an MCP server, call by call. Feature `mcp`.
+///
+/// Created by [`Merchant::tools`](crate::Merchant::tools). It wraps any service that speaks MCP's transport *Streamable HTTP*: rmcp's
+/// `StreamableHttpService`, a handler of your own, or a proxy before a server in another language. Only the calls of priced tools are
+/// sold. The list of tools tells their prices; everything else passes as it is.
+///
+/// Its clients pay by x402 version 2, in the messages themselves: the merchant needs a [settler](crate::MerchantBuilder::settler) for
+/// signed payments, or [submitted transfers](crate::MerchantBuilder::accept_submitted_transfers). The guide *MCP* has the details.
+///
+/// ```
+/// # use tower_x402::{BuildError, Merchant};
+/// use tower_x402::{Price, mcp::McpLayer, protocol::Amount};
+///
+/// # fn layer(merchant: &Merchant) -> Result<McpLayer, BuildError> {
+/// let layer = merchant
+///     .tools()
+///     .charge("search", "0.01 USDC")?
+///     // One cent for each started 1,000 characters; USDC has 6 decimals.
+///     .price_with("summarise", |arguments| {
+///         let text = arguments.get("text").and_then(|text| text.as_str()).unwrap_or_default();
+///         Price::Charge(Amount::from_cents(text.len().div_ceil(1000).max(1) as u64, 6))
+///     })?
+///     .free("status")
+///     .deny_unlisted();
+/// # Ok(layer)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct McpLayer {
+    table: Arc<Table>,
+}
+
+impl McpLayer {
+    pub(crate) fn new(merchant: &Arc<MerchantInner>) -> Self {
+        Self { table: Arc::new(Table::new(merchant)) }
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Table)) -> Self {
+        change(Arc::make_mut(&mut self.table));
+        self
+    }
+
+    /// Charges a fixed price, such as `"0.01 USDC"`, for each call of this tool. Its resource is `mcp/` and the tool's name.
+    ///
+    /// # Errors
+    /// [`BuildError`] for an invalid price or name, for a tool that this merchant sells at another price already, and for a merchant that
+    /// takes no payment of the x402 standard.
+    pub fn charge(self, tool: &str, price: impl Into<PriceTag>) -> Result<Self, BuildError> {
+        let merchant = &self.table.merchant;
+        let amount = price.into().amount(merchant.decimals(), merchant.symbol())?;
+        self.sell(tool, Prices::Fixed(amount))
+    }
+
+    /// Charges for each call of this tool what a closure computes from its arguments.
+    ///
+    /// It runs for the quote and again for each payment. A quote is bound to the tool and to the arguments that it was made for.
+    /// [`Price::Refuse`] answers a call that cannot succeed: the response's body is the text of the result.
+    ///
+    /// # Errors
+    /// As [`charge`](Self::charge).
+    pub fn price_with(
+        self,
+        tool: &str,
+        price: impl Fn(&Map<String, Value>) -> Price + Send + Sync + 'static,
+    ) -> Result<Self, BuildError> {
+        let price = move |_: &Parts, arguments: &Bytes| {
+            // They were read before.
+            price(&serde_json::from_slice(arguments).unwrap_or_default())
+        };
+        self.sell(tool, Prices::Now(Arc::new(price)))
+    }
+
+    fn sell(self, tool: &str, prices: Prices) -> Result<Self, BuildError> {
+        let merchant = Arc::clone(&self.table.merchant);
+        if !merchant.client_submitted && merchant.chains.iter().all(|chain| chain.standard.is_none()) {
+            return Err(BuildError::NoStandard);
+        }
+        let resource = format!("mcp/{tool}");
+        text::check("a tool's name", tool)?;
+        text::check("a resource", &resource)?;
+        let price = match prices {
+            Prices::Fixed(amount) => Some(amount),
+            Prices::Now(_) | Prices::Later(_) => None,
+        };
+        let resource = Arc::from(resource);
+        let listing = merchant.catalog.enter(&resource, price)?;
+        let route = Route::new(merchant, resource, listing, prices);
+        Ok(self.set(|table| table.price(tool, route)))
+    }
+
+    /// Lets calls of this tool pass without a price: for servers whose other tools are refused by
+    /// [`deny_unlisted`](Self::deny_unlisted).
+    pub fn free(self, tool: &str) -> Self {
+        self.set(|table| table.make_free(tool))
+    }
+
+    /// Refuses calls of tools that are neither priced nor [`free`](Self::free), so that a tool that is added to the server later is not
+    /// given away. By default they are free.
+    pub fn deny_unlisted(self) -> Self {
+        self.set(|table| table.refuse_unlisted = true)
+    }
+
+    /// Sets what quotes and lists say of a tool, 1 to 100 characters; its resource's name by default.
+    ///
+    /// # Errors
+    /// [`BuildError::InvalidText`]; [`BuildError::ConflictingResource`] if the tool has another label already, was quoted without one,
+    /// or has no price.
+    pub fn label(self, tool: &str, label: &str) -> Result<Self, BuildError> {
+        text::check("a label", label)?;
+        match self.table.priced.get(tool) {
+            Some(route) => route.set_label(label)?,
+            None => return Err(BuildError::ConflictingResource { resource: format!("mcp/{tool}") }),
+        }
+        Ok(self)
+    }
+
+    /// Keeps sold results, so that one that is lost on its way is delivered again to the same payment; see [`Redelivery`].
+    ///
+    /// Recommended: agents give a tool little time, and ask again. The result carries the id of the call that asks for it.
+    pub fn redeliver(self, redelivery: Redelivery) -> Self {
+        self.set(|table| table.redeliver(redelivery))
+    }
+
+    /// Settles a signed payment before the tool runs, instead of after it: for tools with effects outside their results; see
+    /// [`X402Layer::settle_first`](crate::X402Layer::settle_first).
+    pub fn settle_first(self) -> Self {
+        self.set(Table::settle_first)
+    }
+
+    /// Sets the largest message that is read from a client, in bytes; 1 MiB by default. A larger one is refused (413), whatever it says.
+    ///
+    /// # Errors
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn message_limit(self, bytes: usize) -> Result<Self, BuildError> {
+        match bytes {
+            0 => Err(BuildError::OutOfRange { what: "message_limit" }),
+            _ => Ok(self.set(|table| table.limits.message = bytes)),
+        }
+    }
+
+    /// Sets how long a client's message may take to arrive; 10 seconds by default.
+    ///
+    /// # Errors
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn message_timeout(self, timeout: Duration) -> Result<Self, BuildError> {
+        match timeout.is_zero() {
+            true => Err(BuildError::OutOfRange { what: "message_timeout" }),
+            false => Ok(self.set(|table| table.limits.timeout = timeout)),
+        }
+    }
+
+    /// Sets the largest result that can be sold, and the largest event before it, in bytes; 1 MiB by default. A larger one is withheld
+    /// (`answer_too_large`), and nothing is taken.
+    ///
+    /// # Errors
+    /// [`BuildError::OutOfRange`] for zero.
+    pub fn answer_limit(self, bytes: usize) -> Result<Self, BuildError> {
+        match bytes {
+            0 => Err(BuildError::OutOfRange { what: "answer_limit" }),
+            _ => Ok(self.set(|table| table.limits.answer = bytes)),
+        }
+    }
+}
+
+impl<S> Layer<S> for McpLayer {
+    type Service = Mcp<S>;
+
+    fn layer(&self, inner: S) -> Mcp<S> {
+        Mcp::new(Arc::clone(&self.table), inner)
+    }
+}

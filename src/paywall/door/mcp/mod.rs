@@ -1,0 +1,21 @@
+//! The door for MCP: the calls of tools inside JSON-RPC messages, sold one by one.
+//!
+//! `service` receives requests, `message` sorts their messages, `order` sells a call, `tool` runs the server for it and hears its
+//! answer, `voice` writes what the layer says itself, and `stream` lets an answer begin before its sale has ended.
+
+mod body;
+mod events;
+mod filter;
+mod layer;
+mod message;
+mod order;
+mod server;
+mod service;
+mod stream;
+mod table;
+mod tool;
+mod voice;
+
+pub use body::McpBody;
+pub use layer::McpLayer;
+pub use service::Mcp;

@@ -1,0 +1,222 @@
+//! `Voice`: what the layer itself answers to a call, in the words that its client understands.
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, header};
+use serde_json::{Value, json};
+
+use super::message::Refusal;
+use crate::{
+    metrics,
+    paywall::{
+        dialect::quote::Bill,
+        door::refuse::whole_seconds,
+        priced_request::PricedRequest,
+        refusal::{Fault, Problem, RefusedPayment, Rejection, Requote},
+        seller::route::Route,
+        way::offers,
+    },
+    protocol::{
+        IntentTerms, Origin, ProblemCode, ResourceUrl, decode_base64,
+        headers::{NO_STORE, PAYMENT_REQUIRED, PAYMENT_RESPONSE},
+        mcp::{self, Refused, Speaks, error_message, result_message, with_outcome},
+        v2::{PaymentRequired, Reason, SettleResponse},
+    },
+};
+
+/// A message for the client, and the head of the response that carries it.
+pub(super) struct Message {
+    pub(super) headers: HeaderMap,
+    pub(super) json: String,
+}
+
+/// To whom the layer speaks, and of what.
+pub(super) struct Voice {
+    /// The call's id, as it is written.
+    pub(super) id: String,
+    pub(super) speaks: Speaks,
+}
+
+/// What to do about a payment that cannot be read, or is not taken here.
+const SHOW_ONE: &str = "Show one payment, as an object in the member x402/payment of the call's _meta, for terms that were quoted for this tool; nowhere else. If a payment was made already, do not pay again.";
+/// What to do about a payment that is for something else.
+const MADE_FOR_ANOTHER: &str = "This payment was made for another tool, for other arguments, or for another service: call that. It buys nothing here. Do not pay again for what it was made for.";
+
+impl Voice {
+    /// A result that the layer makes itself.
+    pub(super) fn result(&self, result: &str) -> Message {
+        Message {
+            headers: HeaderMap::from_iter([(header::CACHE_CONTROL, NO_STORE)]),
+            json: result_message(&self.id, result),
+        }
+    }
+
+    fn error(&self, error: &str) -> Message {
+        Message {
+            headers: HeaderMap::from_iter([(header::CACHE_CONTROL, NO_STORE)]),
+            json: error_message(&self.id, error),
+        }
+    }
+
+    /// Refuses a call that shows no payment.
+    pub(super) fn turn_away(&self, route: &Route, rejection: impl Into<Rejection>) -> Message {
+        let rejection = rejection.into();
+        metrics::refused(&route.resource, rejection.outcome());
+        self.refuse(route, rejection)
+    }
+
+    /// Refuses a call that shows a payment.
+    pub(super) fn deny(&self, route: &Route, rejection: impl Into<Rejection>) -> Message {
+        let rejection = rejection.into();
+        metrics::redeemed(&route.resource, rejection.outcome());
+        self.refuse(route, rejection)
+    }
+
+    fn refuse(&self, route: &Route, rejection: Rejection) -> Message {
+        match rejection {
+            Rejection::Problem(problem) => self.problem(route, &problem),
+            Rejection::Refusal(refusal) => {
+                let text = String::from_utf8_lossy(refusal.into_response().body()).into_owned();
+                let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
+                self.result(&result.to_string())
+            }
+            Rejection::Fault(fault) => self.fault(route, fault),
+            Rejection::Replay(answer) => {
+                tracing::info!(resource = &*route.resource, "delivered again");
+                let (parts, body) = answer.into_parts();
+                self.sold(parts.headers, &body, &[])
+            }
+            Rejection::Quoted(refused) => self.refused_payment(&refused),
+        }
+    }
+
+    /// A result that was sold, now or before; its head says for which payment. `more`: further members of its `_meta`.
+    pub(super) fn sold(&self, mut headers: HeaderMap, result: &Bytes, more: &[(&str, &str)]) -> Message {
+        let outcome = headers.remove(PAYMENT_RESPONSE).and_then(|value| decode_base64(value.as_bytes()));
+        let outcome = outcome.and_then(|json| String::from_utf8(json).ok());
+        let ours = outcome.iter().map(|json| (mcp::PAYMENT_RESPONSE, json.as_str())).chain(more.iter().copied());
+        let result = mcp::with_meta(&String::from_utf8_lossy(result), &ours.collect::<Vec<_>>());
+        Message { headers, json: result_message(&self.id, &result) }
+    }
+
+    /// What a server answered and sells nothing, as it is; it tells of a payment that was `made` all the same.
+    pub(super) fn unsold(&self, headers: HeaderMap, result: &str, made: Option<&SettleResponse>) -> Message {
+        let result = match made {
+            Some(made) => with_outcome(result, &made.to_json()),
+            None => result.to_owned(),
+        };
+        Message { headers, json: result_message(&self.id, &result) }
+    }
+
+    /// The same for an error of JSON-RPC. Where a payment was `made`, it is told as a failed result, which has room for that.
+    pub(super) fn failed(&self, headers: HeaderMap, error: &str, made: Option<&SettleResponse>) -> Message {
+        if made.is_none() {
+            return Message { headers, json: error_message(&self.id, error) };
+        }
+        let text = serde_json::from_str::<Value>(error)
+            .ok()
+            .and_then(|error| Some(error.get("message")?.as_str()?.to_owned()));
+        let result = json!({ "content": [{ "type": "text", "text": text.unwrap_or_default() }], "isError": true });
+        self.unsold(headers, &result.to_string(), made)
+    }
+
+    fn problem(&self, route: &Route, problem: &Problem) -> Message {
+        let code = problem.code;
+        tracing::debug!(resource = &*route.resource, error = %code, "refused");
+        let detail = match code {
+            ProblemCode::InvalidRedemption => SHOW_ONE,
+            ProblemCode::IntentNotFound => MADE_FOR_ANOTHER,
+            code => problem.detail.unwrap_or(code.detail()),
+        };
+        let more = [
+            ("contact", problem.contact.clone()),
+            ("message", problem.message.clone()),
+            // The payer of a transfer redeems it with a new intent.
+            ("intentId", problem.intent.clone().filter(|_| route.merchant.client_submitted)),
+        ];
+        let more = more.into_iter().filter_map(|(name, value)| Some((name, value?.into()))).collect();
+        let refused = Refused { code, detail, retry_after: problem.retry_after.map(whole_seconds), more };
+        let result = mcp::refusal(&refused, self.speaks);
+        self.result(&match &problem.settlement {
+            Some(settlement) => with_outcome(&result, &settlement.to_json()),
+            None => result,
+        })
+    }
+
+    fn fault(&self, route: &Route, fault: Fault) -> Message {
+        tracing::error!(resource = &*route.resource, ?fault, "a tool's price is misconfigured; it is not sold");
+        self.error(r#"{"code":-32603,"message":"Internal error: the price of this tool is misconfigured. Nothing was taken."}"#)
+    }
+
+    /// The quote for a call.
+    pub(super) fn bill(&self, request: &PricedRequest, bill: &Bill<'_>, terms: &IntentTerms) -> Message {
+        let requote = Requote {
+            route: std::sync::Arc::clone(&request.route),
+            terms: *terms,
+            redeem_by: request.redeem_by,
+            method: request.parts.method.clone(),
+            url: request.url().text(),
+        };
+        self.write_bill(&requote, bill, None)
+    }
+
+    fn refused_payment(&self, refused: &RefusedPayment) -> Message {
+        let RefusedPayment { requote, reason, network, payer } = refused;
+        tracing::debug!(resource = &*requote.route.resource, %reason, "authorization refused");
+        let outcome = SettleResponse::failed(reason.clone(), *network);
+        let outcome = match payer {
+            Some(payer) => outcome.with_payer(*payer),
+            None => outcome,
+        };
+        self.write_bill(requote, &Bill::of(&requote.route, offers), Some((reason, &outcome)))
+    }
+
+    fn write_bill(&self, requote: &Requote, bill: &Bill<'_>, refused: Option<(&Reason, &SettleResponse)>) -> Message {
+        let Requote { route, terms, redeem_by, method, url } = requote;
+        let address = || ResourceUrl { origin: Origin::Unknown, path: url };
+        let quote = bill.render(route, terms, *redeem_by, method, refused.map(|(reason, _)| reason), address);
+        let challenges = if self.speaks.mpp { bill.challenges(&quote, terms) } else { Vec::new() };
+        if !challenges.is_empty() {
+            let code = refused.map_or(ProblemCode::PaymentRequired, |_| ProblemCode::AuthorizationRefused);
+            return self.error(&mcp::challenge(&challenges, code));
+        }
+        let required = quote.headers.get(PAYMENT_REQUIRED).and_then(|value| decode_base64(value.as_bytes()));
+        let Some(required) = required.and_then(|json| PaymentRequired::from_json(json).ok()) else {
+            let unavailable = Problem::after(ProblemCode::VerificationUnavailable, crate::paywall::refusal::ASK_AGAIN);
+            return self.problem(route, &unavailable);
+        };
+        let result = mcp::bill(&required.to_json(), self.speaks);
+        self.result(&match refused {
+            Some((_, outcome)) => with_outcome(&result, &outcome.to_json()),
+            None => result,
+        })
+    }
+}
+
+/// What the layer answers to a message that reaches nobody: an error of JSON-RPC. Where its id is not known, the status says so, too.
+pub(super) fn refuse_message(refusal: &Refusal) -> (StatusCode, String) {
+    let Refusal { id, code, message } = refusal;
+    let status = if id.is_some() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    let error = json!({ "code": code, "message": message });
+    (status, error_message(id.as_deref().unwrap_or("null"), &error.to_string()))
+}
+
+/// The same for a body that was not read.
+pub(super) fn refuse_body(code: ProblemCode) -> (StatusCode, String) {
+    let message = match code {
+        ProblemCode::BodyTooLarge => "Body too large: send a smaller message.",
+        ProblemCode::UnsupportedEncoding => "Unsupported encoding: send the message uncompressed.",
+        code => code.detail(),
+    };
+    let error = json!({ "code": -32600, "message": message, "data": { "error": code.as_str() } });
+    (code.status(), error_message("null", &error.to_string()))
+}
+
+/// A response with this JSON.
+pub(super) fn respond(status: StatusCode, mut headers: HeaderMap, json: String) -> Response<String> {
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_LENGTH, json.len().into());
+    let mut response = Response::new(json);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}

@@ -1,0 +1,155 @@
+//! `Envelope`: one JSON-RPC message, read so that no other reader can see another call in it.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::super::{digest::Members, json_text::parse_text};
+
+/// The body of a POST.
+#[derive(Debug)]
+pub(crate) enum Message<'a> {
+    One(Envelope<'a>),
+    /// Several at once, which revisions before 2025-06-18 allow.
+    Batch(Vec<Envelope<'a>>),
+}
+
+/// One message: a request, a notification, or a response.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) id: Option<&'a RawValue>,
+    pub(crate) method: Option<Cow<'a, str>>,
+    pub(crate) params: Option<&'a RawValue>,
+}
+
+/// Why a message is not handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    NotJson,
+    /// Another reader may see another call in it.
+    Ambiguous,
+    /// The call of a tool that names none, or with arguments that are none.
+    NoCall,
+}
+
+/// The members that decide about a message.
+const DECIDING: [&str; 4] = ["jsonrpc", "id", "method", "params"];
+
+impl<'a> Message<'a> {
+    /// Reads a body: one JSON value in UTF-8.
+    pub(crate) fn read(body: &'a [u8]) -> Result<Self, Unreadable> {
+        let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotJson)?;
+        let value: &RawValue = serde_json::from_str(text).map_err(|_| Unreadable::NotJson)?;
+        if !value.get().starts_with('[') {
+            return Envelope::read(value).map(Self::One);
+        }
+        let messages: Vec<&RawValue> = serde_json::from_str(value.get()).map_err(|_| Unreadable::NotJson)?;
+        messages.into_iter().map(Envelope::read).collect::<Result<_, _>>().map(Self::Batch)
+    }
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads one message. What is no object says nothing.
+    fn read(value: &'a RawValue) -> Result<Self, Unreadable> {
+        if !value.get().starts_with('{') {
+            return Ok(Self::default());
+        }
+        let mut envelope = Self::default();
+        for (name, value) in deciding(value, &DECIDING)? {
+            match &*name {
+                "id" => envelope.id = Some(value),
+                "method" => envelope.method = parse_text(value.get()),
+                "params" => envelope.params = Some(value).filter(|params| params.get() != "null"),
+                _ => {}
+            }
+        }
+        Ok(envelope)
+    }
+
+    /// Whether it calls a tool.
+    pub(crate) fn calls_tool(&self) -> bool {
+        self.method.as_deref() == Some("tools/call")
+    }
+
+    /// The members of the parameters, of which each that decides about a call is there once.
+    pub(super) fn call_params(&self) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, Unreadable> {
+        let params = self.params.filter(|params| params.get().starts_with('{')).ok_or(Unreadable::NoCall)?;
+        deciding(params, &["name", "arguments", "_meta"])
+    }
+
+    /// The name of the tool that is called.
+    pub(crate) fn tool(&self) -> Result<Cow<'a, str>, Unreadable> {
+        let params = self.call_params()?;
+        let name = params.iter().find(|(name, _)| name == "name").ok_or(Unreadable::NoCall)?;
+        parse_text(name.1.get()).ok_or(Unreadable::NoCall)
+    }
+}
+
+/// The members of an object, of which none that decides is given twice, not even in another case: some readers ignore it.
+fn deciding<'a>(object: &'a RawValue, names: &[&str]) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, Unreadable> {
+    let Members(members) = serde_json::from_str(object.get()).map_err(|_| Unreadable::NotJson)?;
+    for (index, (name, _)) in members.iter().enumerate() {
+        let folded = name.to_uppercase().to_lowercase();
+        let decides = names.contains(&&*folded);
+        if decides && (folded != **name || members.iter().skip(index + 1).any(|(other, _)| other == name)) {
+            return Err(Unreadable::Ambiguous);
+        }
+    }
+    Ok(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(body: &str) -> Result<Option<String>, Unreadable> {
+        match Message::read(body.as_bytes())? {
+            Message::One(envelope) if envelope.calls_tool() => envelope.tool().map(|name| Some(name.into_owned())),
+            _ => Ok(None),
+        }
+    }
+
+    #[test]
+    fn a_call_is_read_in_one_way_only() {
+        let search = Ok(Some("search".to_owned()));
+        for (body, read) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}"#, search.clone()),
+            (r#"{"m\u0065thod":"tools\/call","params":{"n\u0061me":"\u0073earch"}}"#, search),
+            (r#"{"method":"ping"}"#, Ok(None)),
+            (r#"{"id":1,"result":{"method":"tools/call"}}"#, Ok(None)),
+            ("[]", Ok(None)),
+            ("7", Ok(None)),
+            (r#"{"method":7}"#, Ok(None)),
+            ("", Err(Unreadable::NotJson)),
+            ("{", Err(Unreadable::NotJson)),
+            ("\u{feff}{}", Err(Unreadable::NotJson)),
+            (r#"{"method":"ping",}"#, Err(Unreadable::NotJson)),
+            (r#"{} {}"#, Err(Unreadable::NotJson)),
+            (r#"{"method":"ping","method":"tools/call","params":{"name":"search"}}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"ping","m\u0065thod":"tools/call"}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"ping","Method":"tools/call"}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"tools/call","params":{"name":"a"},"param\u017f":{"name":"b"}}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"id":1,"ID":2,"method":"ping"}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"tools/call","params":{"name":"a","name":"b"}}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"tools/call","params":{"name":"a","NAME":"b"}}"#, Err(Unreadable::Ambiguous)),
+            (
+                r#"{"method":"tools/call","params":{"name":"a","arguments":{},"Arguments":{}}}"#,
+                Err(Unreadable::Ambiguous),
+            ),
+            (r#"{"method":"tools/call"}"#, Err(Unreadable::NoCall)),
+            (r#"{"method":"tools/call","params":["search"]}"#, Err(Unreadable::NoCall)),
+            (r#"{"method":"tools/call","params":{"name":7}}"#, Err(Unreadable::NoCall)),
+            (r#"{"method":"tools/call","params":{}}"#, Err(Unreadable::NoCall)),
+        ] {
+            assert_eq!(tool(body), read, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_read_message_by_message() {
+        let body = br#"[{"method":"ping"},7,{"method":"tools/call","params":{"name":"a"}}]"#;
+        let Ok(Message::Batch(messages)) = Message::read(body) else { panic!() };
+        assert_eq!(messages.iter().map(Envelope::calls_tool).collect::<Vec<_>>(), [false, false, true]);
+        assert!(Message::read(br#"[{"method":"a","method":"b"}]"#).is_err());
+    }
+}

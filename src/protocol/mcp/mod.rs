@@ -1,0 +1,30 @@
+//! MCP's JSON-RPC messages, as far as a sale needs them: the call of a tool, its result, and the list of tools.
+//!
+//! What is not looked at stays as it is written, byte for byte.
+
+mod canonical;
+mod envelope;
+mod list;
+mod reply;
+mod strict;
+mod terms;
+mod tool_call;
+
+pub(crate) use envelope::{Envelope, Message, Unreadable};
+pub(crate) use list::{annotate, announce};
+pub(crate) use reply::{Reply, Said, error_message, is_reply_with, listen, result_message, with_meta};
+pub(crate) use terms::{Refused, bill, challenge, refusal, with_outcome};
+pub(crate) use tool_call::{Speaks, ToolCall};
+
+/// The member of `_meta` that has the payment of a call.
+pub(crate) const PAYMENT: &str = "x402/payment";
+/// The member of `_meta` that tells the outcome of a payment.
+pub(crate) const PAYMENT_RESPONSE: &str = "x402/payment-response";
+/// The payment of MPP.
+pub(crate) const CREDENTIAL: &str = "org.paymentauth/credential";
+/// The outcome of a payment by MPP.
+pub(crate) const RECEIPT: &str = "org.paymentauth/receipt";
+/// The extension of MCP by which a bill is a kind of result.
+pub(crate) const EXTENSION: &str = "org.x402/payment";
+/// From this revision on, each result names its kind.
+pub(crate) const REVISION: &str = "2026-07-28";
