@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{ledger::error::LedgerError, protocol::Amount};
 
-/// The accounts of a [`Ledger`](super::Ledger): an optional capability, which [`Ledger::accounts`](super::Ledger::accounts) returns.
+/// The accounts of a [`Ledger`](crate::ledger::Ledger): an optional capability, which [`Ledger::accounts`](crate::ledger::Ledger::accounts) returns.
 /// Every ledger of this crate has it.
 ///
 /// An account holds what was paid for and not used yet: calls, or an amount of a token. A reservation takes a part of it under a
@@ -21,8 +21,8 @@ use crate::{ledger::error::LedgerError, protocol::Amount};
 /// these.
 ///
 /// Every method is one transaction, or one compare-and-set of the whole account, so that it is decided by a single write. For a ledger of
-/// your own, [`rules::decide_account`](super::rules::decide_account) is the rule as a pure function, and
-/// [`run_accounts`](super::conformance) has the checks.
+/// your own, [`rules::decide_account`](crate::ledger::rules::decide_account) is the rule as a pure function, and
+/// [`run_accounts`](crate::ledger::conformance) has the checks.
 ///
 /// An `Err` means that the backend failed and the outcome is unknown. Dropping a returned future must be harmless.
 ///
