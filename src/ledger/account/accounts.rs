@@ -22,7 +22,7 @@ use crate::{ledger::error::LedgerError, protocol::Amount};
 ///
 /// Every method is one transaction, or one compare-and-set of the whole account, so that it is decided by a single write. For a ledger of
 /// your own, [`rules::decide_account`](crate::ledger::rules::decide_account) is the rule as a pure function, and
-/// [`run_accounts`](crate::ledger::conformance) has the checks.
+/// `conformance::run_accounts` has the checks.
 ///
 /// An `Err` means that the backend failed and the outcome is unknown. Dropping a returned future must be harmless.
 ///
