@@ -33,12 +33,22 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let kept = paid(shop);
     let keeping = shop.route(&shop.layer.clone().redeliver(Redelivery::default()));
     let (again, delivered) = (paid(shop), keeping.clone());
+    // Another shop: where there are passes, each request is asked for one.
+    let with_pass = Shop::open();
+    let (layer, token) = with_pass.with_pass();
+    let by_pass = with_pass.route(&layer);
     vec![
         Path::new("redemption by body", 200, 29, route.clone(), move || by_body(&body())),
         Path::new("redemption by header", 200, 29, route.clone(), move || by_header(&header())),
         Path::new("redemption, tagged", 200, 34, route.clone(), move || by_header(&tagged())),
         Path::new("redemption, bound by nonce", 200, 34, route, move || by_header(&by_nonce())),
         Path::new("redemption, answer kept", 200, 47, keeping.clone(), move || by_header(&kept())),
+        Path::new("call by pass", 200, 0, by_pass, move || {
+            let mut request = by_header("");
+            request.headers_mut().remove("x402-payment");
+            request.headers_mut().insert("x402-pass", token.parse().unwrap());
+            request
+        }),
         Path::new("answer delivered again", 200, 56, keeping, move || {
             let proof = again();
             now(delivered.clone().oneshot(by_header(&proof))).unwrap();

@@ -8,7 +8,7 @@ use std::{
 use axum::{Router, body::Body, routing::post};
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use tower::{Layer as _, ServiceExt as _, service_fn};
 use tower_x402::{
     Merchant, MerchantBuilder, Receipt, RequestBody, X402Layer,
@@ -71,6 +71,20 @@ impl Shop {
         });
         let quote = now(self.layer.layer(never).oneshot(Request::new(Full::from(QUESTION)))).unwrap();
         quote.headers()["x-price-intent"].to_str().unwrap().to_owned()
+    }
+
+    /// A layer that takes a pass, and the token of one that is never used up.
+    pub fn with_pass(&self) -> (X402Layer, String) {
+        let pass = self.merchant.pass("calls", PRICE).unwrap().calls(u64::MAX).unwrap();
+        let sells = pass.service().unwrap();
+        let asks = |request: Request<Body>| now(sells.clone().oneshot(request)).unwrap();
+        let quote = asks(Request::post("/pass").body(Body::empty()).unwrap());
+        let intent = quote.headers()["x-price-intent"].to_str().unwrap().to_owned();
+        let answer = asks(by_header(&proof(&intent, self.pay(UNITS))));
+        let told = now(answer.into_body().collect()).unwrap().to_bytes();
+        let told = std::str::from_utf8(&told).unwrap();
+        let token = told.split('"').find(|part| part.starts_with("x402p_")).unwrap();
+        (self.layer.clone().accept_pass(&pass).unwrap(), token.to_owned())
     }
 
     /// A payment of this many base units, now.

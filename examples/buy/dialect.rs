@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use tower_x402::{
     client::{
         AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PaymentMethod, PreparedAuthorization,
-        PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus, WalletPayer,
+        PreparedTransfer, Standard, SubmitGuard, TransferRequest, TransferStatus, WalletPayer,
     },
     protocol::{
         Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
@@ -20,6 +20,8 @@ pub(crate) enum Dialect {
     Transfer,
     /// By a signed authorization only, which the seller turns into a transfer
     Authorization,
+    /// By a signed authorization only, and only in the words of MPP
+    Mpp,
 }
 
 impl Dialect {
@@ -27,13 +29,22 @@ impl Dialect {
     pub(crate) const fn preferred(self) -> PaymentMethod {
         match self {
             Self::Transfer => PaymentMethod::Transfer,
-            Self::Auto | Self::Authorization => PaymentMethod::Authorization,
+            Self::Auto | Self::Authorization | Self::Mpp => PaymentMethod::Authorization,
         }
+    }
+
+    /// In whose words an authorization is shown.
+    pub(crate) fn standards(self) -> Vec<Standard> {
+        if self == Self::Mpp { vec![Standard::Mpp] } else { Standard::ALL.to_vec() }
+    }
+
+    const fn sends_none(self) -> bool {
+        matches!(self, Self::Authorization | Self::Mpp)
     }
 }
 
 const NO_TRANSFER: PayerError = PayerError::Refused(
-    "--dialect authorization sends no transfer, and the seller takes nothing else, or asks less for a transfer",
+    "--dialect authorization and --dialect mpp send no transfer, and the seller takes nothing else, or asks less for a transfer",
 );
 const NO_AUTHORIZATION: PayerError = PayerError::Refused("--dialect transfer signs no authorization");
 
@@ -49,14 +60,14 @@ impl Payer for Only {
     }
 
     async fn can_transfer(&self, asset: &Asset, amount: Amount) -> Result<bool, PayerError> {
-        if self.dialect == Dialect::Authorization {
+        if self.dialect.sends_none() {
             return Err(NO_TRANSFER);
         }
         self.wallet.can_transfer(asset, amount).await
     }
 
     async fn prepare(&self, payment: &TransferRequest) -> Result<PreparedTransfer, PayerError> {
-        if self.dialect == Dialect::Authorization {
+        if self.dialect.sends_none() {
             return Err(NO_TRANSFER);
         }
         self.wallet.prepare(payment).await

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs};
 
 use serde_json::{Value, json};
 use tower_x402::{
-    client::{JournalEntry, PurchaseState},
+    client::{JournalEntry, PurchaseState, Standard},
     protocol::{Address, Asset},
 };
 
@@ -69,7 +69,10 @@ fn row(entry: &JournalEntry) -> [String; 7] {
     let transaction = transaction(entry).unwrap_or_else(|| "-".to_owned());
     let amount = entry.amount.to_decimal(entry.decimals);
     let amount = token(entry).map_or_else(|| amount.clone(), |token| format!("{amount} {}", named(entry, token)));
-    let by = entry.paid_by().name().to_owned();
+    let by = match entry.standard() {
+        Some(standard) => format!("{} ({})", entry.paid_by().name(), standard.name()),
+        None => entry.paid_by().name().to_owned(),
+    };
     let (host, what) = (screen::on_a_line(&entry.host), screen::on_a_line(&entry.request));
     [when::utc(entry.at), host, what, amount, state(entry.state).to_owned(), by, transaction]
 }
@@ -115,6 +118,7 @@ fn as_json(entry: &JournalEntry) -> Value {
         "state": state(entry.state),
         "open": entry.state.is_open(),
         "paidBy": entry.paid_by().name(),
+        "standard": entry.standard().map(Standard::name),
         "transaction": transaction(entry),
     })
 }

@@ -23,9 +23,10 @@ pub(crate) async fn layer<'a>(
     let wallet = wallet(means, orders).await?;
     let networks: Vec<Network> = wallet.networks().collect();
     let budget = budget(means, &networks)?;
-    let payer = Only { dialect: means.dialect, wallet };
+    let (dialect, payer) = (means.dialect, Only { dialect: means.dialect, wallet });
     // An answer is bought once it is written, and not before.
-    Ok(PayLayer::builder(payer, budget, journal).prefer(means.dialect.preferred()).acknowledged_by_caller())
+    let layer = PayLayer::builder(payer, budget, journal).acknowledged_by_caller();
+    Ok(layer.prefer(dialect.preferred()).standards(dialect.standards()))
 }
 
 async fn wallet<'a>(means: &Means, orders: impl IntoIterator<Item = &'a Order>) -> Result<WalletPayer, BoxError> {

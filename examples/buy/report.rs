@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 use tower_x402::{
-    client::{Money, PayError, PayErrorKind, Purchase, PurchaseId, PurchaseState},
+    client::{Money, PayError, PayErrorKind, Purchase, PurchaseId, PurchaseState, Standard},
     protocol::ChainTime,
 };
 
@@ -94,6 +94,7 @@ impl Bought {
                 "payer": purchase.payer,
                 "recipient": purchase.recipient,
                 "paidBy": purchase.paid_by.name(),
+                "standard": purchase.standard.map(Standard::name),
                 "transaction": purchase.transaction,
                 "answered": purchase.state == PurchaseState::Answered,
                 "confirmed": purchase.confirmed,

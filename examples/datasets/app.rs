@@ -13,6 +13,7 @@ pub(crate) mod discovery;
 pub(crate) mod generate;
 pub(crate) mod goals;
 pub(crate) mod insights;
+pub(crate) mod mcp;
 pub(crate) mod merchant;
 pub(crate) mod on_network;
 pub(crate) mod pass;
@@ -85,7 +86,7 @@ use tower_x402::{
     protocol::{Amount, Asset},
 };
 
-use analytics::Allowed;
+use analytics::{Allowed, Filters};
 use data::Data;
 use pass::PassOffer;
 use problem::Problem;
@@ -109,6 +110,36 @@ impl Service {
         let index = Index::build(&data).await?;
         let allowed = Allowed::new(&data);
         Ok(Self { data, index, allowed })
+    }
+
+    async fn insights(&self, query: &str) -> Result<Reply, Problem> {
+        let reply = insights::answer(&self.data, &self.index, query).await;
+        Ok(Reply {
+            result_type: "chat",
+            reply: reply.map_err(|error| Problem::internal(&error))?,
+            data_hash: self.data.chats.hash.clone(),
+            schema_version: "chat/v1",
+            dataset_count: None,
+        })
+    }
+
+    async fn goals(&self, query: &str) -> Result<Reply, Problem> {
+        let reply = goals::answer(&self.data, &self.index, query).await;
+        Ok(Reply {
+            result_type: "chat",
+            reply: reply.map_err(|error| Problem::internal(&error))?,
+            data_hash: self.data.goals.hash.clone(),
+            schema_version: "chat/v1",
+            dataset_count: Some(self.data.goals.records.len()),
+        })
+    }
+
+    fn conversions(&self, filters: &Filters) -> Numbers {
+        Numbers {
+            result_type: "analytics",
+            stats: analytics::answer(&self.data, filters),
+            schema_version: "agent-conversions/v1",
+        }
     }
 }
 
@@ -150,22 +181,24 @@ pub(crate) fn router_with_pass(
     let check_filters = move |head: &Parts, body: &Bytes| request::check_filters(&allowed, head, body);
 
     let insights = priced("demand-insights", "Demand insights", request::check_query)?;
-    let insights = accepting(insights.describe(discovery::insights(price))?)?;
+    let insights = accepting(insights.describe(discovery::insights_at("/demand-insights", price))?)?;
     let goals = priced("ai-early-adopters-goals", "AI early adopters' goals", request::check_query)?;
-    let goals = accepting(goals.describe(discovery::goals(price))?)?;
+    let goals = accepting(goals.describe(discovery::goals_at("/ai-early-adopters-goals", price))?)?;
     let conversions = merchant
         .price_with("agent-conversions", price_if(check_filters, price))?
         .redeliver(kept)
         .page(page())
         .label("Agent conversions")?
-        .describe(discovery::conversions(price, &service.allowed))?;
+        .describe(discovery::conversions_at("/analytics/agent-conversions", price, &service.allowed))?;
     let conversions = accepting(conversions)?;
     let found = discovery::discovery(merchant);
     let ready = Readiness::of(merchant);
     let welcome = Arc::new(Welcome::new(merchant, price, found.clone()));
+    let tools = mcp::server(Arc::clone(&service), merchant, price, kept)?;
+    let sold = tools.map_or_else(Router::new, |tools| Router::new().route_service("/mcp", tools));
     let sold = match &pass {
-        Some(pass) => Router::new().route_service(pass::PATH, pass.service()?),
-        None => Router::new(),
+        Some(pass) => sold.route_service(pass::PATH, pass.service()?),
+        None => sold,
     };
     // A browser's form arrives by POST, and is the GET that it redeems: one handler for both.
     Ok(sold
@@ -265,27 +298,13 @@ struct Reply {
 
 async fn demand_insights(State(service): Shared, asked: Asked) -> Result<Response, Problem> {
     let query = request::question(&asked.head.method, &asked.head.uri, &asked.body)?;
-    let reply = insights::answer(&service.data, &service.index, &query).await;
-    let reply = Reply {
-        result_type: "chat",
-        reply: reply.map_err(|error| Problem::internal(&error))?,
-        data_hash: service.data.chats.hash.clone(),
-        schema_version: "chat/v1",
-        dataset_count: None,
-    };
+    let reply = service.insights(&query).await?;
     Ok(asked.answer(reply, |answer| web::reply("Demand insights", answer)))
 }
 
 async fn early_adopters_goals(State(service): Shared, asked: Asked) -> Result<Response, Problem> {
     let query = request::question(&asked.head.method, &asked.head.uri, &asked.body)?;
-    let reply = goals::answer(&service.data, &service.index, &query).await;
-    let reply = Reply {
-        result_type: "chat",
-        reply: reply.map_err(|error| Problem::internal(&error))?,
-        data_hash: service.data.goals.hash.clone(),
-        schema_version: "chat/v1",
-        dataset_count: Some(service.data.goals.records.len()),
-    };
+    let reply = service.goals(&query).await?;
     Ok(asked.answer(reply, |answer| web::reply("AI early adopters' goals", answer)))
 }
 
@@ -300,11 +319,7 @@ struct Numbers {
 
 async fn agent_conversions(State(service): Shared, asked: Asked) -> Result<Response, Problem> {
     let filters = request::choice(&service.allowed, &asked.head.method, &asked.head.uri, &asked.body)?;
-    let numbers = Numbers {
-        result_type: "analytics",
-        stats: analytics::answer(&service.data, &filters),
-        schema_version: "agent-conversions/v1",
-    };
+    let numbers = service.conversions(&filters);
     Ok(asked.answer(numbers, |answer| web::numbers("Agent conversions", answer)))
 }
 

@@ -3,15 +3,19 @@
 use std::{
     io::{self, Write},
     path::Path,
+    sync::Arc,
 };
 
 use alloy::primitives::hex;
 use http::{Request, header::CONTENT_TYPE};
 use http_body_util::BodyExt as _;
+use rmcp::{ServiceExt as _, transport::StreamableHttpClientTransport};
 use tempfile::NamedTempFile;
-use tower::{Layer as _, ServiceExt as _};
+use tower::{Layer as _, util::ServiceExt as _};
 use tower_x402::{
-    client::{Body, Budget, MemoryJournal, Pay, PayLayer, PaymentMethod, Purchase, ReqwestClient, WalletPayer},
+    client::{
+        Body, Budget, MemoryJournal, PaidTools, Pay, PayLayer, PaymentMethod, Purchase, ReqwestClient, WalletPayer,
+    },
     protocol::{Address, Amount, Asset},
     testing::{DevAccount, DevChain},
 };
@@ -35,6 +39,9 @@ const ORDERS: [(&str, &str); 3] = [
     ("/ai-early-adopters-goals", r#"{"query":"Who wants to automate customer support?"}"#),
     ("/analytics/agent-conversions", r#"{"filters":{"aggregate":"agent","country":"Germany"}}"#),
 ];
+
+/// One call of a tool.
+const TOOL_CALL: (&str, &str) = ("demand_insights", r#"{"query":"What do visitors say about pricing?"}"#);
 
 /// The chain and who is who on it.
 #[derive(Debug)]
@@ -87,7 +94,7 @@ impl Dev {
     }
 
     /// Buys one answer from each endpoint: the last by a signed payment, which the seller settles, the others by a transfer. After the first,
-    /// somebody else shows its transaction.
+    /// somebody else shows its transaction. Then one call of a tool.
     async fn buy(&self, base: &str, price: &str) -> Result<(), BoxError> {
         let client = self.client(PAYER, PaymentMethod::Transfer, price).await?;
         let signer = self.client(SIGNER, PaymentMethod::Authorization, price).await?;
@@ -103,17 +110,41 @@ impl Dev {
                 eprintln!("\n{}", theft::attempt(&url, body, transaction).await?);
             }
         }
+        self.call_tool(base, price).await
+    }
+
+    /// Calls one tool, as an agent does, and pays for the call by a signed payment.
+    async fn call_tool(&self, base: &str, price: &str) -> Result<(), BoxError> {
+        let (tool, arguments) = TOOL_CALL;
+        let url = format!("{base}/mcp");
+        eprintln!("\ntools/call {tool} {arguments}");
+        let session = Arc::new(().serve(StreamableHttpClientTransport::from_uri(&*url)).await?);
+        let layer = self.pay_layer(SIGNER, PaymentMethod::Authorization, price).await?;
+        let tools = PaidTools::new(&layer, &url, move |params| {
+            let session = Arc::clone(&session);
+            async move {
+                let result = session.call_tool(serde_json::from_value(params)?).await?;
+                Ok(serde_json::to_value(result)?)
+            }
+        })?;
+        let called = tools.call(tool, serde_json::from_str(arguments)?).await?;
+        eprintln!("\n{}", beginning(called.result["structuredContent"].to_string().as_bytes()));
         Ok(())
     }
 
     /// A client that pays from this account in this way. Not the account that the printed commands use: two programs with one wallet get
     /// into each other's way.
     async fn client(&self, account: usize, method: PaymentMethod, price: &str) -> Result<Pay<ReqwestClient>, BoxError> {
+        let layer = self.pay_layer(account, method, price).await?;
+        Ok(layer.layer(ReqwestClient::new(reqwest::Client::builder())?))
+    }
+
+    async fn pay_layer(&self, account: usize, method: PaymentMethod, price: &str) -> Result<PayLayer, BoxError> {
         let key = self.account(account).private_key();
         let wallet = WalletPayer::builder().key(key).endpoint(self.rpc_url()).connect().await?;
         let budget = Budget::in_assets([Asset::USDC_BASE]).per_payment(price).per_day("1000000").build()?;
         let layer = PayLayer::builder(wallet, budget, MemoryJournal::new()).prefer(method).on_event(steps::show);
-        Ok(layer.build().await?.layer(ReqwestClient::new(reqwest::Client::builder())?))
+        Ok(layer.build().await?)
     }
 
     /// Commands to copy, which buy an answer.

@@ -17,32 +17,61 @@ pub(crate) fn discovery(merchant: &Merchant) -> Discovery {
     )
 }
 
+/// What is asked for, and what is answered: the same by a route and by a tool.
+pub(crate) struct Described {
+    pub(crate) about: &'static str,
+    pub(crate) input: Value,
+    pub(crate) output: Value,
+    example: Value,
+}
+
+impl Described {
+    fn at(self, path: &str, price: Amount) -> Endpoint {
+        let Self { about, input, output, example } = self;
+        Endpoint::post(path).summary(about).price_between(price, price).input(input).example(example).output(output)
+    }
+}
+
 /// A question about the chats.
-pub(crate) fn insights(price: Amount) -> Endpoint {
-    let reply = reply(json!({}), &["dataHash", "reply", "resultType", "schemaVersion"]);
-    question("/demand-insights", "What do visitors say about pricing?", price)
-        .summary("What visitors say: themes, quotations, and what they mean")
-        .output(reply)
+pub(crate) fn insights() -> Described {
+    Described {
+        about: "What visitors say: themes, quotations, and what they mean",
+        input: question(),
+        output: reply(json!({}), &["dataHash", "reply", "resultType", "schemaVersion"]),
+        example: json!({ "query": "What do visitors say about pricing?" }),
+    }
 }
 
 /// A question about the goals.
-pub(crate) fn goals(price: Amount) -> Endpoint {
+pub(crate) fn goals() -> Described {
     let count = json!({ "datasetCount": { "type": "integer", "minimum": 0 } });
-    let reply = reply(count, &["dataHash", "datasetCount", "reply", "resultType", "schemaVersion"]);
-    question("/ai-early-adopters-goals", "Who wants to automate customer support?", price)
-        .summary("What early adopters of AI want to reach with it")
-        .output(reply)
+    Described {
+        about: "What early adopters of AI want to reach with it",
+        input: question(),
+        output: reply(count, &["dataHash", "datasetCount", "reply", "resultType", "schemaVersion"]),
+        example: json!({ "query": "Who wants to automate customer support?" }),
+    }
 }
 
-fn question(path: &str, example: &str, price: Amount) -> Endpoint {
-    Endpoint::post(path)
-        .price_between(price, price)
-        .input(json!({
-            "type": "object",
-            "properties": { "query": { "type": "string", "minLength": 1, "maxLength": 2000 } },
-            "required": ["query"],
-        }))
-        .example(json!({ "query": example }))
+/// The same as endpoints.
+pub(crate) fn insights_at(path: &str, price: Amount) -> Endpoint {
+    insights().at(path, price)
+}
+
+pub(crate) fn goals_at(path: &str, price: Amount) -> Endpoint {
+    goals().at(path, price)
+}
+
+pub(crate) fn conversions_at(path: &str, price: Amount, allowed: &Allowed) -> Endpoint {
+    conversions(allowed).at(path, price)
+}
+
+fn question() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "query": { "type": "string", "minLength": 1, "maxLength": 2000 } },
+        "required": ["query"],
+    })
 }
 
 /// An answer in words; `more` are members that others do not have.
@@ -60,7 +89,7 @@ fn reply(more: Value, required: &[&str]) -> Value {
 }
 
 /// The numbers.
-pub(crate) fn conversions(price: Amount, allowed: &Allowed) -> Endpoint {
+pub(crate) fn conversions(allowed: &Allowed) -> Described {
     let aggregates = Aggregate::ALL.map(Aggregate::name);
     let filters = json!({
         "type": "object",
@@ -88,12 +117,10 @@ pub(crate) fn conversions(price: Amount, allowed: &Allowed) -> Endpoint {
         "properties": { "aggregate": { "type": "string", "enum": aggregates }, "rows": { "type": "array", "items": row } },
         "required": ["aggregate", "rows"],
     });
-    Endpoint::post("/analytics/agent-conversions")
-        .summary("Visitors and conversions of a marketplace for agents, by group")
-        .price_between(price, price)
-        .input(json!({ "type": "object", "properties": { "filters": filters } }))
-        .example(json!({ "filters": { "aggregate": "agent", "country": "Germany" } }))
-        .output(json!({
+    Described {
+        about: "Visitors and conversions of a marketplace for agents, by group",
+        input: json!({ "type": "object", "properties": { "filters": filters } }),
+        output: json!({
             "type": "object",
             "properties": {
                 "resultType": { "const": "analytics" },
@@ -101,5 +128,7 @@ pub(crate) fn conversions(price: Amount, allowed: &Allowed) -> Endpoint {
                 "schemaVersion": { "const": "agent-conversions/v1" },
             },
             "required": ["resultType", "schemaVersion", "stats"],
-        }))
+        }),
+        example: json!({ "filters": { "aggregate": "agent", "country": "Germany" } }),
+    }
 }

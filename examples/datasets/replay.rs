@@ -43,6 +43,11 @@ pub(crate) async fn replay(args: &Args, asked: &Replay) -> Result<(), Failure> {
         ));
     }
     let Asked { merchant, verifier, .. } = Asked::of(args).await?;
+    if let Some(offer) = &args.pass {
+        // Its accounts are opened again with its sales.
+        let sold = offer.pass(&merchant).and_then(|pass| pass.service());
+        sold.map_err(Failure::flags)?;
+    }
     let restored = merchant.restore_sales(&verifier, &sales, chain_time(asked.since.start())).await;
     let RestoredSales { recorded, known, below_mark, not_found, held, .. } = restored.map_err(unhealthy)?;
     println!("{recorded} sales are recorded now, and {known} were on record.");

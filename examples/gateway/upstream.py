@@ -19,7 +19,26 @@ class Service(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        if self.path == "/mcp":
+            return self.tool(body)
         self.answer(200, {"path": self.path, "body": body})
+
+    def tool(self, message):
+        """MCP over HTTP, as much of it as one tool needs."""
+        results = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "example", "version": "1"},
+            },
+            "tools/list": {"tools": [{"name": "search", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": f"found for {self.headers['X402-Payer']}"}]},
+        }
+        if "id" not in message:
+            return self.answer(202, None)
+        result = results.get(message["method"])
+        reply = {"result": result} if result else {"error": {"code": -32601, "message": "unknown method"}}
+        self.answer(200, {"jsonrpc": "2.0", "id": message["id"], **reply})
 
     def answer(self, status, value):
         text = json.dumps(value).encode() + b"\n"

@@ -91,7 +91,7 @@
 //! # Features
 //!
 //! `client` alone has the layer, the budget and the journals. With `wallet` it has [`WalletPayer`] as well, and with `reqwest`
-//! [`ReqwestClient`]. A custodian's payer and another HTTP client need neither.
+//! [`ReqwestClient`]. With `mcp` it has `PaidTools`, which pays for the tools of MCP servers. A custodian's payer and another HTTP client need neither.
 //!
 //! # The same request
 //!
@@ -161,6 +161,8 @@ mod purchase_id;
 mod service;
 mod settings;
 mod standard;
+#[cfg(feature = "mcp")]
+mod tools;
 #[cfg(feature = "wallet")]
 mod wallet;
 mod way;
@@ -196,6 +198,8 @@ pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;
 pub use service::Pay;
 pub use standard::Standard;
+#[cfg(feature = "mcp")]
+pub use tools::{CalledTool, PaidTools};
 #[cfg(all(feature = "wallet", feature = "bench-internals"))]
 #[doc(hidden)]
 pub use wallet::bench;

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use tower_x402::protocol::{Asset, ChainTime, Quote};
 
 use super::{
-    app::App,
+    app::{App, ended_in},
     examples_served::download,
-    market::{Market, PRICE},
+    market::{Market, PRICE, SELLER},
     replicas::{Database, KEY},
+    restored::copy_ledger,
     shop::{CONVERSIONS, GOALS, INSIGHTS, client, serve},
 };
 use crate::{
@@ -175,4 +176,48 @@ async fn a_download_that_breaks_at_random_places_goes_on_with_its_ticket() {
     let without = client().get(&url).header("range", "bytes=5-").send().await.unwrap();
     assert_eq!(without.status(), 402);
     assert_eq!(shop.ledger.counts().unwrap().consumed, 1);
+}
+
+/// A backup knows a pass as it was then; a pass that was sold since comes back with its sale, from the server's log.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_backup_was_restored_passes_hold_what_it_knows_and_lost_ones_come_back() {
+    let market = Market::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let flags = [&FLAGS[..], &["--ledger", "sqlite:x402-ledger.db"]].concat();
+    let start = || App::start_in(folder.path().to_owned(), market.chain.rpc_url(), &flags);
+    let (backup, question) = (folder.path().join("backup"), json!({ "query": "pricing" }));
+    std::fs::create_dir(&backup).unwrap();
+
+    let app = start().await;
+    let old = bought(&market, &app).await;
+    assert_eq!(call(&app, GOALS, &old, &question).await.2.as_deref(), Some("9"));
+    app.kill();
+    copy_ledger(folder.path(), &backup);
+    let app = start().await;
+    for left in ["8", "7"] {
+        assert_eq!(call(&app, GOALS, &old, &question).await.2.as_deref(), Some(left));
+    }
+    let new = bought(&market, &app).await;
+    assert_eq!(call(&app, GOALS, &new, &question).await.2.as_deref(), Some("9"));
+    let _ = app.says("resource=\"answers\"").await;
+    std::fs::write(folder.path().join("shop.log"), app.said()).unwrap();
+    app.kill();
+
+    copy_ledger(&backup, folder.path());
+    let seller = SELLER.to_string();
+    let chain = ["--recipient", &seller, "--rpc-url", market.chain.rpc_url(), "--ledger", "sqlite:x402-ledger.db"];
+    let replay =
+        [&["--pass", "10:3.90"], &chain[..], &["ledger", "replay", "--since", "2026-01-01", "shop.log"]].concat();
+    let (code, said) = ended_in(folder.path(), &replay, &[]).await;
+    assert_eq!(code, Some(0), "{said}");
+    let raise = [&chain[..], &["ledger", "raise-mark"]].concat();
+    let (code, said) = ended_in(folder.path(), &raise, &[]).await;
+    assert_eq!(code, Some(0), "{said}");
+    let app = start().await;
+    // Two calls of the one and one of the other are made again: those that the backup does not know.
+    assert_eq!(call(&app, GOALS, &old, &question).await.2.as_deref(), Some("8"));
+    for left in (0..10).rev() {
+        assert_eq!(call(&app, GOALS, &new, &question).await.2, Some(left.to_string()));
+    }
+    assert_eq!(call(&app, GOALS, &new, &question).await.1, "payment_required");
 }

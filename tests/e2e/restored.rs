@@ -22,7 +22,7 @@ async fn pay_later(market: &Market) -> TxHash {
     payment
 }
 
-fn copy_ledger(from: &Path, to: &Path) {
+pub fn copy_ledger(from: &Path, to: &Path) {
     for file in ["x402-ledger.db", "x402-ledger.db-wal", "x402-ledger.db-shm"] {
         let _ = fs::remove_file(to.join(file));
         if from.join(file).exists() {

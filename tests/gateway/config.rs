@@ -73,6 +73,11 @@ fn other_forms_of_the_same_are_read() {
         ("action = \"free\"", "action = { price = \"0.01 USDC\" }"),
         ("action = \"free\"", "action = \"deny\""),
         ("match = \"GET /health\"", "match = \"/{*rest}\""),
+        (
+            "rpc = [\"http://127.0.0.1:9\"]",
+            "rpc = [\"https://a\"]\nsettle_key_file = \"settle.key\"\n[mcp]\npath = \"/mcp\"\n[mcp.tools]\nsearch = \"0.01 \
+             USDC\"\nstatus = \"free\"",
+        ),
         ("free = true", "price = \"1 USDC\"\nfree = false"),
         ("url = \"http://127.0.0.1:9000\"", "url = \"https://api.example/v1/\""),
     ] {
@@ -174,7 +179,7 @@ const WRONG: &[(&str, &str, usize, &str)] = &[
     ("action = \"free\"", "action = \"free\"\n[mcp]\npath = \"mcp\"\n[mcp.tools]", 25, "mcp.path:"),
     (
         "action = \"free\"",
-        "action = \"free\"\n[mcp]\npath = \"/mcp\"\n[mcp.tools]\nsearch = \"free\"",
+        "action = \"free\"\n[mcp]\npath = \"/mcp\"\n[mcp.tools]\nsearch = \"gratis\"",
         27,
         "mcp.tools.search:",
     ),

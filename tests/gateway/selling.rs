@@ -2,16 +2,17 @@
 
 use std::{process::Command, time::Duration};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower_x402::{
+    alloy::signers::local::PrivateKeySigner,
     protocol::{Amount, TxHash},
-    testing::DevChain,
+    testing::{DevChain, contracts::Word},
 };
 
 use crate::{
     program::{PATIENT, Running, SELLER, Shop, python, seen, upstream},
-    support::tools::write_secret,
+    support::{authorization::signature, tools::write_secret},
     tools,
 };
 
@@ -30,6 +31,10 @@ match = "GET /health"
 free = true
 [default]
 action = "deny"
+[mcp]
+path = "/mcp"
+[mcp.tools]
+search = "0.01 USDC"
 "#;
 const PRICE: u128 = 50_000;
 
@@ -169,7 +174,7 @@ async fn a_proof_in_the_body_does_not_reach_the_service() {
         sleep(Duration::from_millis(500)).await;
     };
     assert_eq!(status, 200, "{body}");
-    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["body"], serde_json::json!({ "prompt": "x" }));
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["body"], json!({ "prompt": "x" }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,6 +219,62 @@ async fn our_buyer_buys() {
     ];
     let code = crate::buy::buy(flags.into_iter().map(Into::into)).await;
     assert_eq!((code, market.takings().await), (0, PRICE));
+}
+
+/// A call of the tool, with this payment, if there is one; its result.
+async fn called(url: &str, payment: Option<Value>) -> Value {
+    let meta = payment.map(|payment| json!({ "x402/payment": payment })).unwrap_or_default();
+    let parameters = json!({ "name": "search", "arguments": { "q": "why" }, "_meta": meta });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": parameters });
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = client.post(url).header("accept", "application/json, text/event-stream").json(&message);
+    let text = request.send().await.unwrap().text().await.unwrap();
+    let event = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
+    serde_json::from_str::<Value>(event).unwrap_or_else(|_| panic!("{text}"))["result"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_is_sold_by_the_call() {
+    let market = market().await;
+    let url = market.url("/mcp");
+    let deadline = Instant::now() + PATIENT;
+    let terms = loop {
+        let bill = called(&url, None).await;
+        let terms = bill["structuredContent"]["accepts"][0].clone();
+        if terms.is_object() {
+            break terms;
+        }
+        assert!(Instant::now() < deadline, "{bill}");
+        sleep(Duration::from_millis(300)).await;
+    };
+    assert_eq!(terms["amount"], "10000");
+    // Whatever the path looks like.
+    assert!(called(&market.url("/x/../%6dcp/"), None).await["structuredContent"]["accepts"].is_array());
+
+    let buyer: PrivateKeySigner = market.chain.accounts()[1].private_key().parse().unwrap();
+    let from = market.chain.accounts()[1].address();
+    let before = market.chain.timestamp().await.unwrap().unix() + 600;
+    let words = [from.into(), SELLER.into(), Word::from(10_000), Word::from(0), Word::from(u128::from(before)), Word::new([7; 32])];
+    let signed = signature(&market.chain, &buyer, &words);
+    let payment = json!({
+        "x402Version": 2,
+        "accepted": terms,
+        "payload": {
+            "signature": format!("0x{}", const_hex::encode(signed.as_bytes())),
+            "authorization": {
+                "from": from.to_string(),
+                "to": SELLER.to_string(),
+                "value": "10000",
+                "validAfter": "0",
+                "validBefore": before.to_string(),
+                "nonce": format!("0x{}", const_hex::encode([7; 32])),
+            },
+        },
+    });
+    let sold = called(&url, Some(payment)).await;
+    assert_eq!(sold["content"][0]["text"], format!("found for {from}"), "{sold}");
+    assert_eq!(sold["_meta"]["x402/payment-response"]["success"], true, "{sold}");
+    assert_eq!(market.takings().await, 10_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -262,4 +323,13 @@ async fn the_form_of_a_page_buys_and_no_other_post_gets_through() {
     let form = format!("intentId={intent}&txHash={transaction}");
     let (status, head, body) = curl(&[&url, "-H", html, "-d", &form]);
     assert!(status == 200 && body.contains("\"report\": \"10\""), "{head}\n{body}");
+}
+
+#[test]
+fn the_demo_buys_one_answer() {
+    let output = Command::new(env!("CARGO_BIN_EXE_x402-gateway")).args(["demo", "--once"]).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert!(out.contains("/reports/1, paid by 0x") && said.contains("price = \"0.05 USDC\""), "{out}\n{said}");
 }

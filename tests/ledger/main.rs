@@ -42,7 +42,9 @@ use tower_x402::{
         Claim, CommitOutcome, Ledger, LedgerError, Maintenance, MemoryLedger, RenewOutcome, ReserveOutcome, Settling,
         conformance::{self, CHECKS, Harness, KeepsAnswers},
     },
-    protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash},
+    protocol::{
+        Address, Amount, ChainTime, IntentKey, Network, Payment, PurchaseKey, SignedTransfer, Transfer, TxHash,
+    },
     testing::FakeClock,
 };
 
@@ -132,8 +134,19 @@ fn paid(name: u8, position: u32, block_time: u64) -> Transfer {
 }
 
 fn claim<P: Clone + Into<Payment>>(intent: u8, payments: &[P], pay_until: u64, head: u64) -> Claim {
+    claim_for(None, intent, payments, pay_until, head)
+}
+
+fn claim_for<P: Clone + Into<Payment>>(
+    purchase: Option<PurchaseKey>,
+    intent: u8,
+    payments: &[P],
+    pay_until: u64,
+    head: u64,
+) -> Claim {
     let [pay_until, head] = [pay_until, head].map(ChainTime::from_unix);
     Claim::builder("insights", IntentKey::new([intent; 16]))
+        .purchase(purchase)
         .pay_until(pay_until)
         .payments(payments.to_vec())
         .head(head)

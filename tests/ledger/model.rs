@@ -8,11 +8,11 @@ use tower_x402::{
         Claim, CommitOutcome, KeptAnswer, Lease, Ledger as _, Maintenance, MemoryLedger, RenewOutcome, ReserveOutcome,
         Settling,
     },
-    protocol::{Binding, ChainTime, IntentKey, Network, Payment, PaymentId, SignedTransfer, Transfer},
+    protocol::{Binding, ChainTime, IntentKey, Network, Payment, PaymentId, PurchaseKey, SignedTransfer, Transfer},
     testing::FakeClock,
 };
 
-use super::{LEASE, claim, paid};
+use super::{LEASE, claim, claim_for, paid};
 
 pub const MARK: u64 = 1_000_000;
 const PAY_UNTIL: u64 = MARK + 40;
@@ -82,6 +82,8 @@ pub enum Step {
         intent: u8,
         payments: Vec<usize>,
         head: u64,
+        /// The purchase that it names.
+        purchase: Option<u8>,
     },
     Renew(usize),
     /// Begin to settle, for the request of this name.
@@ -113,8 +115,9 @@ pub fn steps(spans: impl Strategy<Value = Duration> + 'static, most: usize) -> i
     let keep_for = prop_oneof![1 => Just(None), 2 => select(vec![0, 60, 400, 100_000])
         .prop_map(|seconds| Some(Duration::from_secs(seconds)))];
     let step = prop_oneof![
-        16 => (0..3_u8, vec(0..PAYMENTS, 1..4), head)
-            .prop_map(|(intent, payments, head)| Step::Reserve { intent, payments, head }),
+        16 => (0..3_u8, vec(0..PAYMENTS, 1..4), head, select(vec![None, None, Some(0), Some(0), Some(1)])).prop_map(
+            |(intent, payments, head, purchase)| Step::Reserve { intent, payments, head, purchase }
+        ),
         4 => any::<usize>().prop_map(Step::Renew),
         6 => (any::<usize>(), 0..3_u8).prop_map(|(lease, request)| Step::Settling(lease, request)),
         2 => any::<usize>().prop_map(Step::NotSettled),
@@ -131,6 +134,7 @@ pub fn steps(spans: impl Strategy<Value = Duration> + 'static, most: usize) -> i
 /// One grant and what became of it.
 struct Grant {
     lease: Lease,
+    purchase: Option<PurchaseKey>,
     until: Duration,
     keep_until: ChainTime,
     end: End,
@@ -162,8 +166,15 @@ struct Model {
 struct Begun {
     intent: IntentKey,
     payment: PaymentId,
+    purchase: Option<PurchaseKey>,
     settling: Settling,
     keep_until: ChainTime,
+}
+
+/// How another payment stands in the way of a purchase.
+enum Rival {
+    Sold,
+    Until(Duration),
 }
 
 impl Model {
@@ -198,6 +209,9 @@ impl Model {
         if unsold.is_empty() {
             return Expected::Is(ReserveOutcome::PaymentUsed);
         }
+        if matches!(self.rival(claim, unsold[0]), Some(Rival::Sold)) {
+            return Expected::Is(ReserveOutcome::PurchaseConsumed);
+        }
         let live: Vec<_> = self.history.iter().filter(live).collect();
         if let Some(grant) = live.iter().find(|grant| grant.lease.intent() == claim.intent()) {
             return Expected::Is(ReserveOutcome::Busy { retry_after: grant.until - now });
@@ -211,13 +225,49 @@ impl Model {
             let until = live.iter().find(|grant| on(paid)(grant)).map(|grant| grant.until);
             until.or_else(|| kept(paid).then(|| now + claim.lease()))
         };
-        match unsold.iter().find(|paid| until(paid).is_none() && paid.time() > mark) {
-            Some(paid) => Expected::Grant((*paid).clone(), self.begun_for(claim, paid)),
-            None => match unsold.iter().filter_map(|paid| until(paid)).min() {
-                Some(until) => Expected::Is(ReserveOutcome::Busy { retry_after: until - now }),
-                None => Expected::Is(ReserveOutcome::BeforeMemory),
-            },
+        let mut frees_at = None::<Duration>;
+        for paid in unsold {
+            let until = match (self.rival(claim, paid), until(paid)) {
+                (Some(Rival::Sold), _) => return Expected::Is(ReserveOutcome::PurchaseConsumed),
+                (_, Some(until)) | (Some(Rival::Until(until)), None) => until,
+                (None, None) if paid.time() > mark => {
+                    return Expected::Grant(paid.clone(), self.begun_for(claim, paid));
+                }
+                (None, None) => continue,
+            };
+            frees_at = Some(frees_at.map_or(until, |least| least.min(until)));
         }
+        Expected::Is(match frees_at {
+            Some(until) => ReserveOutcome::Busy { retry_after: until - now },
+            None => ReserveOutcome::BeforeMemory,
+        })
+    }
+
+    /// The purchase that a grant would be for: that of a settlement which was begun, of the payment or else for the intent, or the
+    /// claim's.
+    fn purchase(&self, claim: &Claim, paid: &Payment) -> Option<PurchaseKey> {
+        let of_payment = self.begun.iter().find(|begun| begun.payment == paid.id()).and_then(|begun| begun.purchase);
+        let of_intent = self.begun.iter().find(|begun| begun.intent == claim.intent()).and_then(|begun| begun.purchase);
+        of_payment.or(of_intent).or(claim.purchase())
+    }
+
+    fn rival(&self, claim: &Claim, paid: &Payment) -> Option<Rival> {
+        let purchase = self.purchase(claim, paid)?;
+        let others = || {
+            self.history
+                .iter()
+                .filter(|grant| grant.purchase == Some(purchase) && grant.lease.payment().id() != paid.id())
+        };
+        if others().any(|grant| grant.end == End::Sold) {
+            return Some(Rival::Sold);
+        }
+        if let Some(grant) = others().find(|grant| grant.end == End::Open && grant.until > self.now) {
+            return Some(Rival::Until(grant.until));
+        }
+        let waits = |begun: &Begun| {
+            begun.purchase == Some(purchase) && begun.payment != paid.id() && begun.intent != claim.intent()
+        };
+        self.begun.iter().any(waits).then(|| Rival::Until(self.now + claim.lease()))
     }
 
     /// The settlement of this payment that was begun for the claim's intent.
@@ -227,13 +277,15 @@ impl Model {
     }
 
     fn granted(&mut self, claim: &Claim, lease: Lease) {
+        let purchase = self.purchase(claim, lease.payment());
         for grant in self.history.iter_mut().filter(|grant| grant.end == End::Open) {
-            if grant.lease.intent() == lease.intent() || grant.lease.payment().id() == lease.payment().id() {
+            let is_same = grant.lease.intent() == lease.intent() || grant.lease.payment().id() == lease.payment().id();
+            if is_same || purchase.is_some() && grant.purchase == purchase {
                 grant.end = End::Vain;
             }
         }
         let (until, keep_until) = (self.now + claim.lease(), claim.keep_until(lease.payment()));
-        self.history.push(Grant { lease, until, keep_until, end: End::Open, answer_until: None });
+        self.history.push(Grant { lease, purchase, until, keep_until, end: End::Open, answer_until: None });
     }
 }
 
@@ -349,10 +401,11 @@ impl<B: Bench> Run<'_, B> {
     async fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         let (now, count) = (self.model.now, self.model.history.len());
         match step {
-            Step::Reserve { intent, payments: chosen, head } => {
+            Step::Reserve { intent, payments: chosen, head, purchase } => {
                 let all = payments();
                 let chosen: Vec<_> = chosen.into_iter().map(|index| all[index].clone()).collect();
-                self.reserve(&claim(intent, &chosen, PAY_UNTIL, head)).await?;
+                let purchase = purchase.map(|name| PurchaseKey::new([name; 16]));
+                self.reserve(&claim_for(purchase, intent, &chosen, PAY_UNTIL, head)).await?;
             }
             Step::Pass(span) => {
                 if now + span <= LIFETIME {
@@ -380,7 +433,7 @@ impl<B: Bench> Run<'_, B> {
             }
             Step::Settling(index, request) if count > 0 => {
                 let grant = &mut self.model.history[index % count];
-                let (intent, payment) = (grant.lease.intent(), grant.lease.payment().id());
+                let (intent, payment, purchase) = (grant.lease.intent(), grant.lease.payment().id(), grant.purchase);
                 let settling = Settling::new([request; 16], ChainTime::from_unix(MARK + u64::from(request)));
                 let expected = if grant.end == End::Open { RenewOutcome::Held } else { RenewOutcome::LeaseLost };
                 prop_assert_eq!(self.bench.ledger().settling(&grant.lease, &settling).await.unwrap(), expected);
@@ -388,7 +441,7 @@ impl<B: Bench> Run<'_, B> {
                     grant.until = now + LEASE;
                     let keep_until = grant.lease.keep_until();
                     self.model.begun.retain(|begun| begun.intent != intent && begun.payment != payment);
-                    self.model.begun.push(Begun { intent, payment, settling, keep_until });
+                    self.model.begun.push(Begun { intent, payment, purchase, settling, keep_until });
                 }
             }
             Step::NotSettled(index) if count > 0 => {

@@ -19,7 +19,7 @@ async fn one_payment_buys_one_call() {
         payment["accepted"]["extra"].as_object_mut().unwrap().remove("intentId");
         payment
     };
-    let mut by = |payment: Value, mut call: Value| {
+    let by = |payment: Value, mut call: Value| {
         call["params"]["_meta"]["x402/payment"] = payment;
         call
     };

@@ -185,10 +185,10 @@ async fn a_settlement_that_is_not_heard_of_is_gone_on_with() {
 async fn what_is_settled_first_is_told_where_the_tool_fails() {
     let rig = Rig::open().await;
     let service = rig.behind(&rig.layer().settle_first());
-    let call = paid(&service, &search()).await;
-    for reply in
-        [json!({ "result": { "isError": true, "content": [] } }), json!({ "error": { "code": 1, "message": "no" } })]
-    {
+    let replies =
+        [json!({ "result": { "isError": true, "content": [] } }), json!({ "error": { "code": 1, "message": "no" } })];
+    for (index, reply) in replies.into_iter().enumerate() {
+        let call = with_payment(search(), &sign(&offered(&service, &search()).await, [index as u8; 32]));
         rig.plays(move |message| {
             let mut reply = reply.clone();
             reply["id"] = message["id"].clone();
@@ -198,10 +198,10 @@ async fn what_is_settled_first_is_told_where_the_tool_fails() {
         let outcome = failed.outcome().unwrap();
         assert!(!outcome.success && outcome.is_pending() && outcome.transaction.is_some(), "{}", failed.text);
         assert_eq!(failed.result()["isError"], true);
+        rig.gives(json!({ "content": [] }));
+        say(&service, &call).await.sold();
+        assert_eq!(rig.settler.settlements(), index + 1);
     }
-    rig.gives(json!({ "content": [] }));
-    say(&service, &call).await.sold();
-    assert_eq!(rig.settler.settlements(), 1);
 }
 
 #[tokio::test]

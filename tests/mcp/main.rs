@@ -25,12 +25,24 @@
 
 mod attacks;
 mod calls;
+#[allow(dead_code, reason = "its `main` is not run here")]
+#[path = "../../examples/mcp.rs"]
+mod example;
+#[allow(dead_code, reason = "its `main` is not run here")]
+#[path = "../../examples/mcp_agent.rs"]
+mod example_agent;
 mod leaving;
 mod lists;
 mod messages;
 mod mpp;
+mod official;
+mod place;
 mod refusals;
 mod rig;
+#[allow(dead_code, reason = "each program uses a part of it")]
+#[path = "../served/mod.rs"]
+mod served;
+mod served_tools;
 mod streams;
 #[allow(dead_code, reason = "each program uses a part of it")]
 #[path = "../support/mod.rs"]

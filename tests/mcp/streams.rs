@@ -40,10 +40,8 @@ async fn what_comes_before_the_result_is_there_at_once_and_the_result_is_sold() 
     });
     let response = service.clone().oneshot(post(call.to_string())).await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/event-stream");
-    assert_eq!(
-        (&response.headers()["x-accel-buffering"], &response.headers()["cache-control"]),
-        (&"no", &"private, no-store")
-    );
+    assert_eq!(response.headers()["x-accel-buffering"], "no");
+    assert_eq!(response.headers()["cache-control"], "private, no-store");
     assert_eq!(rig.settler.settlements(), 0);
     let mut body = response.into_body();
     let mut next = async || {

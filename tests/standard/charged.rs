@@ -1,16 +1,10 @@
 //! What each client is charged for one purchase, whatever the seller's facilitator does: one price per answer, and no second signature
 //! where the first may still be used.
 
-use std::time::Duration;
-
-use http::Request;
-use tower_x402::client::Body;
-
 use super::{
     PRICE, SELLER, Token, World,
     clients::{Client, Order},
     facilitator::Facilitator,
-    foreign::paying::{Buyer, buy},
     question,
     seller::{facilitated, merchant},
 };
@@ -71,12 +65,6 @@ impl Stage {
         let shop = Shop::open(merchant(&world).await.settler(facilitated(&facilitator)).mpp(REALM)).await;
         Some(Self { world, facilitator, shop })
     }
-
-    async fn prices(&self) -> u128 {
-        let earned = self.world.balance(SELLER).await;
-        assert_eq!(earned % PRICE, 0);
-        earned / PRICE
-    }
 }
 
 async fn is_charged_once_at_most(client: Client) {
@@ -131,26 +119,4 @@ async fn the_axios_client_of_version_1_is_charged_once_at_most() {
 #[tokio::test]
 async fn the_python_client_of_version_1_is_charged_once_at_most() {
     is_charged_once_at_most(Client::HttpxV1).await;
-}
-
-/// It asks again until the fault is over: then it has its answer, for one price.
-#[tokio::test]
-async fn our_own_client_is_charged_once_and_answered() {
-    let Some(stage) = Stage::new().await else { return };
-    let buyer = Buyer::of(&stage.world).await;
-    let layer = buyer.layer().await;
-    for (name, fault) in FAULTS {
-        let before = stage.prices().await;
-        stage.facilitator.fault(name).await;
-        let request = Request::post(stage.shop.url(INSIGHTS)).header("content-type", "application/json");
-        let buying = buy(&layer, request.body(Body::from(question().to_string())).unwrap());
-        let heals = async {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            stage.facilitator.fault("").await;
-        };
-        let (got, ()) = tokio::join!(buying, heals);
-        let got = got.unwrap_or_else(|error| panic!("{name} ({fault:?}): {error}"));
-        assert_eq!(got.status, 200, "{name}: {got:?}");
-        assert_eq!(stage.prices().await - before, 1, "{name}: {got:?}");
-    }
 }

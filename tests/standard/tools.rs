@@ -14,7 +14,7 @@ use crate::support::{
 
 const PACKAGES: [(&str, &str); 2] =
     [("package.json", include_str!("js/package.json")), ("package-lock.json", include_str!("js/package-lock.json"))];
-const SCRIPTS: [(&str, &str); 10] = [
+const SCRIPTS: [(&str, &str); 11] = [
     ("buy.mjs", include_str!("js/buy.mjs")),
     ("buy_mpp.mjs", include_str!("js/buy_mpp.mjs")),
     ("buy_v1.mjs", include_str!("js/buy_v1.mjs")),
@@ -22,6 +22,7 @@ const SCRIPTS: [(&str, &str); 10] = [
     ("circle.mjs", include_str!("js/circle.mjs")),
     ("discovery.mjs", include_str!("js/discovery.mjs")),
     ("express.mjs", include_str!("js/express.mjs")),
+    ("express_mpp.mjs", include_str!("js/express_mpp.mjs")),
     ("express_v1.mjs", include_str!("js/express_v1.mjs")),
     ("facilitator.mjs", include_str!("js/facilitator.mjs")),
     ("shop.mjs", include_str!("js/shop.mjs")),

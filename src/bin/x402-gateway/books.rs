@@ -20,8 +20,8 @@ impl Seller for Config {
         let book = self.book().await?;
         let (merchant, chains) = backends::asking(&self.fixed, book.clone()).await?;
         // So that what is below every price is known to be.
-        for offer in self.shelf.offers() {
-            drop(merchant.charge(&offer.resource, offer.price).map_err(Failure::flags)?);
+        for (resource, price) in self.shelf.offers() {
+            drop(merchant.charge(&resource, price).map_err(Failure::flags)?);
         }
         let (since, until) = (chain_time(since), until.map(chain_time));
         let mut owed = Vec::new();

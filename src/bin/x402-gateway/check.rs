@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use super::{
     backends,
-    config::{Action, Config, Offer, SettlerConfig},
+    config::{Action, Config, Offer, SettlerConfig, Shelf},
     failure::Failure,
     log::TARGET,
     run, shop, units,
@@ -16,7 +16,9 @@ use super::{
 /// What does not fit.
 pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
     let merchant = backends::offline(&config.fixed)?;
-    shop::open(merchant, &config.shelf, &run::proxy(config)?).await?;
+    // The endpoint for tools needs a settler, and is checked in full by the reader.
+    let shelf = Shelf { mcp: None, ..config.shelf.clone() };
+    shop::open(merchant, &shelf, &run::proxy(config)?).await?;
     let shown = shown(config).iter().map(|line| format!("{line}\n")).collect::<String>();
     let written = io::stdout().write_all(shown.as_bytes());
     written.map_err(|error| Failure::world(format!("cannot write: {}", error.kind())))
@@ -55,6 +57,14 @@ fn shown(config: &Config) -> Vec<String> {
     };
     for route in &config.shelf.routes {
         lines.push(format!("{}: {}", route.pattern, action(&route.action)));
+    }
+    for mcp in &config.shelf.mcp {
+        for (tool, price) in &mcp.tools {
+            let price = price.map(|price| format!("{} {}", price.to_decimal(asset.decimals()), asset.symbol()));
+            lines.push(format!("tool {tool} at {}: {}", mcp.path, price.as_deref().unwrap_or("free")));
+        }
+        let others = if mcp.deny_unlisted { "refused" } else { "free" };
+        lines.push(format!("all other tools at {}: {others}", mcp.path));
     }
     lines.push(format!("everything else: {}", action(&config.shelf.default)));
     lines

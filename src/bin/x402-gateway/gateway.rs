@@ -12,7 +12,7 @@ use http::{Method, Request, Response, StatusCode, Uri, uri::PathAndQuery};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use tower_service::Service as _;
-use tower_x402::ResponseBody;
+use tower_x402::{ResponseBody, mcp::McpBody};
 
 use super::{
     proxy::{Arrival, Proxy, ProxyBody, problem},
@@ -21,7 +21,7 @@ use super::{
 };
 
 /// What a client gets.
-pub(crate) type AnswerBody = Either<ProxyBody, ResponseBody<ProxyBody>>;
+pub(crate) type AnswerBody = Either<ProxyBody, Either<ResponseBody<ProxyBody>, McpBody<ProxyBody>>>;
 
 /// What is sold where: all of a configuration that a reload replaces.
 #[derive(Debug)]
@@ -74,7 +74,11 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
             }
             Target::Sell(mut sold) => {
                 let answer = sold.call(request);
-                Box::pin(async move { Ok(answer.await?.map(Either::Right)) })
+                Box::pin(async move { Ok(answer.await?.map(Either::Left).map(Either::Right)) })
+            }
+            Target::Tools(mut tools) => {
+                let answer = tools.call(request);
+                Box::pin(async move { Ok(answer.await?.map(Either::Right).map(Either::Right)) })
             }
             Target::Deny => {
                 Box::pin(async { Ok(refused(StatusCode::NOT_FOUND, "not_found", "There is nothing here.")) })

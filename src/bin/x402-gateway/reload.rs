@@ -58,9 +58,9 @@ impl Reloads {
 }
 
 /// The names that were sold and are sold no more.
-fn gone<'a>(old: &'a Shelf, new: &Shelf) -> impl Iterator<Item = &'a str> {
-    let kept: BTreeSet<String> = new.offers().map(|offer| offer.resource.clone()).collect();
-    old.offers().map(|offer| offer.resource.as_str()).filter(move |name| !kept.contains(*name))
+fn gone(old: &Shelf, new: &Shelf) -> impl Iterator<Item = String> {
+    let kept: BTreeSet<String> = new.offers().map(|(name, _)| name).collect();
+    old.offers().map(|(name, _)| name).filter(move |name| !kept.contains(name))
 }
 
 /// From now on, each counts.

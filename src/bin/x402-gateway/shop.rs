@@ -1,10 +1,10 @@
 //! From a configuration to what is sold: a merchant, and a layer for each priced route.
 
 use tower_layer::Layer as _;
-use tower_x402::{BuildError, HealthError, Merchant, MerchantBuilder, Redelivery, page::Page};
+use tower_x402::{BuildError, HealthError, Merchant, MerchantBuilder, Redelivery, page::Page, protocol::Amount};
 
 use super::{
-    config::{Action, Offer, Shelf},
+    config::{Action, McpConfig, Offer, Shelf},
     failure::Failure,
     gateway::Generation,
     proxy::Proxy,
@@ -30,7 +30,25 @@ pub(crate) async fn open(merchant: MerchantBuilder, shelf: &Shelf, proxy: &Proxy
     }
     let default = target(&merchant, &shelf.default, proxy)?;
     let ready = Readiness::of(&merchant);
-    Ok(Generation { routes: Routes { routes, default }, ready })
+    let mcp = shelf.mcp.as_ref().map(|config| tools(&merchant, config, proxy)).transpose();
+    let mcp = mcp.map_err(|error| Failure::flags(format!("[mcp]: {error}")))?;
+    Ok(Generation { routes: Routes { routes, default, mcp }, ready })
+}
+
+fn tools(merchant: &Merchant, config: &McpConfig, proxy: &Proxy) -> Result<Route, BuildError> {
+    let mut layer = merchant.tools();
+    for (tool, price) in &config.tools {
+        layer = match price {
+            Some(price) => layer.charge(tool, *price)?,
+            None => layer.free(tool),
+        };
+    }
+    // Agents give a tool little time, and ask again.
+    layer = layer.redeliver(Redelivery::default());
+    if config.deny_unlisted {
+        layer = layer.deny_unlisted();
+    }
+    Ok(Route { pattern: config.path.clone(), target: Target::Tools(layer.layer(proxy.clone())), page: false })
 }
 
 fn target(merchant: &Merchant, action: &Action, proxy: &Proxy) -> Result<Target, Failure> {
@@ -54,12 +72,14 @@ fn sold(merchant: &Merchant, offer: &Offer, proxy: &Proxy) -> Result<Target, Bui
 }
 
 impl Shelf {
-    /// All that is sold.
-    pub(crate) fn offers(&self) -> impl Iterator<Item = &Offer> {
+    /// The names and prices of all that is sold.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = (String, Amount)> {
         let actions = self.routes.iter().map(|route| &route.action).chain([&self.default]);
-        actions.filter_map(|action| match action {
-            Action::Sell(offer) => Some(&**offer),
+        let routes = actions.filter_map(|action| match action {
+            Action::Sell(offer) => Some((offer.resource.clone(), offer.price)),
             Action::Free | Action::Deny => None,
-        })
+        });
+        let tools = self.mcp.iter().flat_map(|mcp| &mcp.tools);
+        routes.chain(tools.filter_map(|(tool, price)| Some((format!("mcp/{tool}"), (*price)?))))
     }
 }

@@ -31,7 +31,7 @@ const LONGEST: usize = 16 * 1024;
 ///
 /// Put it outside a [`PayLayer`](crate::client::PayLayer), which pays for the passes, within its budget, and for each request that no pass
 /// covers. A pass is bought before the first request to the origin of its address, and again once it is used up, expired, or
-/// refused; after an attempt that failed, not for a minute. Meanwhile requests go on without one. A purchase that is interrupted is
+/// refused, and one of an amount once it does not cover a price; after an attempt that failed, not for a minute. Meanwhile requests go on without one. A purchase that is interrupted is
 /// finished by the same request, like any other of the `PayLayer`: the seller answers with the same pass.
 ///
 /// ```
@@ -144,7 +144,7 @@ where
             if shown.is_none() && shop.may_buy() {
                 // Idle, it would keep its readiness from its clones.
                 drop(polled);
-                shown = buy(&unpolled, &shop, &passes).await;
+                shown = buy(unpolled.clone(), &shop, &passes).await;
                 polled = unpolled;
                 poll_fn(|cx| polled.poll_ready(cx)).await?;
             }
@@ -161,9 +161,9 @@ where
 }
 
 /// Buys a pass, unless another request just did.
-async fn buy<S, B, R>(service: &S, shop: &Shop, passes: &PassLayer) -> Option<HeaderValue>
+async fn buy<S, B, R>(mut service: S, shop: &Shop, passes: &PassLayer) -> Option<HeaderValue>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone,
+    S: Service<Request<B>, Response = Response<R>>,
     B: Default,
     R: Body<Data = Bytes>,
     R::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -177,7 +177,6 @@ where
     }
     let mut request = Request::new(B::default());
     (*request.method_mut(), *request.uri_mut()) = (Method::POST, shop.url.clone());
-    let mut service = service.clone();
     let answer = async {
         poll_fn(|cx| service.poll_ready(cx)).await.ok()?;
         let answer = service.call(request).await.ok().filter(|answer| answer.status() == StatusCode::OK)?;

@@ -65,7 +65,10 @@ for i = FIRST, #ARGV, 4 do
     local whose, begun_as = unpack(redis.call('HMGET', begun_key(ARGV[i]), 'intent', 'purchase'))
     local purchase = begun_as or own_purchase or claimed
     local rival, lapsed = rival_of(purchase, ARGV[i])
-    if rival == 'sold' then return refused('purchase consumed') end
+    if rival == 'sold' then
+      if not (unsold and is_held(own_until)) then return refused('purchase consumed') end
+      rival = own_until
+    end
     unsold = true
     if is_held(ends) then
       frees_at = math.min(frees_at or ends, ends)

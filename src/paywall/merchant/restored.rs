@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     ledger::{Claim, CommitOutcome, LedgerError, ReserveOutcome},
-    paywall::{error::HealthError, merchant::Merchant, seller::time_limits::ledger_in_time},
-    protocol::{ChainTime, IntentKey, Network, PaymentId, Transfer},
+    paywall::{error::HealthError, merchant::Merchant, sale::draw::accounts, seller::time_limits::ledger_in_time},
+    protocol::{ChainTime, IntentKey, Network, Payment, PaymentId, Transfer},
     verify::{TransferHistory, TransferQuery},
 };
 
@@ -114,6 +114,9 @@ impl Merchant {
     /// sold from then on, and so does its intent if the log names it. Only sales on the merchant's first network are
     /// recorded: [`restore_sales_on`](Self::restore_sales_on) does the same for another one.
     ///
+    /// The sale of a [`Pass`](crate::Pass) opens its account again, with all of its calls, if the log names its intent and the pass was defined
+    /// before this call: by its [`service`](crate::Pass::service), or by a route that takes it. Its time begins anew.
+    ///
     /// Call it before the first sale, and before you [raise](crate::ledger::Maintenance::raise_mark_to) the mark: a
     /// payment below the mark can no longer be recorded. The transfers are read from `history`, from chain time `since`
     /// on. The call is repeatable. The book shows these sales with the time of their second recording; kept answers do
@@ -187,6 +190,13 @@ impl Merchant {
         Ok(restored)
     }
 
+    /// Opens the account of a pass, which the ledger lacks with its sale.
+    async fn reopen(&self, resource: &str, intent: IntentKey, paid: &Payment) -> Result<(), LedgerError> {
+        let inner = self.inner();
+        let Some(pass) = inner.catalog.pass(resource) else { return Ok(()) };
+        ledger_in_time(accounts(&*inner.ledger)?.open_account(&pass.opening(intent, paid))).await.map(drop)
+    }
+
     async fn record(&self, sale: &LoggedSale, paid: &Transfer, head: ChainTime) -> Result<Recorded, LedgerError> {
         let inner = self.inner();
         let own = IntentKey::of_payment(&sale.payment);
@@ -201,6 +211,9 @@ impl Merchant {
                 .build();
             match ledger_in_time(Arc::clone(&inner.ledger).reserve(claim)).await? {
                 ReserveOutcome::Granted(lease) => {
+                    if sale.intent == Some(intent) {
+                        self.reopen(&sale.resource, intent, lease.payment()).await?;
+                    }
                     return Ok(match ledger_in_time(inner.ledger.commit(&lease, None)).await? {
                         CommitOutcome::Done => Recorded::Now,
                         CommitOutcome::LeaseLost => Recorded::Held,

@@ -87,6 +87,11 @@ impl Catalog {
         }
     }
 
+    /// The pass of this name, if there is one.
+    pub(crate) fn pass(&self, name: &str) -> Option<Arc<PassTerms>> {
+        self.passes.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
     /// Whether there is any pass.
     pub(crate) fn has_passes(&self) -> bool {
         self.has_passes.load(Ordering::Relaxed)

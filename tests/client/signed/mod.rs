@@ -5,6 +5,7 @@ mod cancelling;
 mod choosing;
 mod fates;
 mod hostile;
+mod mpp;
 mod named;
 mod networks;
 mod ours;

@@ -239,7 +239,7 @@ async fn a_name_gives_a_stranger_nothing() {
         ("elsewhere", "a payment of its own, on another resource"),
     ] {
         let stall = stall(PaymentIdentifier::Optional).await;
-        let layer = stall.shop.layer().redeliver(Redelivery::new());
+        let layer = stall.shop.layer().redeliver(Redelivery::default());
         let service = layered(&layer, echo(Counter::default()));
         let elsewhere = stall.shop.merchant.charge("elsewhere", "0.49 USDC").unwrap();
         let elsewhere = layered(&elsewhere, echo(Counter::default()));
@@ -314,7 +314,7 @@ async fn a_forged_payment_reserves_no_name() {
 #[tokio::test]
 async fn a_kept_answer_is_for_the_exact_payment() {
     let stall = stall(PaymentIdentifier::Optional).await;
-    let layer = stall.shop.layer().redeliver(Redelivery::new());
+    let layer = stall.shop.layer().redeliver(Redelivery::default());
     let service = layered(&layer, echo(Counter::default()));
     let first = signs(&service, 1, NAME).await;
     let (_, sold) = read(ask(&service, paid(&first)).await).await;
@@ -334,7 +334,9 @@ async fn a_client_of_mpp_names_its_purchase_by_idempotency_key() {
     let service = layered(&stall.shop.layer(), echo(counter.clone()));
     let credential = async |keys: &[&str]| {
         let mut request: Request<Body> = super::mpp::credential(&service).await;
-        keys.iter().for_each(|key| drop(request.headers_mut().append("idempotency-key", key.parse().unwrap())));
+        for key in keys {
+            request.headers_mut().append("idempotency-key", key.parse().unwrap());
+        }
         ask(&service, request).await
     };
     refused(credential(&[]).await, 400, "payment_id_required").await;
@@ -371,7 +373,7 @@ async fn a_quote_declares_it_within_its_budget() {
         })
         .await;
         let label = if crowded { "ä".repeat(64) } else { "Insights".to_owned() };
-        let layer = stall.shop.layer().label(label).unwrap();
+        let layer = stall.shop.layer().label(&label).unwrap();
         let service = layered(&layer, echo(Counter::default()));
         let mut request = post(r#"{"query":"why"}"#);
         request.headers_mut().insert("host", "shop.example".parse().unwrap());

@@ -1,7 +1,7 @@
 //! Sellers that others wrote: official middleware of the standard, unmodified, each over a facilitator that can be told to misbehave.
 
 mod faults;
-pub mod paying;
+mod paying;
 mod selling;
 
 use std::path::Path;
@@ -43,9 +43,12 @@ pub enum Make {
     FastApi,
     /// `x402-express`, of version 1.
     ExpressV1,
+    /// `mppx` with express, by MPP alone.
+    Mppx,
 }
 
 impl Make {
+    /// Those of x402.
     pub const ALL: [Self; 3] = [Self::Express, Self::FastApi, Self::ExpressV1];
 
     /// The header that a payment is shown in.
@@ -53,6 +56,7 @@ impl Make {
         match self {
             Self::Express | Self::FastApi => "payment-signature",
             Self::ExpressV1 => "x-payment",
+            Self::Mppx => "authorization",
         }
     }
 
@@ -60,6 +64,7 @@ impl Make {
         Some(match self {
             Self::Express => script("express.mjs").await,
             Self::ExpressV1 => script("express_v1.mjs").await,
+            Self::Mppx => script("express_mpp.mjs").await,
             Self::FastApi => {
                 let mut command = Command::new(tools::python().await?);
                 command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standard/python/seller.py"));

@@ -64,6 +64,17 @@ pub(crate) enum SettlerConfig {
 pub(crate) struct Shelf {
     pub(crate) routes: Vec<RouteConfig>,
     pub(crate) default: Action,
+    pub(crate) mcp: Option<McpConfig>,
+}
+
+/// The upstream's MCP endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct McpConfig {
+    pub(crate) path: Pattern,
+    /// Names and prices; without a price, a tool is free.
+    pub(crate) tools: Vec<(String, Option<Amount>)>,
+    /// Whether tools that are not named are refused.
+    pub(crate) deny_unlisted: bool,
 }
 
 /// One `[[route]]`.

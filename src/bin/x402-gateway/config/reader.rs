@@ -8,7 +8,7 @@ use tower_x402::protocol::Asset;
 
 use super::{
     super::{failure::Failure, keys, ledger::LedgerArg, routes::pattern::Pattern, secret::Secret, units},
-    Action, Config, Fixed, Offer, RouteConfig, Shelf,
+    Action, Config, Fixed, McpConfig, Offer, RouteConfig, Shelf,
     file::{self, File, Place, Text},
     money::{address, network, price, secret, variable},
     source::Source,
@@ -26,10 +26,10 @@ const DEFAULT: &str = "default";
 pub(crate) fn read(source: &Source) -> Result<Config, Failure> {
     let file: File = toml::from_str(source.text()).map_err(|error| source.unparsed(&error))?;
     let fixed = fixed(source, &file)?;
-    if let Some(mcp) = &file.mcp {
-        check_mcp(source, mcp, &fixed.first().tokens[0])?;
+    let mut shelf = shelf(source, &file, &fixed.first().tokens[0])?;
+    if let Some(written) = &file.mcp {
+        shelf.mcp = Some(mcp(source, written, &fixed, &shelf.default)?);
     }
-    let shelf = shelf(source, &file, &fixed.first().tokens[0])?;
     Ok(Config { fixed, shelf })
 }
 
@@ -168,7 +168,7 @@ fn shelf(source: &Source, file: &File, asset: &Asset) -> Result<Shelf, Failure> 
             page: false,
         })),
     };
-    Ok(Shelf { routes, default })
+    Ok(Shelf { routes, default, mcp: None })
 }
 
 fn route(source: &Source, written: &Spanned<file::Route>, asset: &Asset) -> Result<RouteConfig, Failure> {
@@ -227,12 +227,29 @@ fn checked(source: &Source, key: &str, text: String, at: &Place) -> Result<Strin
     }
 }
 
-/// Checks the section, and refuses it: no part of this version serves it.
-fn check_mcp(source: &Source, mcp: &Spanned<file::Mcp>, asset: &Asset) -> Result<(), Failure> {
-    let file::Mcp { path, tools } = mcp.get_ref();
-    Pattern::parse(path.get_ref()).map_err(|why| source.wrong(&path.span(), format!("mcp.path: {why}")))?;
-    for (name, written) in tools {
-        price(source, &format!("mcp.tools.{name}"), written.get_ref(), &written.span(), asset)?;
+/// Tools that are not named follow the default: they are free where everything is, and refused elsewhere.
+fn mcp(source: &Source, mcp: &Spanned<file::Mcp>, fixed: &Fixed, default: &Action) -> Result<McpConfig, Failure> {
+    let file::Mcp { path: text, tools: written } = mcp.get_ref();
+    let wrong = |why: &str| source.wrong(&text.span(), format!("mcp.path: {why}"));
+    let path = Pattern::parse(text.get_ref()).map_err(|why| wrong(&why))?;
+    if !text.get_ref().starts_with('/') || text.get_ref().contains('{') {
+        return Err(wrong("write the path of the endpoint alone, such as \"/mcp\""));
     }
-    Err(source.wrong(&mcp.span(), "[mcp]: tools by the call are not part of this version; leave this section out"))
+    let mut tools = Vec::new();
+    for (name, written) in written {
+        let key = format!("mcp.tools.{name}");
+        // With its resource's prefix, it must fit a quote.
+        checked(source, &key, format!("mcp/{name}"), &written.span())?;
+        let price = match written.get_ref() {
+            file::Price::Fixed(text) if text == "free" => None,
+            price => Some(super::money::price(source, &key, price, &written.span(), &fixed.first().tokens[0])?),
+        };
+        tools.push((name.clone(), price));
+    }
+    let is_sold = tools.iter().any(|(_, price)| price.is_some());
+    if is_sold && fixed.networks.iter().all(|network| network.settler.is_none()) {
+        let what = "tools are paid by signed payments: name settle_key_file or facilitator in a [[network]]";
+        return Err(source.wrong(&mcp.span(), format!("[mcp]: {what}")));
+    }
+    Ok(McpConfig { path, tools, deny_unlisted: !matches!(default, Action::Free) })
 }

@@ -4,7 +4,7 @@ pub(crate) mod path;
 pub(crate) mod pattern;
 
 use http::{HeaderMap, Method, header};
-use tower_x402::X402;
+use tower_x402::{X402, mcp::Mcp};
 
 use self::{path::CleanPath, pattern::Pattern};
 use super::proxy::Proxy;
@@ -14,6 +14,8 @@ use super::proxy::Proxy;
 pub(crate) struct Routes {
     pub(crate) routes: Vec<Route>,
     pub(crate) default: Target,
+    /// The MCP endpoint, which goes before them.
+    pub(crate) mcp: Option<Route>,
 }
 
 /// One of them.
@@ -34,6 +36,8 @@ pub(crate) enum Target {
     Deny,
     /// Through the paywall to the upstream.
     Sell(X402<Proxy>),
+    /// To the upstream's MCP endpoint, whose tools are sold.
+    Tools(Mcp<Proxy>),
 }
 
 /// What was found for a request.
@@ -48,7 +52,8 @@ impl Routes {
     /// The first route that matches, or the default.
     pub(crate) fn find(&self, method: &Method, path: &CleanPath, headers: &HeaderMap) -> Found {
         let found = |target: &Target, form_of_page| Found { target: target.clone(), form_of_page };
-        if let Some(route) = self.routes.iter().find(|route| route.pattern.matches(method, path)) {
+        let mut all = self.mcp.iter().chain(&self.routes);
+        if let Some(route) = all.find(|route| route.pattern.matches(method, path)) {
             return found(&route.target, false);
         }
         if method == Method::POST && is_form(headers) {

@@ -190,9 +190,10 @@ impl JournalEntry {
         self.authorized().map(|authorized| Standard::of_message(&authorized.message))
     }
 
-    /// The challenge of MPP that its authorization was signed for.
-    pub(crate) fn challenge(&self) -> Option<&str> {
-        self.secret.as_deref().filter(|_| self.standard() == Some(Standard::Mpp))
+    /// The nonce of its authorization, where that is the hash of a challenge of MPP.
+    pub(crate) fn challenge_hash(&self) -> Option<[u8; 32]> {
+        let signed = self.authorization().filter(|_| self.standard() == Some(Standard::Mpp))?;
+        Some(signed.authorization.nonce)
     }
 
     /// Whether its proof is worth nothing under another request: the seller's challenge may be for this one alone.

@@ -48,8 +48,8 @@ impl PurchaseGuard {
         self.registry.tables().open.is_paid_for(intent, self.entry.id)
     }
 
-    /// Returns whether an authorization of another purchase was signed for that challenge: both have one nonce, so one can be used.
-    pub(crate) fn is_challenge_paid(&self, challenge: &str) -> bool {
+    /// Returns whether an authorization of another purchase was signed for the challenge with that hash: both have one nonce, so one can be used.
+    pub(crate) fn is_challenge_paid(&self, challenge: [u8; 32]) -> bool {
         self.registry.tables().spent.is_challenge_paid(challenge, self.entry.id)
     }
 

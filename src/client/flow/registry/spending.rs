@@ -31,8 +31,8 @@ struct Spending {
     network: Network,
     /// The most that its transactions cost, in the coin of the network.
     gas: Amount,
-    /// The challenge of MPP that an authorization was signed for.
-    challenge: Option<String>,
+    /// The hash of the challenge of MPP that an authorization was signed for.
+    challenge: Option<[u8; 32]>,
 }
 
 impl Spendings {
@@ -51,13 +51,13 @@ impl Spendings {
             spending.is_under_way = entry.state == PurchaseState::Paying && !entry.is_sold();
             spending.from = entry.counts_from();
             spending.gas = spending.gas.max(entry.gas());
-            spending.challenge = entry.challenge().map(str::to_owned);
+            spending.challenge = entry.challenge_hash();
         }
     }
 
-    /// Whether another purchase was signed for that challenge, finished or not: as far back as purchases are known.
-    pub(super) fn is_challenge_paid(&self, challenge: &str, except: PurchaseId) -> bool {
-        self.0.iter().any(|(id, one)| *id != except && one.challenge.as_deref() == Some(challenge))
+    /// Whether another purchase was signed for the challenge with that hash, finished or not: as far back as purchases are known.
+    pub(super) fn is_challenge_paid(&self, challenge: [u8; 32], except: PurchaseId) -> bool {
+        self.0.iter().any(|(id, one)| *id != except && one.challenge == Some(challenge))
     }
 
     /// Counts the highest cost of a purchase's transactions, one of which is about to be recorded, in one step with the

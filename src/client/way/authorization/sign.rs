@@ -72,7 +72,7 @@ impl Authorizing<'_> {
         if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
             return Ok(left);
         }
-        if terms.challenge().is_some_and(|(id, _)| guard.is_challenge_paid(id)) {
+        if terms.challenge().is_some_and(|(_, nonce)| guard.is_challenge_paid(nonce)) {
             return Err(Denial::IntentReused.into());
         }
         let message = terms.message(&signed, request.purchase);

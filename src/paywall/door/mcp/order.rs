@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::{
     server::forward,
-    table::Table,
+    table::{MARK, Table},
     tool::{Answered, NoAnswer, Told, Tool, dress},
     voice::{Message, Voice},
 };
@@ -38,10 +38,6 @@ use crate::{
         v2::SettleResponse,
     },
 };
-
-/// What the ids of sold calls begin with, as the server sees them. A client's own id could be one that the server sends the answer to by
-/// another way.
-pub(super) const MARK: &str = "x402/";
 
 /// One call of a priced tool.
 pub(super) struct Order<S> {

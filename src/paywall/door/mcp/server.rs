@@ -10,8 +10,7 @@ use tower_service::Service;
 use super::{
     body::McpBody,
     filter::{Fate, Filtered},
-    order::MARK,
-    table::Table,
+    table::{MARK, Table},
 };
 use crate::{
     paywall::{

@@ -13,6 +13,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header, request::Pa
 use http_body::Body;
 use tokio::sync::mpsc;
 use tower_service::Service;
+use tracing::Instrument as _;
 
 use super::{
     body::McpBody,
@@ -119,6 +120,8 @@ where
     if !is_identity(&parts.headers) {
         return Ok(refused(refuse_body(ProblemCode::UnsupportedEncoding)));
     }
+    // Only a stream that is opened by `GET` is resumed: that is where the answers to calls are left out.
+    parts.headers.remove("last-event-id");
     let (data, trailers) = match read(body, table.limits).await {
         Ok(read) => read,
         Err(code) => return Ok(refused(refuse_body(code))),
@@ -130,8 +133,9 @@ where
         Asked::Call(route, call) => {
             let (teller, told) = mpsc::channel(EVENTS);
             let id = call.id.as_deref().map_or("null", |id| id.get()).to_owned();
+            let span = tracing::info_span!("x402.checkout", resource = &*route.resource);
             let order = Order { table, route, call: *call, parts, inner, nested, told: teller };
-            return respond_to(id, order.answer(), told).await;
+            return respond_to(id, order.answer().instrument(span), told).await;
         }
         Asked::Unanswerable => {
             tracing::warn!("a paid tool was called without an id, so that nothing could be answered; it was not run");

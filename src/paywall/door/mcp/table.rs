@@ -10,6 +10,10 @@ use serde_json::json;
 
 use crate::paywall::seller::{inner::MerchantInner, pricing::Prices, redelivery::Redelivery, route::Route};
 
+/// What the ids of sold calls begin with, as the server sees them. A client's own id could be one that the server sends the answer to by
+/// another way.
+pub(super) const MARK: &str = "x402/";
+
 /// The settings of an [`McpLayer`](super::McpLayer).
 #[derive(Clone, Debug)]
 pub(super) struct Table {

@@ -111,7 +111,7 @@ where
 
 /// What a message needs in its head that is written anew, and what would make its answer unreadable.
 pub(super) fn dress(headers: &mut HeaderMap, length: usize) {
-    strip_headers(headers);
+    strip_headers(headers, None);
     headers.remove(header::TRANSFER_ENCODING);
     headers.remove(header::ACCEPT_ENCODING);
     ["content-digest", "repr-digest", "digest", "content-md5"].iter().for_each(|name| _ = headers.remove(*name));

@@ -7,6 +7,7 @@ mod clocks;
 mod crashes;
 mod faults;
 mod hostile;
+mod mpp;
 
 use std::{path::Path, time::Duration};
 

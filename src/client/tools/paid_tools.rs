@@ -1,0 +1,96 @@
+//! `PaidTools`: a client of MCP that pays for the tools it calls.
+
+use std::{fmt, future::Future};
+
+use http::Request;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower_layer::Layer as _;
+use tower_service::Service as _;
+use url::Url;
+
+use super::server::ToolServer;
+use crate::client::{Body, Failure, Pay, PayError, PayLayer, Purchase, box_error::BoxError};
+
+/// Calls tools of an MCP server, and pays for those that are sold: with the budget, the journal and the payer of a [`PayLayer`].
+///
+/// It works with any client of MCP, such as rmcp's: a closure calls the tool. An unfinished purchase is resumed by the same call, as for
+/// requests of HTTP; the payment of a call whose result was lost is shown again. Feature `mcp`.
+///
+/// ```
+/// use serde_json::{Value, json};
+/// use tower_x402::client::{PayLayer, PaidTools};
+///
+/// # async fn with(layer: PayLayer) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// // With rmcp: `peer.call_tool(serde_json::from_value(params)?)`, and its result `serde_json::to_value(result)?`.
+/// let tools = PaidTools::new(&layer, "https://seller.example/mcp", |params: Value| async move {
+///     Ok(json!({ "content": [{ "type": "text", "text": params["name"] }] }))
+/// })?;
+/// let called = tools.call("search", json!({ "q": "pricing" })).await?;
+/// println!("{} for {:?}", called.result, called.purchase.map(|purchase| purchase.amount));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PaidTools<C> {
+    server: Pay<ToolServer<C>>,
+    url: Url,
+}
+
+/// What a call of a tool came to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CalledTool {
+    /// The result of `tools/call`, as the server gave it. Its `isError` tells whether the tool failed.
+    pub result: Value,
+    /// The purchase; `None` for a tool that cost nothing, or sold nothing.
+    pub purchase: Option<Purchase>,
+}
+
+impl<C, Fut> PaidTools<C>
+where
+    C: Fn(Value) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<Value, BoxError>> + Send + 'static,
+{
+    /// Returns a client of the server at this address. `call` takes the parameters of `tools/call`, and returns its result.
+    ///
+    /// The address names the seller in the budget and in the journal. It must be `https`, or on this machine, unless the budget
+    /// [allows plain HTTP](crate::client::BudgetBuilder::allow_plain_http).
+    ///
+    /// # Errors
+    /// [`PayErrorKind::Http`](crate::client::PayErrorKind::Http) if the address is no URL of HTTP.
+    pub fn new(layer: &PayLayer, url: &str, call: C) -> Result<Self, PayError> {
+        let invalid = || Failure::Http("the address of an MCP server is a URL of HTTP".into());
+        let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(invalid)?;
+        Ok(Self { server: layer.layer(ToolServer(call)), url })
+    }
+
+    /// Calls a tool, and pays for the call if it is sold. `arguments` is a JSON object, or `null`.
+    ///
+    /// # Errors
+    /// [`PayError`] says what became of the money: see [`PayError::money`]. A failure of the tool itself is a result.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<CalledTool, PayError> {
+        let mut url = self.url.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(["tools", tool]);
+        }
+        let params = match arguments.is_null() {
+            true => json!({ "name": tool }),
+            false => json!({ "name": tool, "arguments": arguments }),
+        };
+        let request = Request::post(url.as_str()).body(Body::from(params.to_string()));
+        let request = request.map_err(|error| Failure::Http(error.into()))?;
+        // Always ready.
+        let answer = self.server.clone().call(request).await?;
+        let purchase = answer.extensions().get::<Purchase>().cloned();
+        let body = answer.into_body().collect().await.map_err(|error| Failure::Forwarded(error.into()))?.to_bytes();
+        let result = serde_json::from_slice(&body).map_err(|error| Failure::Forwarded(error.into()))?;
+        Ok(CalledTool { result, purchase })
+    }
+}
+
+impl<C> fmt::Debug for PaidTools<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PaidTools").field("url", &self.url.as_str()).finish_non_exhaustive()
+    }
+}

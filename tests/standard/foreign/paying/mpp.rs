@@ -1,0 +1,90 @@
+//! Purchases at mppx, the official seller of MPP, and by MPP at a shop of this crate.
+
+use axum::{Json, routing::post};
+use http::{Request, header::CONTENT_TYPE};
+use serde_json::json;
+use tower_x402::{
+    client::{Body, PayErrorKind, PurchaseState, Standard},
+    protocol::Amount,
+};
+
+use super::{
+    super::{CHEAP, DEAR, FREE, Make, WEATHER},
+    Buyer, buy, get, open,
+};
+use crate::{
+    PRICE, SELLER, Token, World,
+    seller::{By, settling},
+    served::shop::Shop,
+    support::Counter,
+};
+
+#[tokio::test]
+async fn at_mppx() {
+    let Some((world, seller, buyer)) = open(Make::Mppx).await else { return };
+    let layer = buyer.layer().await;
+    let free = buy(&layer, get(&seller.url(FREE))).await.unwrap();
+    assert!((free.status, free.purchase.is_none()) == (200, true) && layer.spent().is_zero());
+    for bought in 1..=2_u8 {
+        let got = buy(&layer, get(&seller.url(WEATHER))).await.unwrap();
+        assert_eq!((got.status, got.json()), (200, json!({ "weather": "sunny", "run": bought })));
+        let purchase = got.purchase.unwrap();
+        assert_eq!((purchase.standard, purchase.state), (Some(Standard::Mpp), PurchaseState::Answered));
+        assert_eq!((purchase.confirmed, purchase.attempts), (true, 1));
+        let receipt = world.chain.receipt(purchase.transaction.unwrap()).await.unwrap().unwrap();
+        assert_eq!(receipt["status"], "0x1");
+        assert_ne!(receipt["from"], world.buyer().address().to_string(), "who settles pays the gas");
+        assert_eq!(seller.earned(&world).await, u128::from(bought) * CHEAP);
+    }
+    assert_eq!((layer.unfinished().len(), layer.spent()), (0, Amount::from_base_units(2 * CHEAP)));
+    let error = buy(&layer, get(&seller.url(DEAR))).await.unwrap_err();
+    assert_eq!((error.kind(), seller.earned(&world).await), (PayErrorKind::Declined, 2 * CHEAP), "{error}");
+}
+
+/// The shop settles, and says 402 with a fresh challenge: mppx's own client signs three times then.
+#[tokio::test]
+async fn mppx_that_settles_and_says_402_charges_once() {
+    for fault in ["settles-and-says-refused", "settles-and-errs"] {
+        let Some((world, seller, buyer)) = open(Make::Mppx).await else { return };
+        seller.fault(fault).await;
+        for call in 1..=3 {
+            let error = buyer.buy(&seller.url(WEATHER)).await.unwrap_err();
+            assert!(error.transaction().is_some() && error.is_resumable(), "{fault}, call {call}: {error}");
+            assert_eq!((seller.earned(&world).await, buyer.entries().await.len()), (CHEAP, 1), "{fault}, call {call}");
+            seller.fault("").await;
+        }
+    }
+}
+
+/// What the shop does not settle stays the only signature, and buys the answer later.
+#[tokio::test]
+async fn what_mppx_does_not_settle_is_shown_again() {
+    let Some((world, seller, buyer)) = open(Make::Mppx).await else { return };
+    seller.fault("says-refused").await;
+    let error = buyer.buy(&seller.url(WEATHER)).await.unwrap_err();
+    assert_eq!((error.kind(), seller.earned(&world).await), (PayErrorKind::Outstanding, 0), "{error}");
+    seller.fault("").await;
+    let got = buyer.buy(&seller.url(WEATHER)).await.unwrap();
+    assert_eq!((got.status, seller.earned(&world).await, buyer.entries().await.len()), (200, CHEAP, 1));
+}
+
+#[tokio::test]
+async fn by_mpp_at_a_shop_of_this_crate() {
+    for by in [By::Wallet, By::Facilitator] {
+        let Some(world) = World::with(Token::Circles).await else { return };
+        let (merchant, _facilitator) = settling(&world, by).await;
+        let merchant = merchant.mpp("api.example.com").build().await.unwrap();
+        let paid = merchant.charge("fixed", Amount::from_base_units(PRICE)).unwrap();
+        let app = axum::Router::new().route("/fixed", post(async || Json(json!({ "reply": 42 }))).route_layer(paid));
+        let shop = Shop::serving(merchant, app, Counter::default()).await;
+        let buyer = Buyer::of(&world).await;
+        for (bought, standard) in [(1, Standard::Mpp), (2, Standard::X402)] {
+            let layer = buyer.layer_with(|builder| builder.standards([standard])).await;
+            let request = Request::post(shop.url("/fixed")).header(CONTENT_TYPE, "application/json");
+            let got = buy(&layer, request.body(Body::from("{}")).unwrap()).await.unwrap();
+            let purchase = got.purchase.clone().unwrap();
+            assert_eq!((got.status, purchase.standard, purchase.confirmed), (200, Some(standard), true), "{got:?}");
+            assert_eq!(world.balance(SELLER).await, bought * PRICE);
+        }
+    }
+}
