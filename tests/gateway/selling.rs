@@ -254,7 +254,14 @@ async fn a_tool_is_sold_by_the_call() {
     let buyer: PrivateKeySigner = market.chain.accounts()[1].private_key().parse().unwrap();
     let from = market.chain.accounts()[1].address();
     let before = market.chain.timestamp().await.unwrap().unix() + 600;
-    let words = [from.into(), SELLER.into(), Word::from(10_000), Word::from(0), Word::from(u128::from(before)), Word::new([7; 32])];
+    let words = [
+        from.into(),
+        SELLER.into(),
+        Word::from(10_000),
+        Word::from(0),
+        Word::from(u128::from(before)),
+        Word::new([7; 32]),
+    ];
     let signed = signature(&market.chain, &buyer, &words);
     let payment = json!({
         "x402Version": 2,
