@@ -58,7 +58,7 @@ fn shown(config: &Config) -> Vec<String> {
     for route in &config.shelf.routes {
         lines.push(format!("{}: {}", route.pattern, action(&route.action)));
     }
-    for mcp in &config.shelf.mcp {
+    if let Some(mcp) = &config.shelf.mcp {
         for (tool, price) in &mcp.tools {
             let price = price.map(|price| format!("{} {}", price.to_decimal(asset.decimals()), asset.symbol()));
             lines.push(format!("tool {tool} at {}: {}", mcp.path, price.as_deref().unwrap_or("free")));
