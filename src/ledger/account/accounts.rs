@@ -149,7 +149,7 @@ impl<A: AccountLedger> AccountLedger for Arc<A> {
 
 /// What a ledger without accounts returns none of.
 #[derive(Debug)]
-pub(in crate::ledger) enum NoAccounts {}
+pub(crate) enum NoAccounts {}
 
 impl AccountLedger for NoAccounts {
     async fn open_account(&self, _: &Opening) -> Result<OpenOutcome, LedgerError> {

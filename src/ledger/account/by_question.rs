@@ -90,4 +90,4 @@ macro_rules! account_ledger {
         }
     };
 }
-pub(in crate::ledger) use account_ledger;
+pub(crate) use account_ledger;
