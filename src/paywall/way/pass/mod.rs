@@ -54,7 +54,10 @@ pub(crate) async fn reserve(request: &PricedRequest) -> Result<PassShown, Reject
     let outcome = ledger_in_time(PendingDraw::new(&merchant.ledger, draw)).await;
     tracing::debug!(%account, pass = &*pass.name, ?outcome, "drawn");
     match outcome {
-        Ok(DrawOutcome::Granted(lease)) => call(request, pass, account, lease).map(PassShown::Call),
+        Ok(DrawOutcome::Granted(lease)) => match call(request, pass, account, lease) {
+            Some(call) => Ok(PassShown::Call(call)),
+            None => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into()),
+        },
         Ok(DrawOutcome::Expired) => Ok(PassShown::Spent("expired")),
         Ok(DrawOutcome::UsedUp { .. }) => Ok(PassShown::Spent("used_up")),
         Ok(DrawOutcome::Busy { retry_after }) => {
@@ -78,20 +81,16 @@ fn shown(request: &PricedRequest) -> Option<&str> {
     values.next().is_none().then_some(value)
 }
 
-fn call(
-    request: &PricedRequest,
-    pass: &Arc<PassTerms>,
-    account: AccountId,
-    lease: DrawLease,
-) -> Result<Box<Call>, Rejection> {
+/// The call that is held; `None`, and the part is given back, if the account does not say what was paid for it.
+fn call(request: &PricedRequest, pass: &Arc<PassTerms>, account: AccountId, lease: DrawLease) -> Option<Box<Call>> {
     let paid = memo::read(lease.memo());
     let (number, route) = (lease.number(), &request.route);
     let guard = DrawGuard::new(Arc::clone(&route.merchant.ledger), lease);
     // Opened by this crate: both are there.
     let (Some(paid), Ok(name)) = (paid, IntentId::new(account.to_string())) else {
         tracing::error!(%account, "the account of a pass does not say what was paid for it");
-        return Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into());
+        return None;
     };
     let receipt = Receipt::new(Arc::clone(&route.resource), name, paid).with_pass(Arc::clone(&pass.name), number);
-    Ok(Box::new(Call { guard, receipt, pass: Arc::clone(pass) }))
+    Some(Box::new(Call { guard, receipt, pass: Arc::clone(pass) }))
 }
