@@ -28,7 +28,7 @@ const QUOTE_MAX: usize = 2_900;
 async fn open(merchant: MerchantBuilder) -> Shop {
     let merchant = merchant.build().await.unwrap();
     let service = Arc::new(Service::new(Data::example().unwrap()).await.unwrap());
-    let priced = datasets::router(service, &merchant, "0.49", Redelivery::lasting(Duration::ZERO)).unwrap();
+    let priced = datasets::router(service, &merchant, "0.49", Redelivery::lasting(Duration::ZERO), None).unwrap();
     let fixed = merchant.charge("fixed", Amount::from_base_units(PRICE)).unwrap();
     let app = priced.route("/fixed", post(async || Json(json!({ "reply": "# 42" }))).route_layer(fixed));
     Shop::serving(merchant, app, Counter::default()).await

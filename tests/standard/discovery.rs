@@ -21,7 +21,8 @@ use crate::{served::program as datasets, support::Shop};
 async fn market() -> (Shop, Router) {
     let shop = Shop::open_on(|builder, chain| builder.settler(ScriptedSettler::new(chain.clone()))).await;
     let service = datasets::Service::new(datasets::data::Data::example().unwrap()).await.unwrap();
-    let app = datasets::router(Arc::new(service), &shop.merchant, "0.49", Redelivery::lasting(Duration::ZERO)).unwrap();
+    let app =
+        datasets::router(Arc::new(service), &shop.merchant, "0.49", Redelivery::lasting(Duration::ZERO), None).unwrap();
     (shop, app)
 }
 
