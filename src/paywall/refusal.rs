@@ -182,6 +182,12 @@ impl From<Problem> for Rejection {
     }
 }
 
+impl From<Box<Problem>> for Rejection {
+    fn from(problem: Box<Problem>) -> Self {
+        Self::Problem(*problem)
+    }
+}
+
 impl From<HealthError> for Rejection {
     fn from(error: HealthError) -> Self {
         Self::Problem(error.into())

@@ -2,12 +2,12 @@
 
 use crate::{
     paywall::{
-        dialect::mpp,
+        dialect::{mpp, purchase::Named},
         refusal::{Problem, Rejection},
         seller::{chain::SellingChain, inner::MerchantInner},
     },
     protocol::{
-        Address, Amount, IntentId, Network, Proof, PurchaseKey, Redemption,
+        Address, Amount, IntentId, Network, Proof, Redemption,
         v2::{PaymentPayload, PaymentProof, PaymentRequirements, SchemePayload, TransferMethod},
     },
 };
@@ -18,7 +18,7 @@ pub(crate) struct Presented {
     /// What the payer accepted, of the standard's quote. `None` where the transfer is shown in our own way.
     accepted: Option<PaymentRequirements>,
     /// The purchase that it is for, where its client names that.
-    pub(crate) purchase: Result<Option<PurchaseKey>, Problem>,
+    pub(crate) purchase: Named,
 }
 
 /// Why a payment of the family is not read.
@@ -71,7 +71,7 @@ impl Presented {
     }
 
     /// The same for a purchase of this name.
-    pub(crate) fn named(self, purchase: Result<Option<PurchaseKey>, Problem>) -> Self {
+    pub(crate) fn named(self, purchase: Named) -> Self {
         Self { purchase, ..self }
     }
 

@@ -10,13 +10,16 @@ use crate::{
 /// The header in which a client of MPP names its purchase.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
+/// The purchase that a client names, if it names one; else what is wrong with its name.
+pub(crate) type Named = Result<Option<PurchaseKey>, Box<Problem>>;
+
 const GIVEN_TWICE: ParseError = ParseError::new("a request has one idempotency key");
 
 /// The purchase that a payment of x402 is for.
 ///
 /// # Errors
 /// If it has no name and must have one, or if its name is not of the extension's form.
-pub(crate) fn named_in_payload(route: &Route, payload: &PaymentPayload) -> Result<Option<PurchaseKey>, Problem> {
+pub(crate) fn named_in_payload(route: &Route, payload: &PaymentPayload) -> Named {
     named(route, || payload.extensions.purchase_name())
 }
 
@@ -24,21 +27,18 @@ pub(crate) fn named_in_payload(route: &Route, payload: &PaymentPayload) -> Resul
 ///
 /// # Errors
 /// As for [`named_in_payload`].
-pub(crate) fn named_in_headers(route: &Route, headers: &HeaderMap) -> Result<Option<PurchaseKey>, Problem> {
+pub(crate) fn named_in_headers(route: &Route, headers: &HeaderMap) -> Named {
     named(route, || idempotency_key(headers))
 }
 
-fn named(
-    route: &Route,
-    id: impl FnOnce() -> Result<Option<PurchaseName>, ParseError>,
-) -> Result<Option<PurchaseKey>, Problem> {
+fn named(route: &Route, id: impl FnOnce() -> Result<Option<PurchaseName>, ParseError>) -> Named {
     let merchant = &route.merchant;
     let Some(setting) = merchant.payment_identifier else { return Ok(None) };
     match id() {
         Ok(Some(id)) => Ok(Some(PurchaseKey::of(&merchant.realm, &route.resource, &id))),
-        Ok(None) if setting.is_required() => Err(Problem::names_no_purchase()),
+        Ok(None) if setting.is_required() => Err(Box::new(Problem::names_no_purchase())),
         Ok(None) => Ok(None),
-        Err(_) => Err(Problem::misnames_purchase()),
+        Err(_) => Err(Box::new(Problem::misnames_purchase())),
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn with_prices(table: &Arc<Table>) -> Arc<Change> {
 
 /// The same for what the server can do.
 pub(super) fn with_extension() -> Arc<Change> {
-    Arc::new(|message| announce(message))
+    Arc::new(announce)
 }
 
 /// Hands a message on as it is.

@@ -17,7 +17,7 @@ use crate::{
     paywall::{
         dialect::{
             client_submitted::is_submitted,
-            purchase::{named_in_headers, named_in_payload},
+            purchase::{Named, named_in_headers, named_in_payload},
         },
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
@@ -26,7 +26,7 @@ use crate::{
         way::way_to_pay::WayToPay,
     },
     protocol::{
-        Amount, ChainTime, ProblemCode, Proof, PurchaseKey, Way,
+        Amount, ChainTime, ProblemCode, Proof, Way,
         mpp::CredentialPayload,
         v2::{PaymentPayload, Reason, SchemePayload},
     },
@@ -105,7 +105,7 @@ fn timeout(merchant: &MerchantInner) -> u64 {
 async fn accept(
     request: &PricedRequest,
     payload: PaymentPayload,
-    purchase: Result<Option<PurchaseKey>, Problem>,
+    purchase: Named,
     amount: Result<Amount, Rejection>,
 ) -> Result<Purchase, Rejection> {
     let purchase = match purchase {
