@@ -367,7 +367,7 @@ mod tests {
             .unwrap();
         let service = Service::new(Data::example().unwrap()).await.unwrap();
         let kept = Redelivery::lasting(Duration::from_secs(60));
-        let app = router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(serve::cors());
+        let app = router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(cors::cors());
         Shop { app, chain, now }
     }
 
