@@ -50,7 +50,7 @@ fn counted(path: &str) -> u64 {
         | "tx_already_used"
         | "redemption_in_progress" => 3,
         "too_many_attempts" | "answer delivered again" => 4,
-        "upstream_payment_required" => 5,
+        "upstream_payment_required" | "call by pass" => 5,
         "redemption by body"
         | "redemption by header"
         | "redemption, tagged"

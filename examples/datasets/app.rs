@@ -143,24 +143,11 @@ impl Service {
     }
 }
 
-/// The routes, three of them priced: `price` is in whole tokens, such as `0.49`.
+/// The routes, three of them priced: `price` is in whole tokens, such as `0.49`. A pass counts on all three.
 ///
 /// # Errors
 /// A price that is none.
 pub(crate) fn router(
-    service: Arc<Service>,
-    merchant: &Merchant,
-    price: &str,
-    kept: Redelivery,
-) -> Result<Router, BuildError> {
-    router_with_pass(service, merchant, price, kept, None)
-}
-
-/// The same, with a pass that counts on all three.
-///
-/// # Errors
-/// A price that is none.
-pub(crate) fn router_with_pass(
     service: Arc<Service>,
     merchant: &Merchant,
     price: &str,
@@ -367,7 +354,11 @@ mod tests {
             .unwrap();
         let service = Service::new(Data::example().unwrap()).await.unwrap();
         let kept = Redelivery::lasting(Duration::from_secs(60));
+<<<<<<< HEAD
         let app = router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(cors::cors());
+=======
+        let app = router(Arc::new(service), &merchant, "0.49", kept, None).unwrap().layer(cors::cors());
+>>>>>>> main
         Shop { app, chain, now }
     }
 

@@ -21,7 +21,7 @@ use super::{
     on_network::OnNetwork,
     raise_mark::raise_mark,
     replay::replay,
-    router_with_pass, serve, settler, units,
+    router, serve, settler, units,
 };
 
 /// The program.
@@ -72,7 +72,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     let dev = if args.dev { Some(local_chain(&mut args).await?) } else { None };
     let merchant = merchant(&args, keys).await?;
     let kept = Redelivery::lasting(args.redeliver);
-    let app = router_with_pass(Arc::new(service), &merchant, args.price(), kept, args.pass.as_ref());
+    let app = router(Arc::new(service), &merchant, args.price(), kept, args.pass.as_ref());
     let app = app.map_err(|error| match error {
         BuildError::InvalidPrice { decimals } => {
             Failure::flags(format!("a price is a positive number such as 0.49, with at most {decimals} decimals"))

@@ -1,4 +1,4 @@
-//! `cargo demo`, as a newcomer sees it: three answers bought, one theft refused, and commands that work as they are printed.
+//! `cargo demo`, as a newcomer sees it: three answers and a tool's bought, one theft refused, and commands that work as they are printed.
 
 use std::{
     io::{BufRead as _, BufReader, Read},
@@ -55,6 +55,8 @@ async fn a_newcomer_sees_a_theft_refused_and_buys_by_hand() {
         let refused = demo.until("refused").pop().unwrap();
         assert!(shown.contains(" presents 0x"), "{shown}");
         assert_eq!(refused.trim(), "refused     403 payment_bound");
+        demo.until("tools/call demand_insights");
+        demo.until("    # ");
         demo.until("Or step by step");
         let commands = demo.until("sleep 3; curl").join("\n");
         let bought = Command::new("sh").args(["-c", &commands]).output().unwrap();

@@ -35,6 +35,7 @@ mod leaving;
 mod lists;
 mod messages;
 mod mpp;
+mod named;
 mod official;
 mod place;
 mod refusals;

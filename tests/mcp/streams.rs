@@ -29,19 +29,24 @@ async fn what_comes_before_the_result_is_there_at_once_and_the_result_is_sold() 
     let rig = Rig::open().await;
     let service = rig.service();
     let call = paid(&service, &search()).await;
+    // The server has said all by then.
+    rig.settler.delay(Duration::from_secs(2));
     rig.plays(|message| async move {
         let done = result(&message, json!({ "content": ["done"], "_meta": { "x402/payment-response": "forged" } }));
-        event_reply(one_by_one(vec![
+        let mut reply = event_reply(one_by_one(vec![
             "id: 0\nretry: 3000\ndata:\n\n".into(),
             event(&progress(1)),
             event(&progress(2)),
             event(&done),
-        ]))
+        ]));
+        reply.headers_mut().insert("payment-response", "forged".parse().unwrap());
+        reply
     });
     let response = service.clone().oneshot(post(call.to_string())).await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     assert_eq!(response.headers()["x-accel-buffering"], "no");
     assert_eq!(response.headers()["cache-control"], "private, no-store");
+    assert!(!response.headers().contains_key("payment-response"));
     assert_eq!(rig.settler.settlements(), 0);
     let mut body = response.into_body();
     let mut next = async || {

@@ -19,7 +19,7 @@ pub async fn open_with(merchant: MerchantBuilder) -> Shop {
     let service = Service::new(Data::example().unwrap()).await.unwrap();
     // What is shown again gets its refusal here, as without any setting.
     let kept = Redelivery::lasting(Duration::ZERO);
-    let app = datasets::router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(datasets::cors::cors());
+    let app = datasets::router(Arc::new(service), &merchant, "0.49", kept, None).unwrap().layer(datasets::cors::cors());
     Shop::serving(merchant, app, Counter::default()).await
 }
 

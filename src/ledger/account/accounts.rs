@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{ledger::error::LedgerError, protocol::Amount};
 
-/// The accounts of a [`Ledger`](super::Ledger): an optional capability, which [`Ledger::accounts`](super::Ledger::accounts) returns.
+/// The accounts of a [`Ledger`](crate::ledger::Ledger): an optional capability, which [`Ledger::accounts`](crate::ledger::Ledger::accounts) returns.
 /// Every ledger of this crate has it.
 ///
 /// An account holds what was paid for and not used yet: calls, or an amount of a token. A reservation takes a part of it under a
@@ -21,8 +21,8 @@ use crate::{ledger::error::LedgerError, protocol::Amount};
 /// these.
 ///
 /// Every method is one transaction, or one compare-and-set of the whole account, so that it is decided by a single write. For a ledger of
-/// your own, [`rules::decide_account`](super::rules::decide_account) is the rule as a pure function, and
-/// [`run_accounts`](super::conformance) has the checks.
+/// your own, [`rules::decide_account`](crate::ledger::rules::decide_account) is the rule as a pure function, and
+/// `conformance::run_accounts` has the checks.
 ///
 /// An `Err` means that the backend failed and the outcome is unknown. Dropping a returned future must be harmless.
 ///
@@ -107,95 +107,6 @@ pub trait AccountLedger: Send + Sync + 'static {
     fn sweep_accounts(&self, expired_for: Duration) -> impl Future<Output = Result<u64, LedgerError>> + Send;
 }
 
-/// Implements [`AccountLedger`] by two methods of the type: `ask_account`, which answers an
-/// [`AccountQuestion`](super::AccountQuestion), and `forget_accounts`.
-macro_rules! account_ledger {
-    ($ledger:ty) => {
-        impl $crate::ledger::AccountLedger for $ledger {
-            async fn open_account(
-                &self,
-                opening: &$crate::ledger::Opening,
-            ) -> Result<$crate::ledger::OpenOutcome, $crate::ledger::LedgerError> {
-                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
-                match self.ask_account(AccountQuestion::Open(opening.clone())).await? {
-                    AccountAnswer::Opened(outcome) => Ok(outcome),
-                    _ => Err($crate::ledger::LedgerError::unavailable()),
-                }
-            }
-
-            async fn draw(
-                &self,
-                draw: &$crate::ledger::Draw,
-            ) -> Result<$crate::ledger::DrawOutcome, $crate::ledger::LedgerError> {
-                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
-                match self.ask_account(AccountQuestion::Draw(draw.clone())).await? {
-                    AccountAnswer::Drawn(outcome) => Ok(outcome),
-                    _ => Err($crate::ledger::LedgerError::unavailable()),
-                }
-            }
-
-            async fn renew_draw(
-                &self,
-                lease: &$crate::ledger::DrawLease,
-            ) -> Result<$crate::ledger::DrawRenewal, $crate::ledger::LedgerError> {
-                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
-                match self.ask_account(AccountQuestion::Renew(lease.clone())).await? {
-                    AccountAnswer::Renewed(outcome) => Ok(outcome),
-                    _ => Err($crate::ledger::LedgerError::unavailable()),
-                }
-            }
-
-            async fn charge(
-                &self,
-                lease: &$crate::ledger::DrawLease,
-                amount: $crate::protocol::Amount,
-                memo: Option<&$crate::ledger::AccountMemo>,
-            ) -> Result<$crate::ledger::ChargeOutcome, $crate::ledger::LedgerError> {
-                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
-                match self.ask_account(AccountQuestion::Charge(lease.clone(), amount, memo.cloned())).await? {
-                    AccountAnswer::Charged(outcome) => Ok(outcome),
-                    _ => Err($crate::ledger::LedgerError::unavailable()),
-                }
-            }
-
-            async fn release_draw(&self, lease: &$crate::ledger::DrawLease) -> Result<(), $crate::ledger::LedgerError> {
-                use $crate::ledger::account::AccountQuestion;
-                self.ask_account(AccountQuestion::Release(lease.clone())).await.map(drop)
-            }
-
-            async fn close_account(
-                &self,
-                id: $crate::ledger::AccountId,
-            ) -> Result<Option<$crate::ledger::ClosedAccount>, $crate::ledger::LedgerError> {
-                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
-                match self.ask_account(AccountQuestion::Close(id)).await? {
-                    AccountAnswer::Closed(closed) => Ok(closed),
-                    _ => Err($crate::ledger::LedgerError::unavailable()),
-                }
-            }
-
-            async fn account(
-                &self,
-                id: $crate::ledger::AccountId,
-            ) -> Result<Option<$crate::ledger::Account>, $crate::ledger::LedgerError> {
-                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
-                match self.ask_account(AccountQuestion::Look(id)).await? {
-                    AccountAnswer::Account(account) => Ok(account),
-                    _ => Err($crate::ledger::LedgerError::unavailable()),
-                }
-            }
-
-            async fn sweep_accounts(
-                &self,
-                expired_for: std::time::Duration,
-            ) -> Result<u64, $crate::ledger::LedgerError> {
-                self.forget_accounts(expired_for).await
-            }
-        }
-    };
-}
-pub(in crate::ledger) use account_ledger;
-
 /// A shared handle.
 impl<A: AccountLedger> AccountLedger for Arc<A> {
     fn open_account(&self, opening: &Opening) -> impl Future<Output = Result<OpenOutcome, LedgerError>> + Send {
@@ -238,7 +149,7 @@ impl<A: AccountLedger> AccountLedger for Arc<A> {
 
 /// What a ledger without accounts returns none of.
 #[derive(Debug)]
-pub(in crate::ledger) enum NoAccounts {}
+pub(crate) enum NoAccounts {}
 
 impl AccountLedger for NoAccounts {
     async fn open_account(&self, _: &Opening) -> Result<OpenOutcome, LedgerError> {

@@ -1,6 +1,7 @@
 //! Accounts: what was paid for and not used yet. [`AccountLedger`] draws them down; [`decide_account`] is its rule.
 
 mod accounts;
+mod by_question;
 mod claim;
 mod id;
 mod outcome;
@@ -12,7 +13,7 @@ pub(super) mod turns;
 
 pub use accounts::AccountLedger;
 pub(super) use accounts::NoAccounts;
-pub(super) use accounts::account_ledger;
+pub(super) use by_question::account_ledger;
 pub use claim::{Draw, DrawLease, Opening};
 pub use id::{AccountId, AccountMemo};
 pub use outcome::{Account, ChargeOutcome, ClosedAccount, DrawOutcome, DrawRenewal, OpenOutcome};

@@ -10,7 +10,7 @@ use crate::protocol::Amount;
 /// How many charges are remembered, so that each can be repeated.
 pub(super) const REMEMBERED: usize = 128;
 
-/// An account as a ledger stores it: the state that [`decide_account`](super::rules::decide_account) reads and writes. Its text is
+/// An account as a ledger stores it: the state that [`decide_account`](crate::ledger::rules::decide_account) reads and writes. Its text is
 /// JSON.
 ///
 /// At any time the sum of what was spent and of everything that is held is at most the limit.

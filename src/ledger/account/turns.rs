@@ -9,7 +9,7 @@ const STRIPES: usize = 64;
 
 /// One lock for each stripe of accounts. A courtesy: the database decides.
 #[derive(Debug)]
-pub(in crate::ledger) struct Turns([Mutex<()>; STRIPES]);
+pub(crate) struct Turns([Mutex<()>; STRIPES]);
 
 impl Default for Turns {
     fn default() -> Self {
@@ -20,7 +20,7 @@ impl Default for Turns {
 impl Turns {
     /// Waits for its turn; the caller sets the time limit.
     #[expect(clippy::indexing_slicing, reason = "the remainder is less than the number of stripes")]
-    pub(in crate::ledger) async fn of(&self, id: AccountId) -> MutexGuard<'_, ()> {
+    pub(crate) async fn of(&self, id: AccountId) -> MutexGuard<'_, ()> {
         self.0[usize::from(id.as_bytes()[0]) % STRIPES].lock().await
     }
 }

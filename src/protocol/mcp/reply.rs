@@ -101,7 +101,7 @@ fn of_result(result: &str) -> Reply {
         () if asks => Reply::Bill,
         () if is_of("complete") && !is_task && failed => Reply::Unsold(own()),
         () if is_of("complete") && !is_task => Reply::Result(own()),
-        () if is_of("input_required") => Reply::Unsold(own()),
+        () if !kinds.is_empty() && is_of("input_required") => Reply::Unsold(own()),
         () => Reply::Unsellable,
     }
 }

@@ -22,7 +22,7 @@ async fn datasets() -> Shop {
     let merchant: Merchant = merchant(&chain).await.settler(settler).build().await.unwrap();
     let service = Service::new(Data::example().unwrap()).await.unwrap();
     let kept = Redelivery::lasting(Duration::from_secs(600));
-    let app = datasets::router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(datasets::serve::cors());
+    let app = datasets::router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(datasets::cors::cors());
     Shop { chain, url: serve(app).await, handler: Counter::default() }
 }
 

@@ -146,7 +146,8 @@ impl<S> Taken<S> {
         let Self { table, request, call, voice, inner, told } = self;
         let route = Arc::clone(&request.route);
         let id = format!("{MARK}{:032x}", rand::random::<u128>());
-        let tool = Tool { inner, call: call.under(&id), id, limit: table.limits.answer, told };
+        let merchant = Arc::clone(&route.merchant);
+        let tool = Tool { merchant, inner, call: call.under(&id), id, limit: table.limits.answer, told };
         let Delivery { outcome, made } = deliver(request, None::<B>, tool, purchase, mark_taken).await;
         let response = match outcome {
             Ok(response) => response,
@@ -190,7 +191,7 @@ impl<S> Taken<S> {
     {
         let message = self.call.unpaid();
         let mut parts = self.request.parts;
-        dress(&mut parts.headers, message.len());
+        dress(&mut parts.headers, &self.request.route.merchant, message.len());
         let response = forward(self.inner, parts, message, None).await?;
         Ok(Answer::Response(response.map(|body| ResponseBody::streaming(ResponseBody::streaming(body)))))
     }

@@ -12,7 +12,10 @@ use http_body::{Body, Frame};
 use tokio::sync::mpsc::Receiver;
 
 use super::{body::McpBody, events::message, order::Answer, server::passing, tool::Told, voice::respond};
-use crate::protocol::{headers::PRIVATE_NO_STORE, mcp::error_message};
+use crate::protocol::{
+    headers::{PRIVATE_NO_STORE, strip_payment_headers},
+    mcp::error_message,
+};
 
 /// A sale under way.
 type Selling<ResB, E> = Pin<Box<dyn Future<Output = Result<Answer<ResB>, E>> + Send>>;
@@ -80,6 +83,7 @@ fn stream_head(mut headers: HeaderMap) -> HeaderMap {
     for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION] {
         headers.remove(name);
     }
+    strip_payment_headers(&mut headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
     // A proxy that waits for the end would keep the client waiting.
@@ -127,9 +131,10 @@ where
                 Poll::Ready(Some(Told::Event(event))) => Poll::Ready(Some(Ok(Frame::data(event)))),
                 // Sent already.
                 Poll::Ready(Some(Told::Head(_))) => continue,
-                Poll::Pending if this.sale.is_some() => Poll::Pending,
-                // The sale is over, and with it all that was told.
-                Poll::Ready(None) | Poll::Pending => Poll::Ready(this.last.take().map(|last| Ok(Frame::data(last)))),
+                // The server has said all, and its answer is being settled or recorded: the sale wakes this task.
+                Poll::Ready(None) if this.sale.is_some() => Poll::Pending,
+                Poll::Ready(None) => Poll::Ready(this.last.take().map(|last| Ok(Frame::data(last)))),
+                Poll::Pending => Poll::Pending,
             };
         }
     }

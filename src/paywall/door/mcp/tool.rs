@@ -3,6 +3,7 @@
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -21,7 +22,7 @@ use crate::{
         body::{RequestBody, ResponseBody},
         door::body_reader::is_identity,
         priced_request::strip::strip_headers,
-        seller::consumption::Consumption,
+        seller::{consumption::Consumption, inner::MerchantInner},
     },
     protocol::{
         Receipt,
@@ -59,6 +60,7 @@ const PAYMENT_ID: HeaderName = HeaderName::from_static("x402-payment-id");
 
 /// Runs one call of a tool. Its response's body is the tool's result, without the call's id.
 pub(super) struct Tool<S> {
+    pub(super) merchant: Arc<MerchantInner>,
     pub(super) inner: S,
     /// The message for the server, and the id in it.
     pub(super) call: Bytes,
@@ -84,7 +86,7 @@ where
 
     fn call(&mut self, request: Request<RequestBody<B>>) -> Self::Future {
         let (mut parts, _) = request.into_parts();
-        dress(&mut parts.headers, self.call.len());
+        dress(&mut parts.headers, &self.merchant, self.call.len());
         if let Some(receipt) = parts.extensions.get::<Receipt>() {
             name_payer(&mut parts.headers, receipt);
         }
@@ -110,8 +112,8 @@ where
 }
 
 /// What a message needs in its head that is written anew, and what would make its answer unreadable.
-pub(super) fn dress(headers: &mut HeaderMap, length: usize) {
-    strip_headers(headers, None);
+pub(super) fn dress(headers: &mut HeaderMap, merchant: &MerchantInner, length: usize) {
+    strip_headers(headers, merchant.mpp.as_ref());
     headers.remove(header::TRANSFER_ENCODING);
     headers.remove(header::ACCEPT_ENCODING);
     ["content-digest", "repr-digest", "digest", "content-md5"].iter().for_each(|name| _ = headers.remove(*name));

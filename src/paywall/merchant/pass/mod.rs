@@ -71,7 +71,12 @@ impl Merchant {
         let price = price.into();
         let amount = price.amount(self.inner.decimals(), self.inner.symbol())?;
         let layer = self.charge(name, price)?;
-        Ok(Pass { merchant: self.clone(), terms: PassTerms::new(&self.inner, name, amount), layer, holds: false })
+        Ok(Pass {
+            merchant: self.clone(),
+            terms: PassTerms::new(&self.inner.keys, &self.inner.realm, name, amount),
+            layer,
+            holds: false,
+        })
     }
 }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{
     ledger::{AccountId, Opening},
-    paywall::seller::{inner::MerchantInner, pass::memo},
-    protocol::{Amount, IntentKey, Payment, TokenSeal},
+    paywall::seller::pass::memo,
+    protocol::{Amount, IntentKey, Payment, SealingKeys, TokenSeal},
 };
 
 /// The first characters of a pass.
@@ -41,9 +41,9 @@ pub(crate) struct PassTerms {
 }
 
 impl PassTerms {
-    pub(crate) fn new(merchant: &MerchantInner, name: &str, price: Amount) -> Self {
-        let seal = TokenSeal::new(&merchant.keys, PREFIX, &[merchant.realm.as_bytes(), name.as_bytes()]);
-        let (name, realm) = (Arc::from(name), Arc::from(&*merchant.realm));
+    pub(crate) fn new(keys: &SealingKeys, realm: &str, name: &str, price: Amount) -> Self {
+        let seal = TokenSeal::new(keys, PREFIX, &[realm.as_bytes(), name.as_bytes()]);
+        let (name, realm) = (Arc::from(name), Arc::from(realm));
         Self { name, label: None, price, holds: Holds::Calls(1), lasts: None, url: None, realm, seal }
     }
 
