@@ -354,11 +354,7 @@ mod tests {
             .unwrap();
         let service = Service::new(Data::example().unwrap()).await.unwrap();
         let kept = Redelivery::lasting(Duration::from_secs(60));
-<<<<<<< HEAD
-        let app = router(Arc::new(service), &merchant, "0.49", kept).unwrap().layer(cors::cors());
-=======
         let app = router(Arc::new(service), &merchant, "0.49", kept, None).unwrap().layer(cors::cors());
->>>>>>> main
         Shop { app, chain, now }
     }
 
