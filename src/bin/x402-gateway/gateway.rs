@@ -64,7 +64,7 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (mut request, found) = match self.found(request) {
             Ok(found) => found,
-            Err(refusal) => return Box::pin(async move { Ok(refusal) }),
+            Err(refusal) => return Box::pin(async move { Ok(*refusal) }),
         };
         request.extensions_mut().insert(Arrival { peer: self.peer, form_of_page: found.form_of_page });
         match found.target {
@@ -89,28 +89,28 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
 
 impl Gateway {
     /// The request with its path in the one spelling, and where it goes.
-    fn found(&self, request: Request<Incoming>) -> Result<(Request<Incoming>, Found), Response<AnswerBody>> {
+    fn found(&self, request: Request<Incoming>) -> Result<(Request<Incoming>, Found), Box<Response<AnswerBody>>> {
         let (mut head, body) = request.into_parts();
         check_method(&head.method)?;
         let path = CleanPath::read(head.uri.path())
-            .map_err(|why| refused(StatusCode::BAD_REQUEST, "invalid_path", why.detail()))?;
+            .map_err(|why| Box::new(refused(StatusCode::BAD_REQUEST, "invalid_path", why.detail())))?;
         let found = self.present.get().routes.find(&head.method, &path, &head.headers);
         if path.as_str() != head.uri.path() {
             head.uri = spelled(&head.uri, &path)
-                .ok_or_else(|| refused(StatusCode::BAD_REQUEST, "invalid_path", "The path is too long."))?;
+                .ok_or_else(|| Box::new(refused(StatusCode::BAD_REQUEST, "invalid_path", "The path is too long.")))?;
         }
         Ok((Request::from_parts(head, body), found))
     }
 }
 
 /// Some services take `get` for `GET`; none should be asked to be a proxy, or to repeat what it was told.
-fn check_method(method: &Method) -> Result<(), Response<AnswerBody>> {
+fn check_method(method: &Method) -> Result<(), Box<Response<AnswerBody>>> {
     let detail = match method.as_str() {
         "CONNECT" | "TRACE" => "This address does not take this method.",
         name if name.bytes().any(|byte| byte.is_ascii_lowercase()) => "Write the method in capitals.",
         _ => return Ok(()),
     };
-    Err(refused(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail))
+    Err(Box::new(refused(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)))
 }
 
 fn spelled(uri: &Uri, path: &CleanPath) -> Option<Uri> {
