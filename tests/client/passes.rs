@@ -49,12 +49,12 @@ impl Street {
                 let intent = intent_of(&sells.clone().oneshot(asked).await.unwrap());
                 self.bought.fetch_add(1, Ordering::SeqCst);
                 let paid = by_header("POST", &intent, self.shop.pay(1_000_000));
-                sells.oneshot(paid).await.unwrap().map(|body| axum::body::Body::new(body))
+                sells.oneshot(paid).await.unwrap().map(axum::body::Body::new)
             }
             _ => {
                 let service = layered(&self.route, echo(self.counter.clone()));
                 let request = Request::from_parts(parts, axum::body::Body::new(body));
-                service.oneshot(request).await.unwrap().map(|body| axum::body::Body::new(body))
+                service.oneshot(request).await.unwrap().map(axum::body::Body::new)
             }
         };
         let (parts, body) = answer.into_parts();
@@ -89,10 +89,10 @@ async fn one_pass_is_bought_for_each_three_calls() {
     let street = Street::new().await;
     let passes = PassLayer::new().buying(URL).unwrap();
     let client = street.client(&passes);
-    for call in 1..=7 {
+    for call in 1..=7_usize {
         let answer = client.clone().oneshot(to(ANSWER)).await.unwrap();
         assert_eq!(answer.status(), 200, "{call}");
-        assert_eq!(street.bought.load(Ordering::SeqCst), (call + 2) / 3, "{call}");
+        assert_eq!(street.bought.load(Ordering::SeqCst), call.div_ceil(3), "{call}");
     }
     let held = passes.passes();
     assert_eq!((held.len(), held[0].remaining.as_deref()), (1, Some("2")));

@@ -125,6 +125,6 @@ pub async fn say(url: &str, message: &Value) -> Value {
         .header("mcp-method", message["method"].as_str().unwrap_or_default())
         .header("mcp-name", message["params"]["name"].as_str().unwrap_or_default());
     let text = request.json(message).send().await.unwrap().text().await.unwrap();
-    let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).last().unwrap_or(&text);
+    let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back().unwrap_or(&text);
     serde_json::from_str(last).unwrap_or_else(|_| panic!("no message: {text}"))
 }

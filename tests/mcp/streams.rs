@@ -142,7 +142,8 @@ async fn a_stream_without_a_result_sells_nothing() {
     let rig = Rig::open().await;
     let service = rig.behind(&rig.layer().answer_limit(10_000).unwrap());
     let call = paid(&service, &search()).await;
-    let cases: [(&str, fn() -> Body); 5] = [
+    type Made = fn() -> Body;
+    let cases: [(&str, Made); 5] = [
         ("answer_broken", || Body::from(event(&progress(1)))),
         ("answer_broken", || {
             let pieces = [Ok(Bytes::from(event(&progress(1)))), Err(std::io::Error::other("gone"))];
