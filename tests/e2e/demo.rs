@@ -8,30 +8,31 @@ use std::{
 
 use super::app::{PATIENT, program};
 
-/// The program under way, with the lines of both its outputs.
-struct Demo(Child, Receiver<String>);
+/// The program under way, with the lines of each of its outputs.
+struct Demo {
+    process: Child,
+    /// What it prints for people to copy.
+    shown: Lines,
+    /// What it says meanwhile.
+    said: Lines,
+}
 
-impl Demo {
-    fn start() -> Self {
-        let mut command = program(&["--dev", "--buy", "--listen", "127.0.0.1:0"]);
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+struct Lines(Receiver<String>);
+
+impl Lines {
+    fn of(output: impl Read + Send + 'static) -> Self {
         let (send, lines) = channel();
-        let outputs: [Box<dyn Read + Send>; 2] =
-            [Box::new(process.stdout.take().unwrap()), Box::new(process.stderr.take().unwrap())];
-        for output in outputs {
-            let send = send.clone();
-            std::thread::spawn(move || {
-                BufReader::new(output).lines().map_while(Result::ok).all(|line| send.send(line).is_ok())
-            });
-        }
-        Self(process, lines)
+        std::thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).all(|line| send.send(line).is_ok())
+        });
+        Self(lines)
     }
 
     /// The next lines, up to one with this in it.
     fn until(&self, what: &str) -> Vec<String> {
         let mut said = Vec::new();
         loop {
-            let line = self.1.recv_timeout(PATIENT);
+            let line = self.0.recv_timeout(PATIENT);
             said.push(line.unwrap_or_else(|_| panic!("no {what:?} in\n{}", said.join("\n"))));
             if said.last().is_some_and(|line| line.contains(what)) {
                 return said;
@@ -40,10 +41,19 @@ impl Demo {
     }
 }
 
+impl Demo {
+    fn start() -> Self {
+        let mut command = program(&["--dev", "--buy", "--listen", "127.0.0.1:0"]);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let (shown, said) = (Lines::of(process.stdout.take().unwrap()), Lines::of(process.stderr.take().unwrap()));
+        Self { process, shown, said }
+    }
+}
+
 impl Drop for Demo {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -51,14 +61,14 @@ impl Drop for Demo {
 async fn a_newcomer_sees_a_theft_refused_and_buys_by_hand() {
     tokio::task::spawn_blocking(|| {
         let demo = Demo::start();
-        let shown = demo.until("theft ").pop().unwrap();
-        let refused = demo.until("refused").pop().unwrap();
+        let shown = demo.said.until("theft ").pop().unwrap();
+        let refused = demo.said.until("refused").pop().unwrap();
         assert!(shown.contains(" presents 0x"), "{shown}");
         assert_eq!(refused.trim(), "refused     403 payment_bound");
-        demo.until("tools/call demand_insights");
-        demo.until("    # ");
-        demo.until("Or step by step");
-        let commands = demo.until("sleep 3; curl").join("\n");
+        demo.said.until("tools/call demand_insights");
+        demo.said.until("    # ");
+        demo.shown.until("Or step by step");
+        let commands = demo.shown.until("sleep 3; curl").join("\n");
         let bought = Command::new("sh").args(["-c", &commands]).output().unwrap();
         let answers = String::from_utf8_lossy(&bought.stdout);
         assert!(answers.contains("402 Payment Required") && answers.contains(r#""resultType":"chat""#), "{answers}");

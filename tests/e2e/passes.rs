@@ -41,7 +41,13 @@ async fn bought(market: &Market, app: &App) -> String {
     assert_eq!((status, &quote["pay"]["amount"]), (402, &Value::from("3900000")));
     let payment = market.pay(PASS_PRICE).await;
     let proof = json!({ "intentId": head["x-price-intent"], "txHash": payment.to_string() }).to_string();
-    let (status, head, told) = curl(&["-X", "POST", &url, "-H", &format!("x402-payment: {proof}")]);
+    let redeem = || curl(&["-X", "POST", &url, "-H", &format!("x402-payment: {proof}")]);
+    let (mut status, mut head, mut told) = redeem();
+    // Its node may not know the newest block yet.
+    while told["error"] == "tx_not_confirmed" {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        (status, head, told) = redeem();
+    }
     assert_eq!(status, 200, "{told}");
     assert!(head.contains_key("payment-response"));
     assert_eq!((&told["calls"], &told["expires"]), (&json!(10), &Value::Null));

@@ -31,7 +31,10 @@ pub(super) fn names(cell: &str) -> impl Iterator<Item = &str> {
 /// The functions that a source defines. What is commented out is not defined.
 pub(super) fn functions(source: &str) -> impl Iterator<Item = &str> {
     let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.flat_map(|line| line.split("fn ").skip(1)).filter_map(|rest| Some(rest.split_once('(')?.0))
+    lines.flat_map(|line| line.split("fn ").skip(1)).filter_map(|rest| {
+        let (name, _) = rest.split_once('(')?;
+        Some(name.split_once('<').map_or(name, |(name, _)| name))
+    })
 }
 
 /// The rows that a source's comments cite: `SECURITY 1`, `SECURITY row 23`, `SECURITY rows 6, 7 and 9: …`.

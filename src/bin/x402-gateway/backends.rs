@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Uri;
 use tower_x402::{
     Chain, Merchant, MerchantBuilder,
     ledger::{AnyLedger, MemoryLedger},
@@ -14,6 +15,7 @@ use super::{
     config::{Fixed, NetworkConfig, SettlerConfig},
     failure::Failure,
     log::TARGET,
+    proxy::Proxy,
 };
 
 /// The longest that a payment is held for a handler, beyond the upstream's time limit.
@@ -204,4 +206,13 @@ pub(crate) async fn asking(fixed: &Fixed, ledger: AnyLedger) -> Result<(Merchant
     let keys = SealingKeys::random().map_err(Failure::world)?;
     let merchant = backends.merchant(fixed)?.sealing_keys(keys).build().await.map_err(Failure::flags)?;
     Ok((merchant, backends.chains))
+}
+
+/// The upstream that the configuration names.
+///
+/// # Errors
+/// It cannot be one.
+pub(crate) fn proxy(fixed: &Fixed) -> Result<Proxy, Failure> {
+    let public = fixed.public_url.as_deref().and_then(|url| url.parse::<Uri>().ok());
+    Proxy::new(fixed.upstream.clone(), public, fixed.timeout)
 }

@@ -5,14 +5,17 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use clap::{Args as Flags, ValueEnum};
+use clap::Args as Flags;
 use tower_x402::{
     Unredeemed, UnredeemedReason,
     ledger::{AnyLedger, RefundOutcome, SalesBook as _, SalesQuery, UtcDay},
     protocol::{ChainTime, PaymentId, TxHash},
 };
 
-use super::{failure::Failure, rows};
+use super::{
+    failure::Failure,
+    rows::{self, Format},
+};
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -61,14 +64,6 @@ pub(crate) struct RefundArgs {
     /// The server's log, or another record, shows that the payment bought nothing: note it without asking the chain
     #[arg(long)]
     not_sold: bool,
-}
-
-/// How rows are written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Format {
-    Table,
-    Csv,
-    Json,
 }
 
 impl Span {

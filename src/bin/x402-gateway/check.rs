@@ -7,7 +7,7 @@ use super::{
     config::{Action, Config, Offer, SettlerConfig, Shelf},
     failure::Failure,
     log::TARGET,
-    run, shop, units,
+    shop, units,
 };
 
 /// Checks all that can be checked from here, and prints what would be sold.
@@ -18,7 +18,7 @@ pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
     let merchant = backends::offline(&config.fixed)?;
     // The endpoint for tools needs a settler, and is checked in full by the reader.
     let shelf = Shelf { mcp: None, ..config.shelf.clone() };
-    shop::open(merchant, &shelf, &run::proxy(config)?).await?;
+    shop::open(merchant, &shelf, &backends::proxy(&config.fixed)?).await?;
     let shown = shown(config).iter().map(|line| format!("{line}\n")).collect::<String>();
     let written = io::stdout().write_all(shown.as_bytes());
     written.map_err(|error| Failure::world(format!("cannot write: {}", error.kind())))

@@ -17,7 +17,7 @@ use tower_x402::{
     testing::DevChain,
 };
 
-use super::{config, failure::Failure, init, keys, run, steps};
+use super::{config, failure::Failure, init, keys, selling, steps};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -50,7 +50,7 @@ pub(crate) async fn demo(once: bool) -> Result<(), Failure> {
         std::future::pending().await
     };
     tokio::select! {
-        sold = run::sell(file.clone(), config, listener) => sold,
+        sold = selling::sell(file.clone(), config, listener) => sold,
         bought = bought => bought,
     }
 }

@@ -28,6 +28,7 @@ mod rows;
 mod run;
 mod secret;
 mod secret_file;
+mod selling;
 mod serve;
 mod shop;
 mod signals;

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use clap::ValueEnum;
 use serde_json::{Map, Value};
 use tower_x402::{
     Unredeemed, UnredeemedReason,
@@ -12,7 +13,13 @@ use tower_x402::{
     protocol::{Address, Amount, Asset, Network},
 };
 
-use super::book::Format;
+/// How rows are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Csv,
+    Json,
+}
 
 /// A row: what its columns are called, and what stands in them.
 pub(crate) type Row = Vec<(&'static str, String)>;

@@ -15,10 +15,10 @@ use super::{
     },
     connection::{Borrowed, ask},
     handle::PostgresLedger,
+    line::{Kind, Line},
     shares::Shares,
     space::AnswerSpace,
     statements::{PREFIX, Statements},
-    together::{Kind, Line},
 };
 
 /// A connection that was idle for longer is tried before it is used.

@@ -14,34 +14,14 @@ use super::{
     },
     connection::{Borrowed, Row, ask},
     handle::PostgresLedger,
+    line::{Question, Reserved},
     statements::{Flush, Literal, Statements, Text, UNKNOWN, array, bytes, flag, null, numeric, payment, text, whole},
-    together::Question,
 };
 use crate::{
     ledger::stored::transaction,
     protocol::{ChainTime, IntentKey, Network, Payment, PaymentId, PurchaseKey},
 };
 
-/// A line of a look, or a grant: the fence, and whether the book knows of the pair; whether a settlement was begun that bars it. Then
-/// the purchase that it would be for, whether it is sold to another payment or held by one, and whether it is being settled by one.
-pub(super) type Reserved = (
-    i64,
-    Option<i64>,
-    bool,
-    Option<i64>,
-    bool,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    bool,
-    bool,
-    Option<String>,
-    bool,
-    Option<i64>,
-    bool,
-);
-/// As `ledger_commit` tells.
-pub(super) type Committed = (Option<bool>,);
 /// Fence and mark; whether the book knows of the pair, and whether a settlement that was begun bars
 /// it; of its own settlement the request's digest, the head and the transaction; leases that ran out.
 type Granted = (Option<i64>, Option<i64>, Option<bool>, Option<bool>, Option<String>, Option<i64>, Option<String>, i64);

@@ -6,11 +6,10 @@ use sqlx::PgPool;
 
 use super::{
     super::{account::turns::Turns, last_sale::LastSale},
-    commands::{Committed, Reserved},
+    line::{Committed, Line, Reserved},
     shares::Shares,
     space::AnswerSpace,
     statements::Statements,
-    together::Line,
 };
 
 /// A ledger in PostgreSQL 13 or later, for any number of replicas.

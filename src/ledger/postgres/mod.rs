@@ -7,6 +7,7 @@ mod builder;
 mod commands;
 mod connection;
 mod handle;
+mod line;
 mod maintenance;
 mod migration;
 mod shares;

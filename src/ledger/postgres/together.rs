@@ -3,11 +3,7 @@
 //! While as many batches of a kind are under way as may be, what comes waits for the next. A batch that fails is undone as a whole,
 //! and the caller of each question asks it again, alone: so one that fails fails alone.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::Arc;
 
 use tokio::{
     runtime::Handle,
@@ -22,83 +18,9 @@ use super::{
     },
     connection::{Borrowed, Row, ask, has_code, is_undone},
     handle::PostgresLedger,
-    statements::{Flush, Literal, Statements, Text, UNKNOWN},
+    line::{Asked, Kind, Line, Question, Told},
+    statements::UNKNOWN,
 };
-use crate::protocol::PaymentId;
-
-/// What is asked of one claim or lease.
-pub(super) struct Question {
-    pub(super) text: fn(&Statements) -> &Text,
-    pub(super) values: Vec<Literal>,
-    /// Every batch locks its rows in this order, whichever process asks.
-    pub(super) payment: Option<PaymentId>,
-    pub(super) time_limit: Duration,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Reservations of payments that were mined.
-    Proven,
-    /// Those of others, which cost their authors nothing.
-    Unproven,
-    Commit,
-}
-
-impl Kind {
-    /// How many batches are under way at most. With more, each would have fewer questions.
-    const fn batches(self) -> usize {
-        match self {
-            Self::Proven | Self::Commit => 2,
-            Self::Unproven => 1,
-        }
-    }
-
-    /// How many questions are asked together at most.
-    const fn together(self) -> usize {
-        match self {
-            Self::Proven | Self::Commit => 64,
-            Self::Unproven => 4,
-        }
-    }
-
-    const fn flush(self) -> Flush {
-        match self {
-            Self::Proven | Self::Unproven => Flush::Later,
-            Self::Commit => Flush::Now,
-        }
-    }
-}
-
-/// The rows that a question was told. None: it has to be asked alone.
-type Told<T> = Result<Option<Vec<T>>, LedgerError>;
-
-struct Asked<T> {
-    question: Arc<Question>,
-    reply: oneshot::Sender<Told<T>>,
-}
-
-/// The questions of one kind that wait.
-pub(super) struct Line<T> {
-    kind: Kind,
-    state: Mutex<State<T>>,
-}
-
-struct State<T> {
-    waiting: VecDeque<Asked<T>>,
-    /// How many batches are under way.
-    batches: usize,
-}
-
-impl<T> Line<T> {
-    pub(super) const fn of(kind: Kind) -> Self {
-        Self { kind, state: Mutex::new(State { waiting: VecDeque::new(), batches: 0 }) }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        // Nothing in here can panic halfway.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl PostgresLedger {
     /// Asks with what else waits in this line, or alone where that failed; the caller sets the time limit. Once this is dropped, the

@@ -6,9 +6,9 @@ use tower_x402::protocol::{Address, Amount, Asset, Network};
 
 use super::{
     super::{failure::Failure, secret::Secret, secret_file},
-    NetworkConfig, SettlerConfig,
     file::{self, Place, Text},
     source::Source,
+    values::{NetworkConfig, SettlerConfig},
 };
 
 /// Names that stand for a chain id.

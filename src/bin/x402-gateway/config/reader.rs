@@ -1,6 +1,6 @@
 //! From the file as it is written to a [`Config`].
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use http::Uri;
 use toml::Spanned;
@@ -8,16 +8,24 @@ use tower_x402::protocol::Asset;
 
 use super::{
     super::{failure::Failure, keys, ledger::LedgerArg, routes::pattern::Pattern, secret::Secret, units},
-    Action, Config, Fixed, McpConfig, Offer, RouteConfig, Shelf,
     file::{self, File, Place, Text},
-    money::{address, network, price, secret, variable},
+    money::{self, address, network, price, secret, variable},
     source::Source,
+    values::{Action, Config, Fixed, McpConfig, NetworkConfig, Offer, RouteConfig, Shelf},
 };
 
 /// How long an upstream may take to begin its answer, where the file does not say.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The name under which everything is sold that no route names.
 const DEFAULT: &str = "default";
+
+/// Reads and checks the file. Nothing is contacted.
+///
+/// # Errors
+/// One line: the file, the line in it, the key, and what to write instead.
+pub(crate) fn load(path: &Path) -> Result<Config, Failure> {
+    read(&Source::read(path)?)
+}
 
 /// Checks it all.
 ///
@@ -37,7 +45,7 @@ fn fixed(source: &Source, file: &File) -> Result<Fixed, Failure> {
     let mut networks = Vec::new();
     for written in &file.network {
         let read = network(source, written.get_ref(), &written.span())?;
-        if networks.iter().any(|known: &super::NetworkConfig| known.network == read.network) {
+        if networks.iter().any(|known: &NetworkConfig| known.network == read.network) {
             return Err(source.wrong(&written.span(), "[[network]]: this network is named twice"));
         }
         networks.push(read);
@@ -242,7 +250,7 @@ fn mcp(source: &Source, mcp: &Spanned<file::Mcp>, fixed: &Fixed, default: &Actio
         checked(source, &key, format!("mcp/{name}"), &written.span())?;
         let price = match written.get_ref() {
             file::Price::Fixed(text) if text == "free" => None,
-            price => Some(super::money::price(source, &key, price, &written.span(), &fixed.first().tokens[0])?),
+            price => Some(money::price(source, &key, price, &written.span(), &fixed.first().tokens[0])?),
         };
         tools.push((name.clone(), price));
     }

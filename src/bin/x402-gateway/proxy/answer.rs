@@ -7,10 +7,10 @@ use tower_x402::Consumption;
 
 use super::{
     super::routes::path::CleanPath,
-    ProxyBody, Upstream,
     failed::Failed,
     headers::{strip_answer, strip_hop_by_hop},
     tunnel,
+    upstream::{ProxyBody, Upstream},
 };
 
 /// What the client gets of it.

@@ -7,12 +7,11 @@ mod outbound;
 mod problem;
 mod progress;
 mod tunnel;
+mod upstream;
 
 use std::{
     convert::Infallible,
-    error::Error,
     future::Future,
-    net::SocketAddr,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
@@ -21,9 +20,9 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::{Either, Full, combinators::UnsyncBoxBody};
+use http_body_util::Either;
 use hyper::body::{Body, Incoming};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -35,41 +34,19 @@ use tower_service::Service;
 use failed::Failed;
 pub(crate) use problem::problem;
 use progress::Progress;
+pub(crate) use upstream::{Arrival, BoxError, ProxyBody};
+use upstream::{OutboundBody, Upstream};
 
 use super::failure::Failure;
-
-pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
-/// What the upstream answers, or the gateway in its place.
-pub(crate) type ProxyBody = Either<Incoming, Full<Bytes>>;
-type OutboundBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// How long a connection to the upstream may take to open.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an unused connection is kept: less than common servers do, since a request that meets its end is not repeated.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What the gateway knows of a request beside the request.
-#[derive(Clone, Debug)]
-pub(crate) struct Arrival {
-    /// The other end of its connection.
-    pub(crate) peer: SocketAddr,
-    /// It may be the form of a page, which the paywall turns into a GET. As a POST it is not passed on.
-    pub(crate) form_of_page: bool,
-}
-
 /// The upstream, as a service. A clone uses the same connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy(Arc<Upstream>);
-
-#[derive(Debug)]
-struct Upstream {
-    client: Client<HttpsConnector<HttpConnector>, OutboundBody>,
-    url: Uri,
-    host: HeaderValue,
-    /// The scheme and host under which clients know the service.
-    public: Option<Uri>,
-    timeout: Duration,
-}
 
 impl Proxy {
     /// Connects to nothing yet.

@@ -6,9 +6,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header, request::Pa
 use tower_x402::Receipt;
 
 use super::{
-    Arrival, Upstream,
     headers::{strip_hop_by_hop, strip_request},
     tunnel::WEBSOCKET,
+    upstream::{Arrival, Upstream},
 };
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

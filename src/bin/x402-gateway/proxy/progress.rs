@@ -16,7 +16,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
-use super::{BoxError, OutboundBody};
+use super::upstream::{BoxError, OutboundBody};
 
 /// When a body moved last, and who keeps it.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ mod version_1;
 use std::time::Duration;
 
 use reserve::{Paying, reserve_signed};
-use shown::{Authorized, exact};
+use shown::{Authorized, exact, unless_sold};
 
 use crate::{
     paywall::{
@@ -21,7 +21,7 @@ use crate::{
         },
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::{deliver::Purchase, kept::Shown, opened::Opened},
+        sale::deliver::Purchase,
         seller::{chain::SellingChain, inner::MerchantInner, time_limits::verifier_in_time},
         way::way_to_pay::WayToPay,
     },
@@ -136,15 +136,6 @@ async fn accept(
     };
     let paying = Paying { authorized, purchase };
     reserve_signed(request, chain, standard, paying, now.unwrap_or(Amount::ZERO)).await
-}
-
-/// The reply to a signed payment that is refused before any check; it still mentions an answer that the payment bought.
-async fn unless_sold(request: &PricedRequest, payload: &PaymentPayload, rejection: Rejection) -> Rejection {
-    let Ok((accepted, signed)) = exact(payload) else { return rejection };
-    let Ok(Some(intent)) = accepted.intent() else { return rejection };
-    let Some(opened) = Opened::open(&request.route, &intent) else { return rejection };
-    let shown = Shown::Authorization(signed.authorization.payment_id(accepted.network, accepted.asset));
-    opened.unless_consumed(shown, rejection).await
 }
 
 /// What to answer to a payment that is none of those that are offered: a new quote, unless it was used.

@@ -6,7 +6,7 @@ use crate::{
         refusal::{Problem, Rejection},
         sale::opened::Opened,
         way::{
-            authorization::unless_sold,
+            authorization::shown::unless_sold,
             echo::{NotAsSent, asked},
         },
     },

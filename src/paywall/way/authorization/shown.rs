@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::{
     paywall::{
         priced_request::PricedRequest,
+        refusal::Rejection,
         sale::{kept::Shown, opened::Opened},
         seller::{chain::SellingChain, inner::MerchantInner},
         way::authorization::reserved::{ShownPayment, shown_by},
@@ -161,4 +162,13 @@ fn timely(merchant: &MerchantInner, opened: &Opened<'_>, authorization: &Authori
         return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER);
     }
     Ok(())
+}
+
+/// The reply to a signed payment that is refused before any check; it still mentions an answer that the payment bought.
+pub(super) async fn unless_sold(request: &PricedRequest, payload: &PaymentPayload, rejection: Rejection) -> Rejection {
+    let Ok((accepted, signed)) = exact(payload) else { return rejection };
+    let Ok(Some(intent)) = accepted.intent() else { return rejection };
+    let Some(opened) = Opened::open(&request.route, &intent) else { return rejection };
+    let shown = Shown::Authorization(signed.authorization.payment_id(accepted.network, accepted.asset));
+    opened.unless_consumed(shown, rejection).await
 }

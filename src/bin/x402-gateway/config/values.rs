@@ -1,0 +1,128 @@
+//! What the configuration comes to.
+
+use std::{net::SocketAddr, time::Duration};
+
+use http::Uri;
+use tower_x402::protocol::{Address, Amount, Asset, Network, SealingKeys};
+
+use super::super::{failure::Failure, keys, ledger::LedgerArg, routes::pattern::Pattern, secret::Secret};
+
+/// What the file says.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) fixed: Fixed,
+    pub(crate) shelf: Shelf,
+}
+
+/// What stays as it is while the program runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Fixed {
+    pub(crate) listen: SocketAddr,
+    /// Where `/readyz` and `/metrics` are.
+    pub(crate) status: Option<SocketAddr>,
+    pub(crate) recipient: Address,
+    pub(crate) former_recipients: Vec<Address>,
+    /// Lines, as a key file has them.
+    pub(crate) sealing_keys: Secret,
+    pub(crate) ledger: LedgerArg,
+    pub(crate) public_url: Option<String>,
+    pub(crate) mpp: Option<String>,
+    pub(crate) networks: Vec<NetworkConfig>,
+    pub(crate) upstream: Uri,
+    pub(crate) timeout: Duration,
+}
+
+/// A network on which the seller is paid.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NetworkConfig {
+    pub(crate) network: Network,
+    pub(crate) rpc: Vec<Secret>,
+    pub(crate) settler: Option<SettlerConfig>,
+    /// Never empty.
+    pub(crate) tokens: Vec<Asset>,
+}
+
+/// What settles signed payments.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SettlerConfig {
+    /// A private key.
+    Key(Secret),
+    /// A URL.
+    Facilitator(Secret),
+}
+
+/// What is sold, and what is free: all that a reload replaces.
+#[derive(Clone, Debug)]
+pub(crate) struct Shelf {
+    pub(crate) routes: Vec<RouteConfig>,
+    pub(crate) default: Action,
+    pub(crate) mcp: Option<McpConfig>,
+}
+
+/// The upstream's MCP endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct McpConfig {
+    pub(crate) path: Pattern,
+    /// Names and prices; without a price, a tool is free.
+    pub(crate) tools: Vec<(String, Option<Amount>)>,
+    /// Whether tools that are not named are refused.
+    pub(crate) deny_unlisted: bool,
+}
+
+/// One `[[route]]`.
+#[derive(Clone, Debug)]
+pub(crate) struct RouteConfig {
+    pub(crate) pattern: Pattern,
+    pub(crate) action: Action,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Free,
+    Deny,
+    Sell(Box<Offer>),
+}
+
+/// What is sold at a route.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    /// The name that quotes are sealed with.
+    pub(crate) resource: String,
+    pub(crate) price: Amount,
+    pub(crate) label: String,
+    pub(crate) redeliver: Option<Duration>,
+    pub(crate) page: bool,
+}
+
+impl Fixed {
+    /// The keys that seal quotes.
+    ///
+    /// # Errors
+    /// They are none, which the reader has seen already.
+    pub(crate) fn keys(&self) -> Result<SealingKeys, Failure> {
+        keys::lines(&self.sealing_keys).map_err(Failure::flags)
+    }
+
+    /// The network that quotes name first.
+    pub(crate) fn first(&self) -> &NetworkConfig {
+        &self.networks[0]
+    }
+
+    /// The keys whose values differ.
+    pub(crate) fn changed(&self, other: &Self) -> Vec<&'static str> {
+        let same = [
+            ("listen", self.listen == other.listen),
+            ("status", self.status == other.status),
+            ("recipient", self.recipient == other.recipient),
+            ("former_recipients", self.former_recipients == other.former_recipients),
+            ("sealing_key", self.sealing_keys == other.sealing_keys),
+            ("ledger", self.ledger == other.ledger),
+            ("public_url", self.public_url == other.public_url),
+            ("mpp", self.mpp == other.mpp),
+            ("[[network]]", self.networks == other.networks),
+            ("[upstream]", (&self.upstream, self.timeout) == (&other.upstream, other.timeout)),
+        ];
+        same.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
+    }
+}

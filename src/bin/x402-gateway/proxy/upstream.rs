@@ -1,0 +1,34 @@
+//! The upstream, and what goes there and back.
+
+use std::{error::Error, net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Uri};
+use http_body_util::{Either, Full, combinators::UnsyncBoxBody};
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+/// What the upstream answers, or the gateway in its place.
+pub(crate) type ProxyBody = Either<Incoming, Full<Bytes>>;
+pub(super) type OutboundBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// What the gateway knows of a request beside the request.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    /// The other end of its connection.
+    pub(crate) peer: SocketAddr,
+    /// It may be the form of a page, which the paywall turns into a GET. As a POST it is not passed on.
+    pub(crate) form_of_page: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Upstream {
+    pub(super) client: Client<HttpsConnector<HttpConnector>, OutboundBody>,
+    pub(super) url: Uri,
+    pub(super) host: HeaderValue,
+    /// The scheme and host under which clients know the service.
+    pub(super) public: Option<Uri>,
+    pub(super) timeout: Duration,
+}

@@ -1,0 +1,45 @@
+//! The running gateway: what the configuration names, connected and served.
+
+use std::{path::PathBuf, time::Duration};
+
+use tokio::net::TcpListener;
+
+use super::{
+    backends::{self, Backends},
+    check,
+    config::Config,
+    failure::Failure,
+    gateway::{Gateway, Present},
+    metrics, reload, serve, shop, status,
+};
+
+/// How long the head of a request may take, a connection be idle, and its answers lie unread.
+const HEAD: Duration = Duration::from_secs(30);
+/// How long requests in flight may take once the program is asked to end: less than 15 seconds with all that follows.
+const ENDING: Duration = Duration::from_secs(14);
+
+/// Sells, until it is asked to end.
+///
+/// # Errors
+/// What is wrong with the configuration, or with the world.
+pub(crate) async fn sell(path: PathBuf, config: Config, listener: TcpListener) -> Result<(), Failure> {
+    let proxy = backends::proxy(&config.fixed)?;
+    let status = match config.fixed.status {
+        Some(address) => Some(status::Status::listen(address, metrics::recorder()?).await?),
+        None => None,
+    };
+    let hangups = reload::hangups()?;
+    let backends = Backends::connect(&config.fixed).await?;
+    let generation = shop::open(backends.merchant(&config.fixed)?, &config.shelf, &proxy).await?;
+    check::announce(&config);
+    let present = Present::new(generation);
+    if let Some(status) = status {
+        tokio::spawn(status.serve(present.clone()));
+    }
+    let reloads = reload::Reloads { path, config, backends, proxy: proxy.clone() };
+    tokio::spawn(reloads.follow(hangups, present.clone()));
+
+    let patience = serve::Patience { head: HEAD, ending: ENDING };
+    let gateway = |peer| Gateway { present: present.clone(), proxy: proxy.clone(), peer };
+    serve::serve(listener, gateway, patience).await.map_err(Failure::world)
+}
