@@ -144,7 +144,7 @@ async fn a_lease_that_was_renewed_meanwhile_is_not_taken_over() {
         sqlx::raw_sql(AssertSqlSafe(end)).execute(&database.pools[0]).await.unwrap();
         let grant = format!(
             "SELECT g_fence IS NULL FROM ledger_grant(decode(repeat('99', 16), 'hex'), '{payment}', '', 0, 8453, 'x', '', '', '',
-                1, 1, {}, {}, 1000000, true)",
+                1, 1, {}, {}, 1000000, NULL, true)",
             MARK + 100,
             MARK + 100
         );
