@@ -7,6 +7,4 @@ mod source;
 mod values;
 
 pub(crate) use reader::load;
-#[cfg(test)]
-pub(crate) use reader::read;
 pub(crate) use values::{Action, Config, Fixed, McpConfig, NetworkConfig, Offer, SettlerConfig, Shelf};

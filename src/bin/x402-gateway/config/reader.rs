@@ -31,7 +31,7 @@ pub(crate) fn load(path: &Path) -> Result<Config, Failure> {
 ///
 /// # Errors
 /// One line about the first thing that is wrong.
-pub(crate) fn read(source: &Source) -> Result<Config, Failure> {
+fn read(source: &Source) -> Result<Config, Failure> {
     let file: File = toml::from_str(source.text()).map_err(|error| source.unparsed(&error))?;
     let fixed = fixed(source, &file)?;
     let mut shelf = shelf(source, &file, &fixed.first().tokens[0])?;
