@@ -168,7 +168,7 @@ async fn a_credential_counts_on_the_network_of_its_challenge() {
             (mpp::by_authorization(&sepolia, &signed), String::new())
         };
         if by_hash {
-            assert_problem(ask(&service, shown(bad)).await, 422, "transfer_not_found").await;
+            assert_problem(ask(&service, shown(bad)).await, 409, "tx_not_confirmed").await;
         }
         let answer = ask(&service, shown(good)).await;
         assert_eq!(answer.status(), 200, "{answer:?}");

@@ -12,7 +12,6 @@ import sys
 import httpx
 from eth_account import Account
 from x402 import x402Client
-from x402.extensions.payment_identifier import append_payment_identifier_to_extensions
 from x402.http.clients import x402HttpxClient
 from x402.mechanisms.evm.exact import ExactEvmScheme
 from x402.mechanisms.evm.signers import EthAccountSigner
@@ -47,6 +46,8 @@ async def buy(url, signer, method, body, network, name):
     client = x402Client()
     client.register(network, ExactEvmScheme(signer=signer))
     if name:
+        from x402.extensions.payment_identifier import append_payment_identifier_to_extensions
+
         client.on_before_payment_creation(
             lambda context: append_payment_identifier_to_extensions(context.payment_required.extensions or {}, name) and None
         )
