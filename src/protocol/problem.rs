@@ -170,7 +170,7 @@ problems! {
         "Name the purchase: 16 to 128 characters of [A-Za-z0-9_-], the same whenever it is tried again, as `info.id` of the extension `payment-identifier`, or in MPP in the header Idempotency-Key. Send the same payment again with it; nothing was taken. Do not pay again.";
     /// The same intent, payment or purchase is being redeemed right now.
     RedemptionInProgress = "redemption_in_progress", CONFLICT, AskAgain, "Redemption in progress",
-        "This intent, payment or payment identifier is being redeemed right now. Ask again after Retry-After, with the payment that was shown first where there are several. Do not pay again.";
+        "This intent or payment is being redeemed right now. Ask again after Retry-After. Do not pay again.";
     /// The handler was started often enough for this intent and payment.
     TooManyAttempts = "too_many_attempts", TOO_MANY_REQUESTS, AskAgain, "Too many attempts",
         "The service did not manage to answer. Ask again after Retry-After; the payment stays good.";

@@ -32,8 +32,11 @@ use axum::body::Body;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt as _;
 use tower_x402::{
-    Merchant, Price, Redelivery, Refusal, X402Layer,
-    protocol::{Amount, Asset, Binding, ChainTime, Network, ProblemCode, Transfer, TxHash},
+    Merchant, PaymentIdentifier, Price, Redelivery, Refusal, X402Layer,
+    protocol::{
+        Amount, Asset, Binding, ChainTime, Network, ProblemCode, Transfer, TxHash,
+        v2::{Authorization, Extensions, PaymentPayload, PaymentRequired, PaymentRequirements, SignedAuthorization},
+    },
     verify::VerifyError,
 };
 
@@ -551,6 +554,40 @@ async fn a_refused_authorization() {
         answer.headers_mut().insert(name, HeaderValue::from_bytes(&json).unwrap());
     }
     assert_answer!("authorization_refused", answer);
+}
+
+/// A payment whose client names no purchase, and one for a purchase that another payment has bought.
+#[tokio::test]
+async fn a_purchase_without_name_and_one_that_is_bought() {
+    let shop = Shop::open_on(|builder, chain| {
+        let settler = tower_x402::testing::ScriptedSettler::new(chain.clone());
+        builder.settler(settler).public_url("https://shop.example").payment_identifier(PaymentIdentifier::Required)
+    })
+    .await;
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let quote = ask(&service, post(r#"{"query":"why"}"#)).await;
+    let offer = PaymentRequired::from_headers(quote.headers()).unwrap().unwrap().accepts[0].exact().unwrap().clone();
+    let paid = |nonce: u8, info: serde_json::Value| {
+        let authorization = Authorization::new(payer(), [nonce; 32])
+            .paying(offer.pay_to, offer.amount)
+            .valid_between(ChainTime::from_unix(0), ChainTime::from_unix(NOW + 300));
+        let signed = SignedAuthorization::new(authorization, format!("0x{}", "11".repeat(65)).parse().unwrap());
+        let extensions = Extensions::new().with("payment-identifier", info, None);
+        (signed, extensions)
+    };
+    let shown = |offer: &PaymentRequirements, (signed, extensions): (SignedAuthorization, Extensions)| {
+        let payment = PaymentPayload::new(offer.clone(), signed).with_extensions(extensions);
+        let mut request = post(r#"{"query":"why"}"#);
+        request.headers_mut().insert("payment-signature", payment.to_header());
+        request
+    };
+    let unnamed = paid(1, serde_json::json!({ "required": true }));
+    assert_answer!("payment_id_required", ask(&service, shown(&offer, unnamed)).await);
+    let name = serde_json::json!({ "required": true, "id": "pay_7d5d747be160e280" });
+    assert_eq!(ask(&service, shown(&offer, paid(2, name.clone()))).await.status(), 200);
+    let quote = ask(&service, post(r#"{"query":"why"}"#)).await;
+    let next = PaymentRequired::from_headers(quote.headers()).unwrap().unwrap().accepts[0].exact().unwrap().clone();
+    assert_answer!("payment_id_conflict", ask(&service, shown(&next, paid(3, name))).await);
 }
 
 /// Buys a pass of one call.

@@ -41,7 +41,7 @@ const LONGEST: usize = 16 * 1024;
 /// use tower_x402::client::{PassLayer, ReqwestClient};
 ///
 /// let passes = PassLayer::new().buying("https://shop.example/pass")?;
-/// let client = ServiceBuilder::new().layer(passes).layer(pay).service(ReqwestClient::new()?);
+/// let client = ServiceBuilder::new().layer(passes).layer(pay).service(ReqwestClient::new(reqwest::Client::builder())?);
 /// # drop(client);
 /// # Ok(())
 /// # }

@@ -218,11 +218,6 @@ async fn a_buyer_that_is_killed_at_version_1_pays_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_buyer_that_is_killed_at_mppx_pays_once() {
-    killed(Make::Mppx, at_each_step().chain(at_any_moment(2))).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: run it by name, with --ignored --nocapture"]
 async fn in_sixty_purchases_with_a_hundred_kills_each_is_paid_once() {
     killed(Make::Express, at_each_step().chain(at_any_moment(56))).await;

@@ -22,7 +22,8 @@ use crate::{
 #[tokio::test]
 async fn at_mppx() {
     let Some((world, seller, buyer)) = open(Make::Mppx).await else { return };
-    let layer = buyer.layer().await;
+    // It speaks x402 as well, which would go first.
+    let layer = buyer.layer_with(|builder| builder.standards([Standard::Mpp])).await;
     let free = buy(&layer, get(&seller.url(FREE))).await.unwrap();
     assert!((free.status, free.purchase.is_none()) == (200, true) && layer.spent().is_zero());
     for bought in 1..=2_u8 {
