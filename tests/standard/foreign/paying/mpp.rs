@@ -38,7 +38,8 @@ async fn at_mppx() {
         assert_eq!(seller.earned(&world).await, u128::from(bought) * CHEAP);
     }
     assert_eq!((layer.unfinished().len(), layer.spent()), (0, Amount::from_base_units(2 * CHEAP)));
-    let error = buy(&layer, get(&seller.url(DEAR))).await.unwrap_err();
+    drop(layer);
+    let error = buyer.buy(&seller.url(DEAR)).await.unwrap_err();
     assert_eq!((error.kind(), seller.earned(&world).await), (PayErrorKind::Declined, 2 * CHEAP), "{error}");
 }
 
