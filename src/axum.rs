@@ -1,12 +1,12 @@
-//! [`Receipt`] as an axum extractor.
+//! [`Receipt`] as an axum extractor, and [`Charge`] as a part of an axum response.
 
 use axum_core::{
     extract::{FromRequestParts, OptionalFromRequestParts},
-    response::{IntoResponse, Response},
+    response::{IntoResponse, IntoResponseParts, Response, ResponseParts},
 };
 use http::{StatusCode, request::Parts};
 
-use crate::protocol::Receipt;
+use crate::{Charge, protocol::Receipt};
 
 /// The rejection of a handler that takes a [`Receipt`] on a request that no [`X402Layer`](crate::X402Layer) sold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,5 +35,15 @@ impl<S: Sync> OptionalFromRequestParts<S> for Receipt {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Self::Rejection> {
         Ok(parts.extensions.get().cloned())
+    }
+}
+
+/// `(Charge(amount), body)`: an answer, and what it costs.
+impl IntoResponseParts for Charge {
+    type Error = std::convert::Infallible;
+
+    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Self::Error> {
+        response.extensions_mut().insert(self);
+        Ok(response)
     }
 }

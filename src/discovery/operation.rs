@@ -73,7 +73,7 @@ fn operation_id(endpoint: &Endpoint, ids: &mut BTreeSet<String>) -> String {
 }
 
 fn payment_info(shop: &Shop<'_>, described: &Described) -> Value {
-    let price = match (fixed(described), described.range) {
+    let price = match (fixed(described), bounds(described)) {
         (Some(amount), _) => {
             json!({ "mode": "fixed", "currency": shop.currency(), "amount": shop.decimal(amount) })
         }
@@ -102,18 +102,28 @@ fn offers(shop: &Shop<'_>, described: &Described) -> Vec<Value> {
             "intent": "charge", "method": "evm", "amount": amount, "currency": token, "description": &*described.label,
         })
     };
-    shop.mpp_tokens.iter().map(offer).collect()
+    // It has no charge up to an amount.
+    let tokens = shop.mpp_tokens.iter().filter(|_| described.maximum.is_none());
+    tokens.map(offer).collect()
 }
 
 /// The price, where it is always the same.
 fn fixed(described: &Described) -> Option<Amount> {
-    let bounds = described.range.filter(|(lowest, highest)| lowest == highest);
+    let bounds = described.range.filter(|(lowest, highest)| lowest == highest && described.maximum.is_none());
     described.price.or(bounds.map(|(price, _)| price))
+}
+
+/// The lowest and the highest price, where they are known.
+fn bounds(described: &Described) -> Option<(Amount, Amount)> {
+    described.maximum.map(|maximum| (Amount::ZERO, maximum)).or(described.range)
 }
 
 /// The price for people.
 pub(super) fn price_text(shop: &Shop<'_>, described: &Described) -> String {
     let symbol = shop.symbol;
+    if let Some(maximum) = described.maximum {
+        return format!("at most {} {symbol}", shop.decimal(maximum));
+    }
     match (fixed(described), described.range) {
         (Some(amount), _) => format!("{} {symbol}", shop.decimal(amount)),
         (None, Some((lowest, highest))) => format!("{} to {} {symbol}", shop.decimal(lowest), shop.decimal(highest)),

@@ -39,8 +39,10 @@ pub(crate) struct Described {
     pub(crate) endpoint: Endpoint,
     /// The label, or else the name.
     pub(crate) label: Arc<str>,
-    /// `None` where a closure decides.
+    /// `None` where a closure or the handler decides.
     pub(crate) price: Option<Amount>,
+    /// The most that the handler charges, where it decides.
+    pub(crate) maximum: Option<Amount>,
     /// The bounds that the seller states for a closure's price.
     pub(crate) range: Option<(Amount, Amount)>,
     /// Its name.

@@ -9,6 +9,7 @@
 //! | [`selling`] | set prices, place the layer among others, configure CORS |
 //! | [`standard`] | learn *how this relates to x402*, and take signed payments from official clients |
 //! | [`coming_from_x402_axum`] | *come from x402-axum*: names and differences |
+//! | [`metered`] | sell *metered answers*: the payer allows a maximum, and the handler says what the answer costs |
 //! | [`passes`] | sell *passes and tickets*: pay once, call many times; resume a download |
 //! | [`streaming`] | sell *streaming and gRPC*: what a sale is, and what a tonic client sees |
 //! | [`mcp`] | sell the tools of an MCP server, and let an agent pay for them |
@@ -63,6 +64,7 @@ guides! {
     selling = "selling.md";
     standard = "standard.md";
     coming_from_x402_axum = "coming_from_x402_axum.md";
+    metered = "metered.md";
     passes = "passes.md";
     streaming = "streaming.md";
     mcp = "mcp.md";

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::settling::Settling;
-use crate::protocol::{ChainTime, IntentKey, Payment, PurchaseKey};
+use crate::protocol::{Amount, ChainTime, IntentKey, Payment, PurchaseKey};
 
 /// How far the verifier's head may lag behind the chain.
 const HEAD_LAG: Duration = Duration::from_secs(3 * 60);
@@ -193,6 +193,8 @@ pub struct Lease {
     pay_until: ChainTime,
     keep_until: ChainTime,
     announce: bool,
+    /// The most that its payer allowed, where the seller charged a part of it.
+    maximum: Option<Amount>,
 }
 
 impl Lease {
@@ -208,7 +210,40 @@ impl Lease {
             pay_until: claim.pay_until,
             keep_until: claim.keep_until(payment),
             announce: false,
+            maximum: None,
         }
+    }
+
+    /// Returns the same lease, whose sale is recorded with this charge, in base units: what the seller takes of the amount that the
+    /// payer allowed. More than that amount, or a charge of a payment that had happened when it was reserved, changes nothing. The last
+    /// charge counts.
+    ///
+    /// ```
+    /// use tower_x402::{
+    ///     ledger::{Claim, Lease},
+    ///     protocol::{Address, Amount, IntentKey, Network, SignedTransfer},
+    /// };
+    /// let (token, payer) = (Address::new([0x83; 20]), Address::new([0x11; 20]));
+    /// let allowed = SignedTransfer::new(Network::BASE, token, payer, [0x42; 32]).with_amount(Amount::from_base_units(100_000));
+    /// let claim = Claim::builder("complete", IntentKey::new([7; 16])).payments([allowed]).build();
+    /// let lease = Lease::new(&claim, &claim.payments()[0], 1).charging(Amount::from_base_units(1_858));
+    /// assert_eq!(lease.payment().amount(), Amount::from_base_units(1_858));
+    /// assert_eq!(lease.maximum(), Some(Amount::from_base_units(100_000)));
+    /// ```
+    pub fn charging(mut self, charge: Amount) -> Self {
+        let maximum = self.maximum.unwrap_or(self.payment.amount());
+        if self.unsettled && charge <= maximum {
+            self.maximum = Some(maximum);
+            self.payment = self.payment.charged(charge);
+        }
+        self
+    }
+
+    /// Returns the most that the payer allowed, in base units, where the seller [charges](Self::charging) a part of it; `None` where the
+    /// whole payment is taken.
+    #[must_use]
+    pub const fn maximum(&self) -> Option<Amount> {
+        self.maximum
     }
 
     /// Returns the same lease; its commit marks the sale for [announcement](super::Announcements).

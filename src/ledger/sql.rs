@@ -313,6 +313,7 @@ pub(super) struct SaleRow {
     pub(super) recipient: Vec<u8>,
     pub(super) token: Vec<u8>,
     pub(super) amount: String,
+    pub(super) maximum: Option<String>,
     pub(super) block_number: i64,
     pub(super) block_time: i64,
     pub(super) sold_at: SystemTime,
@@ -327,6 +328,7 @@ impl SaleRow {
         let [payer, recipient, token] =
             [self.payer, self.recipient, self.token].map(|bytes| bytes.try_into().map(Address::new));
         let amount = self.amount.parse().map_err(|_| LedgerError::incompatible())?;
+        let maximum = self.maximum.map(|maximum| maximum.parse().map_err(|_| LedgerError::incompatible()));
         Ok(BookedSale {
             payment,
             resource: self.resource,
@@ -335,6 +337,7 @@ impl SaleRow {
             payer: payer.map_err(incompatible)?,
             recipient: recipient.map_err(incompatible)?,
             amount,
+            maximum: maximum.transpose()?,
             transaction: known(transaction),
             block_number: Some(self.block_number.cast_unsigned()).filter(|number| *number > 0),
             block_time: time(self.block_time),

@@ -32,6 +32,9 @@ pub(crate) fn redeemed(_: &Arc<str>, _: &'static str) {}
 pub(crate) fn sold(_: &Arc<str>, _: Network, _: &dyn fmt::Display, _: impl FnOnce() -> u64) {}
 
 #[inline]
+pub(crate) fn allowed(_: &Arc<str>, _: Network, _: &dyn fmt::Display, _: impl FnOnce() -> u64) {}
+
+#[inline]
 pub(crate) fn answered_after(_: &Arc<str>, _: impl FnOnce() -> u64) {}
 
 #[inline]

@@ -12,6 +12,7 @@ const REFUSALS: &str = "x402_refusals_total";
 const REDEMPTIONS: &str = "x402_redemptions_total";
 const SALES: &str = "x402_sales_total";
 const BASE_UNITS: &str = "x402_sold_base_units_total";
+const ALLOWED: &str = "x402_allowed_base_units_total";
 const HANDLER: &str = "x402_handler_seconds";
 const BLOCK_TO_ANSWER: &str = "x402_block_to_answer_seconds";
 const VERIFICATION: &str = "x402_verification_seconds";
@@ -36,6 +37,11 @@ pub(crate) fn describe() {
     describe_counter!(REDEMPTIONS, Unit::Count, "Requests that showed a payment, by what became of them.");
     describe_counter!(SALES, Unit::Count, "Answers that were sold and recorded.");
     describe_counter!(BASE_UNITS, Unit::Count, "Base units of the token that sales brought in.");
+    describe_counter!(
+        ALLOWED,
+        Unit::Count,
+        "Base units of the token that payers allowed for sales whose handler set the charge."
+    );
     describe_histogram!(
         HANDLER,
         Unit::Seconds,
@@ -87,6 +93,18 @@ pub(crate) fn sold(resource: &Arc<str>, network: Network, token: &dyn fmt::Displ
     counter!(SALES, "resource" => Arc::clone(resource), "network" => Arc::clone(&network), "token" => Arc::clone(&token))
         .increment(1);
     counter!(BASE_UNITS, "resource" => Arc::clone(resource), "network" => network, "token" => token)
+        .increment(base_units());
+}
+
+/// What the payer of a sale had allowed, where the handler set the charge.
+pub(crate) fn allowed(
+    resource: &Arc<str>,
+    network: Network,
+    token: &dyn fmt::Display,
+    base_units: impl FnOnce() -> u64,
+) {
+    let [network, token]: [Arc<str>; 2] = [network.to_string().into(), token.to_string().into()];
+    counter!(ALLOWED, "resource" => Arc::clone(resource), "network" => network, "token" => token)
         .increment(base_units());
 }
 

@@ -24,7 +24,7 @@ pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value
         "intent": quote.intent.as_str(),
         "issued": offer.issued.unix(),
         "expiry": quote.expiry.unix(),
-        "words": { "price": price(quote), "symbol": quote.symbol, "network": network_names(offer) },
+        "words": { "price": asked(offer), "symbol": quote.symbol, "network": network_names(offer) },
         "label": quote.label,
         "amount": quote.amount.to_string(),
         "decimals": quote.decimals,
@@ -67,6 +67,12 @@ pub(super) fn network_names(offer: &Offer) -> String {
 
 pub(super) fn price(quote: &Quote) -> String {
     quote.amount.to_decimal(quote.decimals)
+}
+
+/// The price, or the most that it can be, in a way that every language reads.
+pub(super) fn asked(offer: &Offer) -> String {
+    let price = price(&offer.quote);
+    if offer.up_to { format!("≤ {price}") } else { price }
 }
 
 /// What people call a chain.

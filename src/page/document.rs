@@ -23,7 +23,7 @@ use crate::{
 /// The page for a quote.
 pub(super) fn quote(page: &Page, head: &Parts, offer: &Offer) -> String {
     let words = Words { page, language: page.language(&head.headers), quote: Some(&offer.quote) };
-    let title = format!("{} · {} {}", offer.quote.label, data::price(&offer.quote), offer.quote.symbol);
+    let title = format!("{} · {} {}", offer.quote.label, data::asked(offer), offer.quote.symbol);
     let mut main = String::from(r#"<div class="sum">"#);
     what_is_sold(&mut main, &words, &head.uri, offer);
     main.push_str(
@@ -125,10 +125,12 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
 /// The price as people read it: in dollars too, where the token is USDC on a network where it has a value.
 fn price(offer: &Offer) -> String {
     let (quote, amount) = (&offer.quote, grouped(&data::price(&offer.quote)));
+    // The handler sets the charge.
+    let most = if offer.up_to { "≤ " } else { "" };
     let dollars = Asset::usdc_of(quote.network).filter(|_| quote.network != Network::BASE_SEPOLIA);
     match dollars.is_some_and(|usdc| quote.contracts.first() == Some(&usdc.contract())) {
-        true => format!("<strong>${amount}</strong> · {amount} "),
-        false => format!("<strong>{amount}</strong> "),
+        true => format!("<strong>{most}${amount}</strong> · {most}{amount} "),
+        false => format!("<strong>{most}{amount}</strong> "),
     }
 }
 

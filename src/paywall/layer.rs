@@ -324,9 +324,28 @@ impl X402Layer {
     /// `PAYMENT-SIGNATURE` buys the answer, by the ledger's record of the settler's report, and a payment without a
     /// quote is refused before it is settled.
     ///
-    /// Transfers that the payer sends itself are made before the handler runs in any case.
+    /// Transfers that the payer sends itself are made before the handler runs in any case. A permit of the scheme `upto` is always settled
+    /// after the handler: before that, the [charge](crate::Charge) is not known.
     pub fn settle_first(self) -> Self {
         self.set(|route| route.settle_first = true)
+    }
+
+    /// Offers payments of the whole maximum as well, on a route that charges [up to](crate::Merchant::charge_up_to) an amount: transfers
+    /// and signed payments of fixed amounts, for clients that cannot pay by `upto`. They are taken in full, whatever the handler charges.
+    ///
+    /// A route with a fixed price offers them in any case.
+    pub fn or_fixed(self) -> Self {
+        self.set(Route::offer_fixed)
+    }
+
+    /// Reads the handler's charge from the header `Settlement-Overrides` of its response, where there is no
+    /// [`Charge`](crate::Charge) in the extensions: for services behind a proxy, or of another language. Off by default.
+    ///
+    /// Its value is JSON, `{"amount":"1858"}` in base units, or a share of the maximum (`"50%"`, `"33.33%"`, rounded down), or in the
+    /// currency of the price (`"$0.05"`). Anything else is an error of the service: 500, and nothing is sold or taken. The header is
+    /// removed from every answer to a priced request, with or without this setting.
+    pub fn charge_by_header(self) -> Self {
+        self.set(|route| route.charge_header = true)
     }
 
     /// Runs a hook after each sale is recorded: for work that needs received money, such as a credit or a mail.

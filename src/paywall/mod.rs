@@ -34,6 +34,7 @@ pub use merchant::{
     restored::{LoggedSale, RestoredSales},
     unredeemed::{Unredeemed, UnredeemedReason},
 };
+pub use sale::charge::Charge;
 pub use seller::{
     consumption::Consumption,
     json_rpc::json_rpc_succeeded,

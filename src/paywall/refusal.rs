@@ -1,6 +1,6 @@
 //! Refusals, as values: why a request is not answered by the handler. The door writes them.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Response};
@@ -8,7 +8,10 @@ use http::{Method, Response};
 use crate::{
     paywall::{
         error::HealthError,
-        seller::{pricing::Refusal, route::Route},
+        seller::{
+            pricing::{Refusal, Tariff},
+            route::Route,
+        },
     },
     protocol::{
         Address, Amount, IntentTerms, Network, ProblemCode, RedeemBy,
@@ -142,6 +145,7 @@ pub(crate) struct RefusedPayment {
 pub(crate) struct Requote {
     pub(crate) route: Arc<Route>,
     pub(crate) terms: IntentTerms,
+    pub(crate) tariff: Tariff,
     pub(crate) redeem_by: RedeemBy,
     pub(crate) method: Method,
     pub(crate) url: String,
@@ -174,6 +178,32 @@ pub(crate) enum Fault {
     ZeroPrice,
     /// Two layers around one service ask for two payments, and neither honours the other's intents.
     NestedPrice,
+    /// The handler's charge is none that this payment can be charged.
+    Charge(ChargeFault),
+}
+
+/// Why a charge cannot be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChargeFault {
+    AboveMaximum { charge: Amount, maximum: Amount },
+    NotThePrice { charge: Amount, price: Amount },
+    Unreadable,
+}
+
+impl fmt::Display for ChargeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AboveMaximum { charge, maximum } => {
+                write!(f, "it charges {charge} base units, and the payer allowed {maximum}")
+            }
+            Self::NotThePrice { charge, price } => {
+                write!(f, "it charges {charge} base units, and the price is fixed at {price}")
+            }
+            Self::Unreadable => f.write_str(
+                "Settlement-Overrides cannot be read: send it once, as {\"amount\":\"…\"} with base units, \"50%\", \"33.33%\" or \"$0.05\"",
+            ),
+        }
+    }
 }
 
 impl From<Problem> for Rejection {

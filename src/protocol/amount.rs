@@ -124,6 +124,14 @@ impl Amount {
         self.0.checked_sub(other.0).map(Self)
     }
 
+    /// So many of so many equal parts of it, rounded down; at most [`MAX`](Self::MAX).
+    pub(crate) fn share(self, parts: u64, of: u64) -> Self {
+        let (parts, of) = (U256::from(parts), U256::from(of.max(1)));
+        let (each, rest) = self.0.div_rem(of);
+        // The rest is less than 64 bits long, so that this part cannot overflow.
+        Self(each.saturating_mul(parts).saturating_add(rest * parts / of))
+    }
+
     /// The number of base units, or the largest number of 64 bits.
     pub(crate) fn saturating_to_u64(self) -> u64 {
         self.0.saturating_to()

@@ -102,6 +102,8 @@ pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         name.starts_with("payment-")
             || name.starts_with("x402-pass")
+            // What a service tells the layer of its charge.
+            || name == "settlement-overrides"
             || [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X_PAYMENT_RESPONSE, X402_ERROR, X402_TICKET]
                 .iter()
                 .any(|ours| name == ours)

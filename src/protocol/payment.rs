@@ -176,6 +176,14 @@ impl Payment {
         }
     }
 
+    /// The same with this amount in place of the one that its payer allowed. What was mined has the amount that it has.
+    pub(crate) fn charged(self, charge: Amount) -> Self {
+        match self {
+            Self::Transfer(transfer) => Self::Transfer(transfer),
+            Self::Authorization(signed) => Self::Authorization(signed.with_amount(charge)),
+        }
+    }
+
     /// Returns the transaction that made the payment, if one did.
     #[must_use]
     pub const fn transaction(&self) -> Option<TxHash> {

@@ -31,6 +31,7 @@ pub struct Receipt {
     payment: Payment,
     proved_by: ProvedBy,
     pass: Option<PassCall>,
+    maximum: Option<Amount>,
 }
 
 /// Which pass a call was made by.
@@ -48,7 +49,7 @@ impl Receipt {
     /// a service's tests.
     #[must_use]
     pub fn new(resource: impl Into<std::sync::Arc<str>>, intent: IntentId, payment: impl Into<Payment>) -> Self {
-        Self { resource: resource.into(), intent, payment: payment.into(), proved_by: ProvedBy::Nothing, pass: None }
+        Self { resource: resource.into(), intent, payment: payment.into(), proved_by: ProvedBy::Nothing, pass: None, maximum: None }
     }
 
     /// Sets how the redemption showed that it is the payer's.
@@ -72,6 +73,23 @@ impl Receipt {
     #[must_use]
     pub const fn pass(&self) -> Option<&PassCall> {
         self.pass.as_ref()
+    }
+
+    /// Sets the most that the handler may charge.
+    #[must_use]
+    pub const fn with_maximum(mut self, maximum: Amount) -> Self {
+        self.maximum = Some(maximum);
+        self
+    }
+
+    /// Returns the most that the handler may [charge](crate::Charge), in base units, where the payer allows a maximum; `None` where it
+    /// pays a fixed amount.
+    ///
+    /// Until the handler has answered, [`amount`](Self::amount) is the same. Where an answer was charged before a crash, `amount` is that
+    /// charge, and it stays.
+    #[must_use]
+    pub const fn maximum(&self) -> Option<Amount> {
+        self.maximum
     }
 
     /// Replaces a signed payment by the payment as it was settled.

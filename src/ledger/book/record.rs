@@ -20,8 +20,10 @@ pub struct BookedSale {
     pub payer: Address,
     /// The recipient.
     pub recipient: Address,
-    /// The amount, in base units.
+    /// The amount that was paid, in base units: the charge, where the handler set one.
     pub amount: Amount,
+    /// The most that the payer allowed, in base units, where the handler set the charge; `None` at a fixed price.
+    pub maximum: Option<Amount>,
     /// The transaction that paid, where one is known.
     pub transaction: Option<TxHash>,
     /// The height of its block; `None` where nothing reads the chain.
@@ -46,12 +48,19 @@ impl BookedSale {
             payer: paid.payer(),
             recipient: paid.recipient(),
             amount: paid.amount(),
+            maximum: None,
             transaction: paid.transaction(),
             block_number: paid.block_number(),
             block_time: paid.time(),
             sold_at,
             refund: None,
         }
+    }
+
+    /// Sets the most that the payer allowed.
+    #[must_use]
+    pub fn with_maximum(self, maximum: Option<Amount>) -> Self {
+        Self { maximum, ..self }
     }
 
     /// Sets how it was given back.

@@ -7,7 +7,7 @@ use super::{
     fixture::{Fixture, HEAD, LONG, PAID, must_be, unsettled},
     suite,
 };
-use crate::protocol::{Binding, ChainTime, Network, Payment, Transfer, TxHash};
+use crate::protocol::{Amount, Binding, ChainTime, Network, Payment, Transfer, TxHash};
 
 /// How many sales there are where pages are read.
 const MANY: usize = 9;
@@ -25,6 +25,7 @@ suite! {
     what_is_not_to_be_announced_does_not_wait: "what is sold without that, held, freed or lost does not wait";
     a_repeated_commit_marks_nothing_again: "what was announced does not wait again when its commit is repeated";
     it_waits_as_it_was_settled: "what was settled after it was reserved waits as it was settled";
+    it_waits_as_it_was_charged: "a sale waits with its charge and with what its payer allowed";
     pages_follow_each_other: "pages of any size show what waits once, in one order, also while some of it is announced";
     it_waits_longer_than_the_sale_is_remembered: "what waits is not forgotten with its sale";
     a_dropped_commit_waits: "a commit that is dropped on its way and repeated has marked its sale";
@@ -134,6 +135,20 @@ where
     let told = waiting(&*fixture.twin, MANY).await?;
     let [sale] = &told[..] else { return Err(Fault::new(format!("{} sales wait", told.len()))) };
     let expected = BookedSale::new("conformance", &mined.clone().into(), sale.sold_at);
+    must_be!(sale, sale if *sale == expected, "the sale");
+    Ok(())
+}
+
+async fn it_waits_as_it_was_charged<H>(fixture: &Fixture<'_, H>) -> Result<(), Fault>
+where
+    H: Harness<Ledger: Announcements>,
+{
+    let allowed = unsettled(fixture);
+    let lease = hold(fixture, &allowed).await?.charging(Amount::from_base_units(1_858));
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
+    let told = waiting(&*fixture.twin, MANY).await?;
+    let [sale] = &told[..] else { return Err(Fault::new(format!("{} sales wait", told.len()))) };
+    let expected = BookedSale::new("conformance", lease.payment(), sale.sold_at).with_maximum(Some(allowed.amount()));
     must_be!(sale, sale if *sale == expected, "the sale");
     Ok(())
 }

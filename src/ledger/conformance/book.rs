@@ -7,12 +7,12 @@ use super::{
         BookedSale, CommitOutcome, DayTotal, KeptAnswer, Ledger as _, RefundOutcome, SalesBook, SalesQuery, UtcDay,
     },
     Fault, Harness,
-    fixture::{Fixture, HEAD, LONG, PAID, PAY_UNTIL, must_be},
+    fixture::{Fixture, HEAD, LONG, PAID, PAY_UNTIL, must_be, unsettled},
     suite,
 };
 use crate::{
     ledger::Claim,
-    protocol::{Address, Amount, Binding, ChainTime, IntentKey, Payment, SignedTransfer, Transfer, TxHash},
+    protocol::{Address, Amount, Binding, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash},
 };
 
 /// How many sales there are where pages are read.
@@ -31,6 +31,7 @@ suite! {
     what_is_sold_is_booked: "a sale is in the book from its commit on, once, as it was paid";
     booked_as_it_was_settled: "what was settled after it was reserved is booked by the transfer that settled it";
     booked_as_its_holder_settled_it: "a commit under a lost lease changes nothing in what its successor sells";
+    booked_as_it_was_charged: "a sale is in the book with its charge and with what its payer allowed, also when it is forgotten";
     what_is_not_sold_is_not_booked: "what is held or was freed is in no book";
     pages_follow_each_other: "pages of any size show every sale once, in one order";
     no_sale_comes_in_behind_a_reader: "a reader that goes on from the last sale it read misses none, however long a commit takes";
@@ -145,6 +146,45 @@ async fn booked_as_its_holder_settled_it<H: Harness<Ledger: SalesBook>>(fixture:
     let sale = only(&*fixture.ledger).await?;
     let expected = BookedSale::new("conformance", &kept.clone().into(), sale.sold_at);
     must_be!(sale, sale if sale == expected, "the sale");
+    Ok(())
+}
+
+async fn booked_as_it_was_charged<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let units = Amount::from_base_units;
+    let nothing = fixture.hold(&fixture.claim(fixture.intent(), &[unsettled(fixture)])).await?.charging(Amount::ZERO);
+    let (allowed, late) = (unsettled(fixture), fixture.brief(fixture.intent(), &[unsettled(fixture)]));
+    let maximum = allowed.amount();
+    let lost = fixture.hold(&late).await?.charging(units(5));
+    fixture.run_out().await;
+    let whole = fixture.hold(&late).await?;
+    let mined = fixture.paid().with_amount(units(1_858)).with_block(77, ChainTime::from_unix(PAID + 9));
+    let mined = mined.with_binding(Binding::none().with_nonce(allowed.nonce().copied().unwrap_or_default()));
+    let part = fixture.hold(&fixture.claim(fixture.intent(), &[allowed])).await?;
+    let part = part.charging(mined.amount).settled_by(mined.clone());
+    must_be!(fixture.ledger.commit(&lost, None).await?, CommitOutcome::LeaseLost, "the charge of a lost lease");
+    for lease in [&nothing, &part, &whole] {
+        for ledger in [&fixture.ledger, &fixture.twin] {
+            must_be!(ledger.commit(lease, None).await?, CommitOutcome::Done, "the commit, and its repetition");
+        }
+    }
+    let expected = |sale: &BookedSale| {
+        let (payment, maximum) = match sale.payment {
+            id if id == part.payment().id() => (Payment::from(mined.clone()), Some(maximum)),
+            id if id == nothing.payment().id() => (nothing.payment().clone(), Some(maximum)),
+            _ => (whole.payment().clone(), None),
+        };
+        BookedSale::new("conformance", &payment, sale.sold_at).with_maximum(maximum)
+    };
+    let later = ChainTime::from_unix(HEAD).after(Duration::from_secs(30 * 86_400));
+    for forgotten in [false, true] {
+        let sales = all(&*fixture.twin, everything()).await?;
+        // Some books keep what is remembered alone.
+        must_be!(sales.len(), length if length == 3 || forgotten, "the number of sales");
+        for sale in sales {
+            must_be!(&sale, sale if *sale == expected(sale), "the sale");
+        }
+        let _ = fixture.ledger.sweep(Network::BASE, later).await?;
+    }
     Ok(())
 }
 

@@ -190,6 +190,7 @@ checks! {
     sale::extremes_are_kept: "every value of the types is kept as it is";
     sale::consumed_means_committed: "an intent is consumed from its commit on, not from its reservation";
     sale::commit_is_repeatable: "a committed lease commits again, and again";
+    sale::a_charge_of_nothing_is_a_sale: "a payment of which nothing is charged is consumed with its intent";
     sale::committed_stays: "neither release nor renewal undoes a commit";
     sale::release_is_repeatable: "a second release does nothing, not even to a new holder of the pair";
     sale::healthy: "a ledger that works says so";

@@ -2,7 +2,7 @@
 
 use super::{
     super::{CommitOutcome, Ledger, ReserveOutcome},
-    fixture::{Fault, Fixture, HEAD, LONG, PAY_UNTIL, claim, must_be},
+    fixture::{Fault, Fixture, HEAD, LONG, PAY_UNTIL, claim, must_be, unsettled},
     harness::Harness,
 };
 use crate::protocol::{Amount, Network, Transfer};
@@ -38,6 +38,18 @@ pub(super) async fn both_are_consumed<H: Harness>(fixture: &Fixture<'_, H>) -> R
     let other_payment = fixture.claim(intent, &[fixture.paid()]);
     must_be!(fixture.reserve(&other_payment).await?, ReserveOutcome::IntentConsumed, "the intent with another payment");
     let _ = fixture.hold(&fixture.claim(other_intent.intent(), other_payment.payments())).await?;
+    Ok(())
+}
+
+pub(super) async fn a_charge_of_nothing_is_a_sale<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let claim = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
+    let lease = fixture.hold(&claim).await?.charging(Amount::ZERO);
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
+    must_be!(fixture.twin.commit(&lease, None).await?, CommitOutcome::Done, "the commit again");
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentConsumed, "the pair again");
+    let other = fixture.claim(fixture.intent(), claim.payments());
+    must_be!(fixture.twin.reserve(&other).await?, ReserveOutcome::PaymentUsed, "the payment under another intent");
     Ok(())
 }
 

@@ -199,7 +199,7 @@ impl State {
             self.answers.keep(hold.intent, answer, now);
         }
         if lease.is_to_announce() {
-            let sale = BookedSale::new(&*hold.resource, lease.payment(), sold_at);
+            let sale = BookedSale::new(&*hold.resource, lease.payment(), sold_at).with_maximum(lease.maximum());
             self.unannounced.insert(key, sale);
         }
         // Where it was settled since, by that paid.

@@ -21,9 +21,24 @@ const LAST: i64 = 253_402_300_799_999_999;
 const TRIES: usize = 8;
 
 /// Payment, resource, chain, transaction, position; payer, recipient, token, amount; the block's number and time; when it was sold;
-/// the refund and when it was noted.
-type Told =
-    (String, String, i64, String, i64, String, String, String, String, i64, i64, i64, Option<String>, Option<i64>);
+/// the refund and when it was noted; what the payer allowed.
+type Told = (
+    String,
+    String,
+    i64,
+    String,
+    i64,
+    String,
+    String,
+    String,
+    String,
+    i64,
+    i64,
+    i64,
+    Option<String>,
+    Option<i64>,
+    Option<String>,
+);
 
 impl SalesBook for PostgresLedger {
     async fn page(
@@ -144,6 +159,7 @@ fn sale(told: Told) -> Result<BookedSale, LedgerError> {
         block_time: told.10,
         sold_at: moment(told.11),
         refund: refund(told.12, told.13)?,
+        maximum: told.14,
     };
     row.read()
 }

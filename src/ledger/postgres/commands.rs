@@ -300,9 +300,14 @@ impl Ledger for PostgresLedger {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
-        let text: fn(&Statements) -> &Text =
-            if lease.is_to_announce() { |say| &say.commit_to_announce } else { |say| &say.commit };
-        let values = held(lease, lease.settled_since().map_or_else(not_settled, |paid| settled(lease, paid)));
+        let text: fn(&Statements) -> &Text = match (lease.maximum(), lease.is_to_announce()) {
+            (Some(_), _) => |say| &say.commit_charge,
+            (None, true) => |say| &say.commit_to_announce,
+            (None, false) => |say| &say.commit,
+        };
+        let charge = lease.maximum().map(|_| [numeric(lease.payment().amount()), flag(lease.is_to_announce())]);
+        let settled = lease.settled_since().map_or_else(not_settled, |paid| settled(lease, paid));
+        let values = held(lease, settled.into_iter().chain(charge.into_iter().flatten()));
         let kept = KeptAnswer::to_keep(answer).and_then(|answer| Some((answer, self.answers.take(answer)?)));
         let sold = in_time(self.time_limit, async {
             match &kept {

@@ -21,8 +21,12 @@ use crate::protocol::{Amount, PaymentId};
 pub(super) const PREFIX: &str = "ledger_";
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 3] =
-    [include_str!("schema.sql"), include_str!("accounts.sql"), include_str!("knows.sql")];
+pub(super) const STEPS: [&str; 4] = [
+    include_str!("schema.sql"),
+    include_str!("accounts.sql"),
+    include_str!("knows.sql"),
+    include_str!("charges.sql"),
+];
 
 const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const GRANT: &str = "
@@ -49,6 +53,9 @@ macro_rules! committing {
 const COMMIT: &str = committing!("ledger_commit($1, $2, $3, $4, $5, $6, $7, $8)");
 /// The same, of a sale that waits for its announcement.
 const COMMIT_TO_ANNOUNCE: &str = committing!("ledger_commit_to_announce($1, $2, $3, $4, $5, $6, $7, $8)");
+
+/// Either, of a sale that is recorded with a charge.
+const COMMIT_CHARGE: &str = committing!("ledger_commit_charge($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
 
 /// The moment before which every sale is visible, in microseconds: `$1`, which the server's clock showed before, or the beginning of
 /// the longest open commit. A lock is released once its transaction is visible. One whose time is after `$1` began later: its sale
@@ -146,7 +153,7 @@ const PAGE: &str = "
 SELECT sale.payment, sale.resource, sale.chain_id, encode(sale.tx_hash, 'hex'), sale.log_position,
     encode(sale.payer, 'hex'), encode(sale.recipient, 'hex'), encode(sale.token, 'hex'), sale.amount::text, sale.block_number,
     sale.block_time, (extract(epoch FROM sale.consumed_at) * 1000000)::bigint, encode(refund.tx_hash, 'hex'),
-    (extract(epoch FROM refund.noted_at) * 1000000)::bigint
+    (extract(epoch FROM refund.noted_at) * 1000000)::bigint, charge.maximum::text
 FROM (
     (
         SELECT payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
@@ -171,6 +178,7 @@ FROM (
     )
 ) AS sale
 LEFT JOIN ledger_refunds AS refund ON refund.payment = sale.payment
+LEFT JOIN ledger_charges AS charge ON charge.payment = sale.payment
 ORDER BY sale.consumed_at, sale.payment LIMIT $5";
 
 /// Sales that wait for their announcement, behind the time `$1`, in microseconds, and the payment `$2`; `$3` at most. In the columns of
@@ -179,7 +187,7 @@ const UNANNOUNCED: &str = "
 SELECT sale.payment, sale.resource, sale.chain_id, encode(sale.tx_hash, 'hex'), sale.log_position,
     encode(sale.payer, 'hex'), encode(sale.recipient, 'hex'), encode(sale.token, 'hex'), sale.amount::text, sale.block_number,
     sale.block_time, (extract(epoch FROM sale.consumed_at) * 1000000)::bigint, encode(refund.tx_hash, 'hex'),
-    (extract(epoch FROM refund.noted_at) * 1000000)::bigint
+    (extract(epoch FROM refund.noted_at) * 1000000)::bigint, charge.maximum::text
 FROM (
     (
         SELECT sale.payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
@@ -199,6 +207,7 @@ FROM (
     )
 ) AS sale
 LEFT JOIN ledger_refunds AS refund ON refund.payment = sale.payment
+LEFT JOIN ledger_charges AS charge ON charge.payment = sale.payment
 ORDER BY sale.consumed_at, sale.payment LIMIT $3";
 const ANNOUNCED: &str = "DELETE FROM ledger_unannounced WHERE payment = $1 RETURNING true";
 
@@ -352,7 +361,7 @@ macro_rules! statements {
 }
 
 statements! {
-    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_to_announce: COMMIT_TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, keep: KEEP, answer_bytes: ANSWER_BYTES, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
+    reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_to_announce: COMMIT_TO_ANNOUNCE, commit_charge: COMMIT_CHARGE, unannounced: UNANNOUNCED, announced: ANNOUNCED, keep: KEEP, answer_bytes: ANSWER_BYTES, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
     sold: SOLD, begun: BEGUN, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
     account: ACCOUNT, new_account: NEW_ACCOUNT, set_account: SET_ACCOUNT, forget_accounts: FORGET_ACCOUNTS,
     size: SIZE, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, complete_until: COMPLETE_UNTIL, knows: KNOWS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,

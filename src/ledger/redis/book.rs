@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How many words tell a sale.
-const WORDS: usize = 13;
+const WORDS: usize = 14;
 /// Lua counts in doubles; as a time in milliseconds it never comes.
 const LAST: u128 = (1 << 53) - 1;
 /// After so long what was just sold is told.
@@ -121,7 +121,7 @@ fn refund(noted: &str) -> Result<Option<Refund>, LedgerError> {
 }
 
 fn sale(told: &[String; WORDS]) -> Result<BookedSale, LedgerError> {
-    let [id, resource, chain, hash, _position, payer, recipient, token, amount, number, time, sold_at, noted] = told;
+    let [id, resource, chain, hash, _position, payer, recipient, token, amount, number, time, maximum, sold_at, noted] = told;
     let read = || {
         let transaction: TxHash = hash.parse().ok()?;
         let number: u64 = number.parse().ok()?;
@@ -133,6 +133,8 @@ fn sale(told: &[String; WORDS]) -> Result<BookedSale, LedgerError> {
             payer: payer.parse().ok()?,
             recipient: recipient.parse().ok()?,
             amount: amount.parse().ok()?,
+            // None at a fixed price.
+            maximum: Some(maximum).filter(|maximum| !maximum.is_empty()).map(|maximum| maximum.parse()).transpose().ok()?,
             transaction: known(transaction),
             block_number: Some(number).filter(|number| *number > 0),
             block_time: super::maintenance::time(time)?,

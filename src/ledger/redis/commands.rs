@@ -113,7 +113,9 @@ impl Ledger for RedisLedger {
         let since = lease
             .settled_since()
             .map(|settled| [("block_time", seconds(settled.time())), ("keep_until", seconds(lease.keep_until()))]);
-        let book = book.into_iter().chain(since.into_iter().flatten());
+        let maximum = lease.maximum().map(|maximum| ("maximum", maximum.to_string()));
+        // Last of all, until when it is kept.
+        let book = book.into_iter().chain(maximum).chain(since.into_iter().flatten());
         let announce = if lease.is_to_announce() { "announce" } else { "" };
         let book = book.flat_map(|(field, value)| [field.to_owned(), value]);
         let words = name(lease, std::iter::once(announce.to_owned()).chain(book));

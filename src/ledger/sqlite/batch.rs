@@ -19,7 +19,7 @@ use super::{
     statements::{Statements, Text},
 };
 use crate::protocol::{ChainTime, PaymentId, TxHash};
-use rows::{begun, held, json, millis, on, settled};
+use rows::{begun, charged, held, json, millis, on, settled};
 use sweep::sweep;
 
 /// Answers each; tells how many leases had run out. What frees comes before what reserves.
@@ -82,6 +82,12 @@ async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Ask
     let settled: Vec<_> = batch.iter().filter_map(committed).filter_map(settled).collect();
     if !settled.is_empty() {
         on(&say.settled, json(&settled)?).execute(&mut *work).await?;
+    }
+    let charged: Vec<_> = batch.iter().filter_map(committed).filter_map(charged).collect();
+    if !charged.is_empty() {
+        let charged = json(&charged)?;
+        on(&say.allowed, charged.clone()).execute(&mut *work).await?;
+        on(&say.charged, charged).execute(&mut *work).await?;
     }
     let sold = fences(work, &say.commit, json(&asked)?).await?;
     let others = leases(batch, &|lease| !sold.contains(&lease.fencing_token()));

@@ -117,6 +117,7 @@ fn sale(row: &SqliteRow) -> Result<BookedSale, LedgerError> {
         block_time: get(row, 10)?,
         sold_at: moment(get(row, 11)?),
         refund: refund(row, 12)?,
+        maximum: get(row, 14)?,
     };
     row.read()
 }

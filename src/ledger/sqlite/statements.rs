@@ -8,7 +8,8 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 2] = [include_str!("schema.sql"), include_str!("accounts.sql")];
+pub(super) const STEPS: [&str; 3] =
+    [include_str!("schema.sql"), include_str!("accounts.sql"), include_str!("charges.sql")];
 
 /// The default prefix of every name.
 pub(super) const PREFIX: &str = "ledger_";
@@ -216,6 +217,25 @@ UPDATE ledger_sales SET tx_hash = settled.tx_hash, log_position = settled.log_po
 FROM settled WHERE ledger_sales.fence = settled.fence AND ledger_sales.intent = settled.intent
     AND ledger_sales.payment = settled.payment AND ledger_sales.consumed_at IS NULL";
 
+/// What payers allowed, of leases that are about to be committed with a charge: what was written down when they were granted.
+const ALLOWED: &str = "
+INSERT INTO ledger_charges (payment, maximum)
+SELECT sale.payment, sale.amount
+FROM json_each(?1) CROSS JOIN ledger_sales AS sale ON sale.fence = value ->> 2 AND sale.intent = unhex(value ->> 0)
+    AND sale.payment = value ->> 1 AND sale.consumed_at IS NULL
+WHERE true
+ON CONFLICT (payment) DO UPDATE SET maximum = excluded.maximum";
+
+/// The charges of the same leases.
+const CHARGED: &str = "
+WITH charged AS MATERIALIZED (
+    SELECT unhex(value ->> 0) AS intent, value ->> 1 AS payment, value ->> 2 AS fence, value ->> 3 AS amount
+    FROM json_each(?1)
+)
+UPDATE ledger_sales SET amount = charged.amount
+FROM charged WHERE ledger_sales.fence = charged.fence AND ledger_sales.intent = charged.intent
+    AND ledger_sales.payment = charged.payment AND ledger_sales.consumed_at IS NULL";
+
 const IS_COMMITTED: &str = concat!(
     "
 WITH ",
@@ -398,7 +418,7 @@ FROM ledger_memory";
 /// Sales from `?1` until before `?2`, and of those of the first moment only such whose payment is behind `?3`; of the resource `?4`,
 /// where that is one; `?5` at most. From the sales that are remembered and from those that were forgotten, each by its index.
 const PAGE: &str = "
-SELECT told.*, refund.tx_hash, refund.noted_at
+SELECT told.*, refund.tx_hash, refund.noted_at, charge.maximum
 FROM (
     SELECT * FROM (
         SELECT payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number, block_time,
@@ -419,6 +439,7 @@ FROM (
     )
 ) AS told
 LEFT JOIN ledger_refunds AS refund ON refund.payment = told.payment
+LEFT JOIN ledger_charges AS charge ON charge.payment = told.payment
 ORDER BY told.consumed_at, told.payment LIMIT ?5";
 
 /// Sales that are committed in this transaction, and wait for their announcement.
@@ -436,7 +457,7 @@ ON CONFLICT DO NOTHING"
 
 /// Sales that wait for their announcement, behind the time `?1` and the payment `?2`; `?3` at most. In the columns of a page.
 const UNANNOUNCED: &str = "
-SELECT told.*, refund.tx_hash, refund.noted_at
+SELECT told.*, refund.tx_hash, refund.noted_at, charge.maximum
 FROM (
     SELECT * FROM (
         SELECT sale.payment, resource, chain_id, tx_hash, log_position, payer, recipient, token, amount, block_number,
@@ -455,6 +476,7 @@ FROM (
     )
 ) AS told
 LEFT JOIN ledger_refunds AS refund ON refund.payment = told.payment
+LEFT JOIN ledger_charges AS charge ON charge.payment = told.payment
 ORDER BY told.consumed_at, told.payment LIMIT ?3";
 const ANNOUNCED: &str = "DELETE FROM ledger_unannounced WHERE payment = ?1";
 
@@ -509,7 +531,7 @@ macro_rules! statements {
 
 statements! {
     begin_flushed: BEGIN_FLUSHED, begin_unflushed: BEGIN_UNFLUSHED, look: LOOK, prolong: PROLONG, expire: EXPIRE, reserve: RESERVE,
-    renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, end_settling: END_SETTLING, forget_settling: FORGET_SETTLING, settled: SETTLED, commit: COMMIT, is_committed: IS_COMMITTED, release: RELEASE,
+    renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, end_settling: END_SETTLING, forget_settling: FORGET_SETTLING, settled: SETTLED, allowed: ALLOWED, charged: CHARGED, commit: COMMIT, is_committed: IS_COMMITTED, release: RELEASE,
     keep: KEEP, sold: SOLD, begun: BEGUN, forgettable: FORGETTABLE, book: BOOK, drop_answers: DROP_ANSWERS,
     forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
@@ -551,6 +573,8 @@ mod tests {
             END_SETTLING,
             FORGET_SETTLING,
             SETTLED,
+            ALLOWED,
+            CHARGED,
             COMMIT,
             IS_COMMITTED,
             RELEASE,
@@ -586,6 +610,8 @@ mod tests {
                     "ledger_book",
                     "ledger_answers",
                     "ledger_refunds",
+                    "ledger_charges",
+                    "charge",
                     "ledger_settling",
                     "begun",
                     "other",

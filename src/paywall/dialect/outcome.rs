@@ -5,19 +5,19 @@ use std::fmt::Write as _;
 use http::{HeaderMap, header};
 
 use crate::protocol::{
-    Payment, base64_header,
+    Amount, Payment, base64_header,
     headers::{PAYMENT_RESPONSE, PRIVATE_NO_STORE, expose, strip_shared_caching},
     v2::SettleResponse,
 };
 
-/// Tells the payer which payment was taken.
-pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Payment) {
-    mark_taken(headers, paid);
+/// Tells the payer which payment was taken, and what it had allowed, where the handler set the charge.
+pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Payment, maximum: Option<Amount>) {
+    mark_taken(headers, paid, maximum);
     expose(headers);
 }
 
 /// The same without a word to browsers, for answers whose door tells it elsewhere.
-pub(crate) fn mark_taken(headers: &mut HeaderMap, paid: &Payment) {
+pub(crate) fn mark_taken(headers: &mut HeaderMap, paid: &Payment, maximum: Option<Amount>) {
     let mut taken = String::with_capacity(320);
     taken.push_str(r#"{"success":true,"transaction":""#);
     // Writing to a String cannot fail.
@@ -26,11 +26,15 @@ pub(crate) fn mark_taken(headers: &mut HeaderMap, paid: &Payment) {
     }
     let _ = write!(
         taken,
-        r#"","network":"{}","payer":"{:x}","amount":"{}"}}"#,
+        r#"","network":"{}","payer":"{:x}","amount":"{}""#,
         paid.network(),
         paid.payer(),
         paid.amount(),
     );
+    if let Some(maximum) = maximum {
+        let _ = write!(taken, r#","extra":{{"maximum":"{maximum}"}}"#);
+    }
+    taken.push('}');
     headers.insert(PAYMENT_RESPONSE, base64_header(taken.as_bytes()));
     headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
     strip_shared_caching(headers);

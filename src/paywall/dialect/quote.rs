@@ -9,6 +9,7 @@ use crate::{
         dialect::mpp::ask_for_credential,
         seller::{
             demands::{Demands, Offers},
+            pricing::Tariff,
             route::Route,
         },
     },
@@ -22,21 +23,22 @@ use crate::{
 pub(crate) struct Bill<'a> {
     template: Cow<'a, QuoteTemplate>,
     demands: Cow<'a, Demands>,
+    tariff: Tariff,
     /// Whether its reader may pay by MPP.
     mpp: bool,
     pub(crate) label: Cow<'a, str>,
 }
 
 impl<'a> Bill<'a> {
-    pub(crate) fn of(route: &'a Route, offers: Offers) -> Self {
-        let label = Cow::Borrowed(route.description());
-        Self { template: Cow::Borrowed(route.template()), demands: route.demands(offers), mpp: true, label }
+    pub(crate) fn of(route: &'a Route, tariff: Tariff, offers: Offers) -> Self {
+        let (label, demands) = (Cow::Borrowed(route.description()), route.demands(tariff, offers));
+        Self { template: Cow::Borrowed(route.template()), demands, tariff, mpp: true, label }
     }
 
-    pub(crate) fn saying(route: &'a Route, label: &'a str, offers: Offers) -> Self {
+    pub(crate) fn saying(route: &'a Route, label: &'a str, tariff: Tariff, offers: Offers) -> Self {
         let label = route.fitting(label);
-        let demands = Cow::Owned(route.demands_saying(&label, offers));
-        Self { template: Cow::Owned(route.template_saying(&label)), demands, mpp: true, label }
+        let demands = Cow::Owned(route.demands_saying(&label, tariff, offers));
+        Self { template: Cow::Owned(route.template_saying(&label)), demands, tariff, mpp: true, label }
     }
 
     /// The same for a client that names the payments it can make, if these headers do.
@@ -47,7 +49,12 @@ impl<'a> Bill<'a> {
 
     /// Whether there is any way to pay: a transfer cannot be seen where nothing reads the chain.
     pub(crate) fn can_be_paid(&self, route: &Route) -> bool {
-        self.demands.x402.is_some() || route.merchant.first().reader().is_some()
+        self.demands.x402.is_some() || self.asks_for_transfer(route)
+    }
+
+    /// Whether the user's headers ask for a transfer.
+    fn asks_for_transfer(&self, route: &Route) -> bool {
+        self.tariff.offers_fixed() && route.merchant.first().reader().is_some()
     }
 
     /// The challenges of MPP for a quote of these terms, as JSON.
@@ -82,7 +89,7 @@ impl<'a> Bill<'a> {
         });
         let seal = |out: &mut Vec<u8>| route.seals.seal_into(terms, out);
         let mut quote = self.template.render(&price, terms.expiry(), redeem_by, standard.as_ref(), seal);
-        if route.merchant.first().reader().is_none() {
+        if !self.asks_for_transfer(route) {
             quote.ask_for_signature();
         }
         let mut code = ProblemCode::PaymentRequired;

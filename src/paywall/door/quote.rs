@@ -9,10 +9,10 @@ use crate::{
         door::{format::ReplyFormat, page::dress_quote, refuse::turn_away},
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Fault, Problem, Rejection},
-        seller::pricing::Price,
+        seller::pricing::{Cost, Price, Tariff},
         way::offers,
     },
-    protocol::{Amount, ProblemCode},
+    protocol::ProblemCode,
 };
 
 /// Answers a request without proof at a known price; `None` if it is free.
@@ -24,8 +24,18 @@ pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Respo
         // A bill that cannot be redeemed is not sent. A payment for an earlier one is considered all the same: it may have
         // been for something else behind this layer.
         _ if route.nested.is_known() => turn_away(request, Fault::NestedPrice),
-        Price::Charge(amount) => answer(request, amount, Bill::of(route, offers)),
-        Price::Labelled { amount, label } => answer(request, amount, Bill::saying(route, &label, offers)),
+        Price::Charge(amount) => {
+            let tariff = Tariff::Fixed;
+            answer(request, Cost { amount, tariff }, Bill::of(route, tariff, offers))
+        }
+        Price::UpTo(amount) => {
+            let tariff = route.up_to();
+            answer(request, Cost { amount, tariff }, Bill::of(route, tariff, offers))
+        }
+        Price::Labelled { amount, label } => {
+            let tariff = Tariff::Fixed;
+            answer(request, Cost { amount, tariff }, Bill::saying(route, &label, tariff, offers))
+        }
     })
 }
 
@@ -39,13 +49,14 @@ pub(crate) async fn quote_when_ready<ResB>(request: &PricedRequest) -> Option<Re
 
 async fn ready(request: &PricedRequest) -> Result<Price, Rejection> {
     let price = request.price().await?;
-    if matches!(price, Price::Charge(_) | Price::Labelled { .. }) {
+    if matches!(price, Price::Charge(_) | Price::UpTo(_) | Price::Labelled { .. }) {
         request.route.merchant.first().started().await?;
     }
     Ok(price)
 }
 
-fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: Bill<'_>) -> Response<ResponseBody<ResB>> {
+fn answer<ResB>(request: &PricedRequest, cost: Cost, bill: Bill<'_>) -> Response<ResponseBody<ResB>> {
+    let Cost { amount, tariff } = cost;
     let bill = bill.accepted_by(&request.parts.headers);
     if amount.is_zero() {
         return turn_away(request, Fault::ZeroPrice);
@@ -64,7 +75,7 @@ fn answer<ResB>(request: &PricedRequest, amount: Amount, bill: Bill<'_>) -> Resp
     *response.status_mut() = ProblemCode::PaymentRequired.status();
     *response.headers_mut() = quote.headers;
     if let Some(page) = &route.page {
-        response = dress_quote(page, request, &terms, &bill.label, response);
+        response = dress_quote(page, request, (&terms, tariff), &bill.label, response);
     }
     ReplyFormat::of_request(request).apply(&mut response, ProblemCode::PaymentRequired);
     tracing::debug!(resource = &*route.resource, %amount, "quoted");

@@ -111,6 +111,11 @@ fn write_fault<ResB>(fault: Fault, resource: &str) -> Response<ResponseBody<ResB
             );
             nested::mark(response.extensions_mut());
         }
+        Fault::Charge(fault) => tracing::error!(
+            resource,
+            %fault,
+            "the handler's charge is none that can be taken; answering 500, and nothing is sold or taken"
+        ),
     }
     response
 }

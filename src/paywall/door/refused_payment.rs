@@ -22,12 +22,13 @@ pub(crate) fn write_refused_payment<ResB>(
     refused: &RefusedPayment,
     format: ReplyFormat,
 ) -> Response<ResponseBody<ResB>> {
-    let RefusedPayment { requote: Requote { route, terms, redeem_by, method, url }, reason, network, payer } = refused;
+    let RefusedPayment { requote, reason, network, payer } = refused;
+    let Requote { route, terms, tariff, redeem_by, method, url } = requote;
     let code = ProblemCode::AuthorizationRefused;
     tracing::debug!(resource = &*route.resource, %reason, "authorization refused");
     let url = || ResourceUrl { origin: Origin::Unknown, path: url };
     let RenderedQuote { body, mut headers, .. } =
-        Bill::of(route, offers).render(route, terms, *redeem_by, method, Some(reason), url);
+        Bill::of(route, *tariff, offers).render(route, terms, *redeem_by, method, Some(reason), url);
     let told = SettleResponse::failed(reason.clone(), *network);
     let told = match payer {
         Some(payer) => told.with_payer(*payer),

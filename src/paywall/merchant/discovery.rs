@@ -6,7 +6,7 @@ use crate::{
     discovery::{Described, Discovery, Storefront},
     paywall::{
         merchant::Merchant,
-        seller::{demands::payable, inner::MerchantInner},
+        seller::{demands::payable, inner::MerchantInner, pricing::Tariff},
         way::offers,
     },
     protocol::{Address, Network},
@@ -43,12 +43,12 @@ impl Storefront for MerchantInner {
 
     fn takes_x402(&self) -> bool {
         // A settler that did not answer yet will.
-        !offers(self).is_empty() || !self.knows_ways_to_pay()
+        [Tariff::Fixed, Tariff::UpTo].into_iter().any(|tariff| !offers(self, tariff).is_empty()) || !self.knows_ways_to_pay()
     }
 
     fn mpp_tokens(&self) -> Vec<Address> {
         let speaks = self.mpp.is_some();
-        let ways = if speaks { offers(self) } else { Vec::new() };
+        let ways = if speaks { offers(self, Tariff::Fixed) } else { Vec::new() };
         payable(self, &ways).filter(|_| speaks).map(|((_, token, _), _)| token).collect()
     }
 

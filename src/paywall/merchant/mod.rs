@@ -21,12 +21,13 @@ use crate::{
         layer::X402Layer,
         seller::{
             inner::MerchantInner,
+            catalog::Listed,
             pricing::{AsyncClosure, Price, PriceTag, Prices, Pricing},
             route::Route,
             text,
         },
     },
-    protocol::{Address, Amount, Asset, Network},
+    protocol::{Address, Asset, Network},
 };
 
 /// A seller: the address that is paid, the network and the tokens, the verifier of payments and the ledger of sales.
@@ -67,7 +68,21 @@ impl Merchant {
     /// [`BuildError`] for an invalid price or name, and for a name that has another price already.
     pub fn charge(&self, resource: &str, price: impl Into<PriceTag>) -> Result<X402Layer, BuildError> {
         let amount = price.into().amount(self.inner.decimals(), self.inner.symbol())?;
-        self.layer(resource, Prices::Fixed(amount), Some(amount))
+        self.layer(resource, Prices::Fixed(amount))
+    }
+
+    /// Returns a layer that charges what the handler says, up to a maximum such as `"0.10 USDC"`, for the resource of that name.
+    ///
+    /// The payer allows the maximum by a signature (the scheme `upto` of the x402 standard); the handler puts a
+    /// [`Charge`](crate::Charge) into its response, and only that is settled. It needs a settler that takes such permits. Transfers and
+    /// payments of fixed amounts are not offered, unless the layer says [`or_fixed`](X402Layer::or_fixed). See the guide
+    /// [`metered`](crate::guide::metered).
+    ///
+    /// # Errors
+    /// As [`charge`](Self::charge).
+    pub fn charge_up_to(&self, resource: &str, maximum: impl Into<PriceTag>) -> Result<X402Layer, BuildError> {
+        let maximum = maximum.into().amount(self.inner.decimals(), self.inner.symbol())?;
+        self.layer(resource, Prices::UpTo(maximum))
     }
 
     /// Returns a layer with a closure that computes the price from the request's head and body.
@@ -97,7 +112,7 @@ impl Merchant {
         resource: &str,
         price: impl Fn(&Parts, &Bytes) -> Price + Send + Sync + 'static,
     ) -> Result<X402Layer, BuildError> {
-        self.layer(resource, Prices::Now(Arc::new(price)), None)
+        self.layer(resource, Prices::Now(Arc::new(price)))
     }
 
     /// Returns a layer as [`price_with`](Self::price_with) does, for an async closure.
@@ -117,13 +132,13 @@ impl Merchant {
     /// # Errors
     /// As [`price_with`](Self::price_with).
     pub fn price_by(&self, resource: &str, pricing: impl Pricing) -> Result<X402Layer, BuildError> {
-        self.layer(resource, Prices::Later(Arc::new(pricing)), None)
+        self.layer(resource, Prices::Later(Arc::new(pricing)))
     }
 
-    fn layer(&self, resource: &str, prices: Prices, price: Option<Amount>) -> Result<X402Layer, BuildError> {
+    fn layer(&self, resource: &str, prices: Prices) -> Result<X402Layer, BuildError> {
         text::check("a resource", resource)?;
         let resource = Arc::from(resource);
-        let listing = self.inner.catalog.enter(&resource, price)?;
+        let listing = self.inner.catalog.enter(&resource, Listed::of(&prices))?;
         Ok(X402Layer::new(Route::new(Arc::clone(&self.inner), resource, listing, prices)))
     }
 

@@ -14,7 +14,7 @@ use crate::{
         priced_request::strip::{mark_sensitive, strip_headers, strip_members},
         refusal::{ASK_AGAIN, Fault, Problem, Rejection, Requote},
         seller::{
-            pricing::{Price, Prices},
+            pricing::{Cost, Price, Prices, Tariff},
             route::Route,
         },
     },
@@ -125,6 +125,7 @@ impl PricedRequest {
     pub(crate) fn price_now(&self) -> Option<Price> {
         match &self.route.prices {
             Prices::Fixed(amount) => Some(Price::Charge(*amount)),
+            Prices::UpTo(amount) => Some(Price::UpTo(*amount)),
             Prices::Now(price) => Some(price(&self.parts, self.body())),
             Prices::Later(_) => None,
         }
@@ -137,21 +138,26 @@ impl PricedRequest {
     pub(crate) async fn price(&self) -> Result<Price, Problem> {
         match &self.route.prices {
             Prices::Fixed(amount) => Ok(Price::Charge(*amount)),
+            Prices::UpTo(amount) => Ok(Price::UpTo(*amount)),
             Prices::Now(price) => Ok(price(&self.parts, self.body())),
             Prices::Later(pricing) => self.in_time(pricing.price(&self.parts, self.body())).await,
         }
     }
 
-    /// The amount that this request costs; `None` where it is free.
+    /// What this request costs; `None` where it is free.
     ///
     /// # Errors
     /// As for [`price`](Self::price), and for requests that the service refuses or prices at zero.
-    pub(crate) async fn amount(&self) -> Result<Option<Amount>, Rejection> {
-        match self.price().await? {
-            Price::Free => Ok(None),
-            Price::Charge(amount) | Price::Labelled { amount, .. } if amount.is_zero() => Err(Fault::ZeroPrice.into()),
-            Price::Charge(amount) | Price::Labelled { amount, .. } => Ok(Some(amount)),
-            Price::Refuse(refusal) => Err(refusal.into()),
+    pub(crate) async fn cost(&self) -> Result<Option<Cost>, Rejection> {
+        let (amount, tariff) = match self.price().await? {
+            Price::Free => return Ok(None),
+            Price::Refuse(refusal) => return Err(refusal.into()),
+            Price::Charge(amount) | Price::Labelled { amount, .. } => (amount, Tariff::Fixed),
+            Price::UpTo(amount) => (amount, self.route.up_to()),
+        };
+        match amount.is_zero() {
+            true => Err(Fault::ZeroPrice.into()),
+            false => Ok(Some(Cost { amount, tariff })),
         }
     }
 
@@ -258,9 +264,10 @@ impl PricedRequest {
     }
 
     /// What a new quote for this request is made of.
-    pub(crate) fn requote(&self, amount: Amount) -> Requote {
+    pub(crate) fn requote(&self, cost: Cost) -> Requote {
         Requote {
-            terms: self.intent_terms(self.route.seals.current(), amount),
+            terms: self.intent_terms(self.route.seals.current(), cost.amount),
+            tariff: cost.tariff,
             redeem_by: self.redeem_by,
             method: self.parts.method.clone(),
             url: self.url().text(),

@@ -12,6 +12,7 @@ use crate::{
         body::ResponseBody,
         refusal::{ASK_AGAIN, Problem},
         sale::{
+            charge::Said,
             ending::Ending,
             holder::Holder,
             read_ahead::{Read, ReadAhead},
@@ -28,6 +29,8 @@ const READ_AHEAD: Duration = Duration::from_secs(10);
 /// An answer that is sold as far as its head tells.
 pub(crate) struct Candidate<ResB> {
     pub(crate) response: Response<ResB>,
+    /// What the handler says of its charge.
+    pub(crate) said: Said,
     /// Whether the route's rule about bodies decides.
     pub(crate) asks_body: bool,
 }
@@ -35,6 +38,8 @@ pub(crate) struct Candidate<ResB> {
 /// An answer that is to be sold.
 pub(crate) struct Answer<ResB> {
     pub(crate) response: Response<ResponseBody<ResB>>,
+    /// What the handler says of its charge.
+    pub(crate) said: Said,
     /// The kept body, and its form.
     pub(crate) kept: Option<(Redelivery, Bytes)>,
 }
@@ -55,7 +60,7 @@ impl<'a> Plan<'a> {
         holder: Holder<'_>,
         hold_end: Option<Instant>,
     ) -> Option<Self> {
-        let Candidate { response, asks_body } = candidate;
+        let Candidate { response, asks_body, .. } = candidate;
         let rule = route.consumes_body.as_ref().filter(|_| *asks_body);
         // What follows a switch of protocols is no answer. A stream is kept only where it is read to its end anyway.
         let keeps = response.status() != StatusCode::SWITCHING_PROTOCOLS && (rule.is_some() || !is_stream(response));
@@ -87,8 +92,9 @@ where
         Ok(candidate) => candidate,
         Err(ending) => return ending,
     };
+    let said = candidate.said;
     let Some(Plan { rule, redelivery, limit, patience }) = Plan::of(&candidate, route, holder, hold_end) else {
-        return Ending::Sale(Answer { response: candidate.response.map(ResponseBody::streaming), kept: None });
+        return Ending::Sale(Answer { response: candidate.response.map(ResponseBody::streaming), said, kept: None });
     };
     let (parts, body) = candidate.response.into_parts();
     let mut ahead = ReadAhead::new(body, limit);
@@ -121,7 +127,7 @@ where
             return Ending::NoSale(Err(Problem::after(ProblemCode::AnswerBroken, ASK_AGAIN).into()));
         }
     };
-    Ending::Sale(Answer { response: Response::from_parts(parts, body), kept })
+    Ending::Sale(Answer { response: Response::from_parts(parts, body), said, kept })
 }
 
 /// Whether an answer comes bit by bit by its nature, or ends in trailers: it cannot be kept, and must not be waited for.

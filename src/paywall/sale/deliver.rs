@@ -13,9 +13,10 @@ use crate::{
     paywall::{
         body::{RequestBody, ResponseBody},
         priced_request::PricedRequest,
-        refusal::{ASK_AGAIN, Problem, Rejection},
+        refusal::{ASK_AGAIN, ChargeFault, Fault, Problem, Rejection},
         sale::{
             answer::{Answer, read},
+            charge::{Said, of_fixed, of_maximum},
             ending::{Ending, Unsold},
             handler::{judge, run},
             holder::Holder,
@@ -24,9 +25,9 @@ use crate::{
             reservation::{Committed, LeaseGuard},
             settle::{Unsettled, settle},
         },
-        seller::route::Route,
+        seller::{pricing::Cost, route::Route},
     },
-    protocol::{IntentKey, Payment, ProblemCode, Receipt, headers::X402_TICKET, v2::SettleResponse},
+    protocol::{Amount, IntentKey, Payment, ProblemCode, Receipt, headers::X402_TICKET, v2::SettleResponse},
 };
 
 /// A reserved payment, which buys the handler's answer.
@@ -35,6 +36,8 @@ pub(crate) struct Purchase {
     pub(crate) receipt: Receipt,
     /// The payment to settle before the answer leaves.
     pub(crate) unsettled: Option<Box<dyn Unsettled>>,
+    /// What the request costs.
+    pub(crate) cost: Cost,
 }
 
 /// The intent that a payment consumes, in the extensions of the request that buys a pass.
@@ -48,8 +51,8 @@ pub(crate) struct Delivery<ResB, E> {
     pub(crate) made: Option<SettleResponse>,
 }
 
-/// Writes the taken payment into the head of a sold answer.
-type MarkSold = fn(&mut HeaderMap, &Payment);
+/// Writes the taken payment into the head of a sold answer, with the most that its payer allowed, where the handler set the charge.
+type MarkSold = fn(&mut HeaderMap, &Payment, Option<Amount>);
 
 /// Runs the handler and sells its answer.
 pub(crate) async fn deliver<S, B, ResB>(
@@ -64,10 +67,10 @@ where
     B: Body<Data = Bytes>,
     ResB: Body<Data = Bytes>,
 {
-    let Purchase { mut guard, mut receipt, mut unsettled } = purchase;
+    let Purchase { mut guard, mut receipt, mut unsettled, cost } = purchase;
     let route = Arc::clone(&request.route);
     let mut made = None;
-    if let Some(to_settle) = unsettled.take_if(|_| route.settle_first) {
+    if let Some(to_settle) = unsettled.take_if(|unsettled| route.settle_first && !unsettled.is_metered()) {
         let Some(settlement) = settle(to_settle, guard).await else {
             return Delivery { outcome: Err(outcome_unknown().into()), made };
         };
@@ -111,6 +114,11 @@ where
             None => {}
         }
     }
+    if let Ending::Sale(answer) = &ending
+        && let Err(fault) = charge(answer.said, &mut guard, unsettled.as_deref(), cost)
+    {
+        ending = Ending::NoSale(Err(Rejection::from(Fault::Charge(fault)).into()));
+    }
     let is_due = made.is_none() && matches!(ending, Ending::Sale(_));
     if let Some(to_settle) = unsettled.take_if(|_| is_due) {
         let Some(settlement) = settle(to_settle, guard).await else {
@@ -125,6 +133,25 @@ where
     Delivery { outcome: conclude(ending, guard, unsettled.as_deref(), &route, mark_sold).await, made }
 }
 
+/// Decides what the payment is charged, by the handler's word.
+fn charge(
+    said: Said,
+    guard: &mut LeaseGuard,
+    unsettled: Option<&dyn Unsettled>,
+    cost: Cost,
+) -> Result<(), ChargeFault> {
+    match unsettled {
+        Some(unsettled) if unsettled.is_metered() => {
+            let charge = of_maximum(said, guard.payment().amount())?;
+            guard.charge(charge);
+            Ok(())
+        }
+        // It was charged before, for an answer that did not leave.
+        None if guard.maximum().is_some() => Ok(()),
+        _ => of_fixed(said, cost, guard.payment().amount()),
+    }
+}
+
 /// Ends the lease, and only then lets the answer leave.
 async fn conclude<ResB, E>(
     ending: Ending<Answer<ResB>, ResB, E>,
@@ -133,7 +160,7 @@ async fn conclude<ResB, E>(
     route: &Route,
     mark_sold: MarkSold,
 ) -> Result<Response<ResponseBody<ResB>>, Unsold<E>> {
-    let Answer { mut response, kept } = match ending {
+    let Answer { mut response, kept, .. } = match ending {
         Ending::Sale(answer) => answer,
         Ending::NoSale(answer) => {
             guard.release().await;
@@ -146,7 +173,7 @@ async fn conclude<ResB, E>(
         Ending::Unknown(problem) => return Err(problem.into()),
     };
     let paid = guard.payment();
-    mark_sold(response.headers_mut(), paid);
+    mark_sold(response.headers_mut(), paid, guard.maximum());
     let kept = kept.map(|(redelivery, body)| keep(&redelivery, paid, response.status(), response.headers(), &body));
     let unknown = |taken| match unsettled {
         Some(unsettled) => unsettled.outcome_unknown(taken),
@@ -162,7 +189,7 @@ async fn conclude<ResB, E>(
                 payment = %paid.id(), intent = %const_hex::encode(guard.intent().as_bytes()), resource = &*route.resource, payer = ?paid.payer(), amount = %paid.amount(),
                 "sold"
             );
-            count(route, paid);
+            count(route, paid, guard.maximum());
             Ok(response)
         }
         Committed::LeaseLost => Err(withheld(guard, unsettled, route).await.into()),
@@ -180,7 +207,10 @@ fn outcome_unknown() -> Problem {
 }
 
 /// Counts a sale.
-fn count(route: &Route, paid: &Payment) {
+fn count(route: &Route, paid: &Payment, maximum: Option<Amount>) {
+    if let Some(maximum) = maximum {
+        metrics::allowed(&route.resource, paid.network(), &paid.token(), || maximum.saturating_to_u64());
+    }
     metrics::sold(&route.resource, paid.network(), &paid.token(), || paid.amount().saturating_to_u64());
     // Without a verifier the block is unknown.
     if route.merchant.on(paid.network()).is_some_and(|chain| chain.reader().is_some()) {

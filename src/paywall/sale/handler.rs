@@ -16,6 +16,7 @@ use crate::{
         body::{RequestBody, ResponseBody},
         sale::{
             answer::Candidate,
+            charge::said,
             ending::{Ending, Unsold},
             holder::Holder,
             upkeep::HoldOutcome,
@@ -76,10 +77,11 @@ pub(crate) fn judge<ResB, E>(
     if response.status() == StatusCode::PAYMENT_REQUIRED {
         return Ending::NoSale(Err(ProblemCode::UpstreamPaymentRequired.into()));
     }
+    let said = said(&mut response, route);
     strip_payment_headers(response.headers_mut());
     match by_head(&mut response, &*route.consumes, route.consumes_body.as_ref()) {
-        ByHead::Sold => Ending::Sale(Candidate { response, asks_body: false }),
-        ByHead::AskBody => Ending::Sale(Candidate { response, asks_body: true }),
+        ByHead::Sold => Ending::Sale(Candidate { response, said, asks_body: false }),
+        ByHead::AskBody => Ending::Sale(Candidate { response, said, asks_body: true }),
         ByHead::NotSold => {
             tracing::debug!(payment = %holder, status = response.status().as_u16(), "not sold");
             Ending::NoSale(Ok(response.map(ResponseBody::streaming)))

@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod call;
+pub(crate) mod charge;
 pub(crate) mod deliver;
 pub(crate) mod draw;
 pub(crate) mod ending;

@@ -40,7 +40,7 @@ pub(crate) async fn commit(
         if let Committed::Done = committed {
             let paid = guard.payment();
             let sold_at = UNIX_EPOCH + Duration::from_secs(merchant.clock.unix());
-            let sale = BookedSale::new(&*resource, paid, sold_at);
+            let sale = BookedSale::new(&*resource, paid, sold_at).with_maximum(guard.maximum());
             let spawner = announcer.clone();
             let announcement = async move { hook.announce(&announcer, &merchant.ledger, sale).await };
             drop(spawner.spawn(announcement.in_current_span()));

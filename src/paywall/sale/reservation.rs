@@ -27,7 +27,7 @@ use crate::{
         sale::upkeep::{HoldOutcome, Renewal, keep},
         seller::attempts::{Attempts, Claimed},
     },
-    protocol::{ChainTime, IntentKey, Payment, TxHash},
+    protocol::{Amount, ChainTime, IntentKey, Payment, TxHash},
     settle::TransactionRecorder,
 };
 
@@ -241,6 +241,16 @@ impl LeaseGuard {
     /// and the record of its settlement keeps it for its intent.
     pub(crate) fn paid_by(&mut self, payment: Payment) {
         (self.kept, self.lease) = (false, self.lease.clone().settled_by(payment));
+    }
+
+    /// This part of what the payer allowed is charged: the sale is recorded with it.
+    pub(crate) fn charge(&mut self, charge: Amount) {
+        self.lease = self.lease.clone().charging(charge);
+    }
+
+    /// The most that the payer allowed, where a part of it is charged.
+    pub(crate) const fn maximum(&self) -> Option<Amount> {
+        self.lease.maximum()
     }
 
     /// A hook waits for the sale: the commit marks it.

@@ -22,7 +22,7 @@ use crate::{
         },
     },
     protocol::{
-        ChainTime, Payment, ProblemCode, TxHash,
+        Amount, ChainTime, Payment, ProblemCode, TxHash,
         v2::{Reason, SettleResponse},
     },
 };
@@ -35,8 +35,11 @@ pub(crate) trait Unsettled: Send + Sync {
     /// The record that the ledger keeps before anything is sent.
     fn record(&self) -> Settling;
 
-    /// Settles the payment, and records the results.
-    fn settle<'a>(&'a self, records: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
+    /// Whether the handler sets the charge, up to what the payer allowed. It is known, and held by the lease, before the settlement.
+    fn is_metered(&self) -> bool;
+
+    /// Settles the payment, and records the results. `charge`: what is to be paid, of the amount that was reserved.
+    fn settle<'a>(&'a self, charge: Amount, records: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
 
     /// Decides what that means for the sale. `begun` is the settlement that is recorded by now.
     fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome;
@@ -150,7 +153,7 @@ async fn settle_under(unsettled: &dyn Unsettled, guard: &mut LeaseGuard) -> Resu
         }
     }
     let records = guard.records(unsettled.record());
-    let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle(&records))).await {
+    let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle(guard.payment().amount(), &records))).await {
         HoldOutcome::Finished(settled) => settled,
         HoldOutcome::LeaseLost => return Err(NotSettled::LeaseLost),
         HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),

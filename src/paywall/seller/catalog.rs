@@ -14,6 +14,7 @@ use crate::{
         error::BuildError,
         seller::{
             pass::terms::PassTerms,
+            pricing::Prices,
             sold_hook::{SoldHook, SoldHookCell},
         },
     },
@@ -32,9 +33,35 @@ pub(crate) struct Catalog {
 }
 
 struct Named {
-    /// `None` where a closure decides, which equals no other.
-    price: Option<Amount>,
+    price: Listed,
     listing: Listing,
+}
+
+/// The price of a name, as far as it is known before a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listed {
+    Fixed(Amount),
+    UpTo(Amount),
+    /// A closure decides, which equals no other.
+    OnRequest,
+}
+
+impl Listed {
+    pub(crate) const fn of(prices: &Prices) -> Self {
+        match prices {
+            Prices::Fixed(amount) => Self::Fixed(*amount),
+            Prices::UpTo(amount) => Self::UpTo(*amount),
+            Prices::Now(_) | Prices::Later(_) => Self::OnRequest,
+        }
+    }
+
+    /// The price, or the most that it can be.
+    pub(crate) const fn amount(self) -> Option<Amount> {
+        match self {
+            Self::Fixed(amount) | Self::UpTo(amount) => Some(amount),
+            Self::OnRequest => None,
+        }
+    }
 }
 
 /// What all routes of one name share.
@@ -60,10 +87,10 @@ impl Listing {
 
 impl Catalog {
     /// Enters a name with its price.
-    pub(crate) fn enter(&self, resource: &Arc<str>, price: Option<Amount>) -> Result<Listing, BuildError> {
+    pub(crate) fn enter(&self, resource: &Arc<str>, price: Listed) -> Result<Listing, BuildError> {
         let mut entries = self.entries();
         match entries.get(resource) {
-            Some(entry) if price.is_some() && entry.price == price => Ok(entry.listing.clone()),
+            Some(entry) if price != Listed::OnRequest && entry.price == price => Ok(entry.listing.clone()),
             Some(_) => Err(conflict(resource)),
             None => {
                 let listing = Listing::default();
@@ -105,7 +132,7 @@ impl Catalog {
     /// The lowest price of all; `None` where a closure decides of any, or nothing is sold.
     pub(crate) fn lowest_price(&self) -> Option<Amount> {
         let entries = self.entries();
-        let prices: Option<Vec<_>> = entries.values().map(|entry| entry.price).collect();
+        let prices: Option<Vec<_>> = entries.values().map(|entry| entry.price.amount()).collect();
         prices?.into_iter().min()
     }
 
@@ -116,9 +143,14 @@ impl Catalog {
         endpoint: &Endpoint,
         range: Option<(Amount, Amount)>,
     ) -> Result<(), BuildError> {
-        let price = self.entries().get(resource).and_then(|entry| entry.price);
+        let listed = self.entries().get(resource).map(|entry| entry.price);
+        let (price, maximum) = match listed {
+            Some(Listed::Fixed(amount)) => (Some(amount), None),
+            Some(Listed::UpTo(amount)) => (None, Some(amount)),
+            Some(Listed::OnRequest) | None => (None, None),
+        };
         let (endpoint, resource) = (endpoint.clone(), Arc::clone(resource));
-        let new = Described { endpoint, label: Arc::clone(&resource), price, range, resource };
+        let new = Described { endpoint, label: Arc::clone(&resource), price, maximum, range, resource };
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &&mut Described| {
             known.endpoint.path == new.endpoint.path && known.endpoint.method == new.endpoint.method

@@ -2,7 +2,7 @@
 
 use crate::{
     discovery::Bazaar,
-    paywall::seller::{chain::SellingChain, inner::MerchantInner},
+    paywall::seller::{chain::SellingChain, inner::MerchantInner, pricing::Tariff},
     protocol::{
         Address, Challenge, Network, QuoteTemplate, Way,
         mpp::{self, CredentialType},
@@ -10,8 +10,8 @@ use crate::{
     },
 };
 
-/// Tells the ways to pay a merchant.
-pub(crate) type Offers = fn(&MerchantInner) -> Vec<Way>;
+/// Tells the ways to pay a merchant what is priced so.
+pub(crate) type Offers = fn(&MerchantInner, Tariff) -> Vec<Way>;
 
 /// What a quote says beside the user's headers.
 #[derive(Clone, Debug)]
@@ -33,9 +33,9 @@ impl Demands {
         template: &QuoteTemplate,
         bazaars: &[Bazaar],
         label: &str,
-        offers: Offers,
+        (tariff, offers): (Tariff, Offers),
     ) -> Self {
-        let (ways, recipient) = (offers(merchant), merchant.recipient());
+        let (ways, recipient) = (offers(merchant, tariff), merchant.recipient());
         let declared = merchant.payment_identifier.map(|setting| declarations(setting.is_required()));
         // In the short form: the whole one is no reason to offer less.
         let asked = || match &declared {
@@ -44,7 +44,8 @@ impl Demands {
         };
         let x402_within = |room| (!ways.is_empty()).then(|| asked().fitting(room));
         let length = |x402: &Option<Challenge>| x402.as_ref().map_or(0, Challenge::longest_header);
-        let mut mpp = challenges(merchant, &ways);
+        // Its intent `charge` is of a fixed amount.
+        let mut mpp = if tariff.offers_fixed() { challenges(merchant, &ways) } else { Vec::new() };
         let all = template.room_for_challenge();
         let mut room = all.saturating_sub(mpp.first().map_or(0, |first| first.longest() + EXPOSED.len()));
         let mut x402 = x402_within(room);

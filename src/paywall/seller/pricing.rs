@@ -1,4 +1,5 @@
-//! `Price` and `Pricing`: what a request costs, by a fixed price, a closure, or a type that implements `Pricing`.
+//! `Price` and `Pricing`: what a request costs, by a fixed price, a closure, or a type that implements `Pricing`; `Cost`: the same, as
+//! far as it is to be paid.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
@@ -36,7 +37,12 @@ pub enum Price {
     Free,
     /// An amount of base units. Zero is a fault of the service, and is answered 500.
     Charge(Amount),
-    /// The same with a label of its own; see [`Price::labelled`].
+    /// At most an amount of base units: the handler says by a [`Charge`](crate::Charge) in its response what the answer costs. Zero is a
+    /// fault, as for [`Charge`](Self::Charge).
+    ///
+    /// See [`Merchant::charge_up_to`](crate::Merchant::charge_up_to).
+    UpTo(Amount),
+    /// A fixed amount with a label of its own; see [`Price::labelled`].
     Labelled {
         /// The amount of base units, as for [`Charge`](Self::Charge).
         amount: Amount,
@@ -138,6 +144,37 @@ pub trait Pricing: Send + Sync + 'static {
     fn price(&self, parts: &Parts, body: &Bytes) -> impl Future<Output = Price> + Send;
 }
 
+/// What a request costs, and who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// The price, or the most that it can be.
+    pub(crate) amount: Amount,
+    pub(crate) tariff: Tariff,
+}
+
+/// How a price is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tariff {
+    /// It is fixed.
+    Fixed,
+    /// The handler sets the charge, up to the price.
+    UpTo,
+    /// The same, and payments of the whole price are offered as well.
+    UpToOrFixed,
+}
+
+impl Tariff {
+    /// Whether the handler sets the charge.
+    pub(crate) const fn is_metered(self) -> bool {
+        matches!(self, Self::UpTo | Self::UpToOrFixed)
+    }
+
+    /// Whether payments of the whole price are offered.
+    pub(crate) const fn offers_fixed(self) -> bool {
+        matches!(self, Self::Fixed | Self::UpToOrFixed)
+    }
+}
+
 type BoxedPrice<'a> = Pin<Box<dyn Future<Output = Price> + Send + 'a>>;
 
 pub(crate) trait ErasedPricing: Send + Sync + 'static {
@@ -169,6 +206,7 @@ pub(crate) type PriceFn = dyn Fn(&Parts, &Bytes) -> Price + Send + Sync;
 #[derive(Clone)]
 pub(crate) enum Prices {
     Fixed(Amount),
+    UpTo(Amount),
     Now(Arc<PriceFn>),
     Later(Arc<dyn ErasedPricing>),
 }
@@ -176,7 +214,7 @@ pub(crate) enum Prices {
 impl Prices {
     /// Whether the price depends on the request, so that its body must be read and its intent bound to it.
     pub(crate) const fn depends_on_request(&self) -> bool {
-        !matches!(self, Self::Fixed(_))
+        matches!(self, Self::Now(_) | Self::Later(_))
     }
 }
 
@@ -184,13 +222,14 @@ impl fmt::Debug for Prices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(amount) => f.debug_tuple("Fixed").field(amount).finish(),
+            Self::UpTo(amount) => f.debug_tuple("UpTo").field(amount).finish(),
             Self::Now(_) => f.write_str("Closure"),
             Self::Later(_) => f.write_str("Async"),
         }
     }
 }
 
-/// A fixed price for [`Merchant::charge`](crate::Merchant::charge): text such as `"0.49 USDC"`, or an [`Amount`] of base units.
+/// A price for [`Merchant::charge`](crate::Merchant::charge) and [`charge_up_to`](crate::Merchant::charge_up_to): text such as `"0.49 USDC"`, or an [`Amount`] of base units.
 ///
 /// ```
 /// use tower_x402::{PriceTag, protocol::Amount};

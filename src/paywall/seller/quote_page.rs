@@ -16,6 +16,8 @@ use crate::{
 pub struct Offer {
     /// The quote, as the headers have it.
     pub quote: Quote,
+    /// Whether the amount of the quote is a maximum: the handler sets the charge.
+    pub up_to: bool,
     /// The address of the page, as visitors reach it.
     pub url: String,
     /// When it was made, by the seller's clock: the browser's may be wrong.

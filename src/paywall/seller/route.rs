@@ -24,7 +24,7 @@ use crate::{
             inner::MerchantInner,
             nested::Nested,
             pass::{terms::PassTerms, ticket::Tickets},
-            pricing::Prices,
+            pricing::{Prices, Tariff},
             quote_page::PageHook,
             redelivery::Redelivery,
             text,
@@ -45,6 +45,8 @@ pub(crate) struct Route {
     template: OnceLock<QuoteTemplate>,
     /// The quote in the words of others, once it is known which ways to pay there are.
     demands: OnceLock<Demands>,
+    /// The same where the handler sets the charge.
+    metered_demands: OnceLock<Demands>,
     /// Ready where the price is fixed.
     price_text: Option<PriceText>,
     pub(crate) seals: Seals,
@@ -68,6 +70,10 @@ pub(crate) struct Route {
     pub(crate) answer_limit: usize,
     /// Whether a signed payment is settled before the handler runs.
     pub(crate) settle_first: bool,
+    /// Whether payments of the whole price are offered where the handler sets the charge.
+    pub(crate) or_fixed: bool,
+    /// Whether the handler may set the charge by a header.
+    pub(crate) charge_header: bool,
     /// Whether answers are kept, where the route says so itself.
     redelivery: Option<Redelivery>,
     /// What people get instead of JSON.
@@ -90,7 +96,7 @@ impl Route {
         let seals =
             Seals::new(&merchant.keys, &merchant.realm, merchant.first().network, &merchant.recipients, &resource);
         let price_text = match prices {
-            Prices::Fixed(amount) => Some(PriceText::new(amount, merchant.decimals())),
+            Prices::Fixed(amount) | Prices::UpTo(amount) => Some(PriceText::new(amount, merchant.decimals())),
             Prices::Now(_) | Prices::Later(_) => None,
         };
         let page = merchant.page.clone();
@@ -102,6 +108,7 @@ impl Route {
             prices,
             template: OnceLock::new(),
             demands: OnceLock::new(),
+            metered_demands: OnceLock::new(),
             price_text,
             seals,
             bypass: Bypass::default(),
@@ -118,6 +125,8 @@ impl Route {
             consumes_body: None,
             answer_limit: 1024 * 1024,
             settle_first: false,
+            or_fixed: false,
+            charge_header: false,
             redelivery: None,
             page,
             bazaars: Vec::new(),
@@ -141,7 +150,22 @@ impl Route {
 
     pub(crate) fn add_bazaar(&mut self, bazaar: Bazaar) {
         self.bazaars.push(bazaar);
-        self.demands = OnceLock::new();
+        self.forget_demands();
+    }
+
+    /// Offers payments of the whole price where the handler sets the charge.
+    pub(crate) fn offer_fixed(&mut self) {
+        self.or_fixed = true;
+        self.forget_demands();
+    }
+
+    fn forget_demands(&mut self) {
+        (self.demands, self.metered_demands) = (OnceLock::new(), OnceLock::new());
+    }
+
+    /// How a price is asked for up to which the handler charges.
+    pub(crate) const fn up_to(&self) -> Tariff {
+        if self.or_fixed { Tariff::UpToOrFixed } else { Tariff::UpTo }
     }
 
     pub(crate) fn set_redelivery(&mut self, redelivery: Redelivery) {
@@ -209,7 +233,7 @@ impl Route {
     pub(crate) fn accept_pass(&mut self, pass: Arc<PassTerms>) {
         self.passes.push(pass);
         self.template = OnceLock::new();
-        self.demands = OnceLock::new();
+        self.forget_demands();
     }
 
     /// Whether the header with a pass or a ticket is read. If not, it means nothing here.
@@ -222,17 +246,18 @@ impl Route {
     }
 
     /// The quote in the words of others. `offers` tells the ways to pay.
-    pub(crate) fn demands(&self, offers: Offers) -> Cow<'_, Demands> {
-        let new = || self.demands_saying(self.description(), offers);
-        if self.demands.get().is_none() && !self.merchant.knows_ways_to_pay() {
+    pub(crate) fn demands(&self, tariff: Tariff, offers: Offers) -> Cow<'_, Demands> {
+        let known = if tariff.is_metered() { &self.metered_demands } else { &self.demands };
+        let new = || self.demands_saying(self.description(), tariff, offers);
+        if known.get().is_none() && !self.merchant.knows_ways_to_pay() {
             return Cow::Owned(new());
         }
-        Cow::Borrowed(self.demands.get_or_init(new))
+        Cow::Borrowed(known.get_or_init(new))
     }
 
     /// The same with another label.
-    pub(crate) fn demands_saying(&self, label: &str, offers: Offers) -> Demands {
-        Demands::new(&self.merchant, self.template(), &self.bazaars, label, offers)
+    pub(crate) fn demands_saying(&self, label: &str, tariff: Tariff, offers: Offers) -> Demands {
+        Demands::new(&self.merchant, self.template(), &self.bazaars, label, (tariff, offers))
     }
 
     /// How a quote writes this amount.
@@ -267,6 +292,8 @@ impl fmt::Debug for Route {
             .field("consumes_body", &self.consumes_body.is_some())
             .field("answer_limit", &self.answer_limit)
             .field("settle_first", &self.settle_first)
+            .field("or_fixed", &self.or_fixed)
+            .field("charge_header", &self.charge_header)
             .field("redelivery", &self.redelivery)
             .field("passes", &self.passes)
             .field("tickets", &self.tickets)

@@ -12,7 +12,7 @@ mod way_to_pay;
 
 use crate::{
     paywall::{
-        priced_request::PricedRequest, refusal::Rejection, sale::deliver::Purchase, seller::inner::MerchantInner,
+        priced_request::PricedRequest, refusal::Rejection, sale::deliver::Purchase, seller::{inner::MerchantInner, pricing::Tariff},
         way::way_to_pay::WayToPay,
     },
     protocol::{ProblemCode, Proof, Way},
@@ -23,17 +23,17 @@ macro_rules! ways {
     ($($(#[$when:meta])* $way:path),+ $(,)?) => {
         /// The ways to pay that the standard's quotes name: in the order of the list, and each in the merchant's order of networks. A
         /// network that has not started yet is left out.
-        pub(crate) fn offers(merchant: &MerchantInner) -> Vec<Way> {
+        pub(crate) fn offers(merchant: &MerchantInner, tariff: Tariff) -> Vec<Way> {
             let mut offers = Vec::new();
             let (started, others): (Vec<_>, Vec<_>) = merchant.chains.iter().partition(|chain| chain.start.is_done());
             others.iter().for_each(|chain| chain.start.ensure_later());
-            $($(#[$when])* offers.extend(started.iter().flat_map(|chain| $way.offers(merchant, chain)));)+
+            $($(#[$when])* offers.extend(started.iter().flat_map(|chain| $way.offers(merchant, chain, tariff)));)+
             offers
         }
 
         /// Reserves the payment that buys this answer; `None` where the request is free. The first way that recognises the proof takes it.
         pub(crate) async fn reserve(request: &PricedRequest, proof: Proof) -> Result<Option<Purchase>, Rejection> {
-            let Some(price) = request.amount().await.transpose() else { return Ok(None) };
+            let Some(price) = request.cost().await.transpose() else { return Ok(None) };
             $($(#[$when])* if $way.recognises(&proof) {
                 return $way.reserve(request, proof, price).await.map(Some);
             })+

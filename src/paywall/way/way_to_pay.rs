@@ -7,15 +7,19 @@ use crate::{
         priced_request::PricedRequest,
         refusal::Rejection,
         sale::deliver::Purchase,
-        seller::{chain::SellingChain, inner::MerchantInner},
+        seller::{
+            chain::SellingChain,
+            inner::MerchantInner,
+            pricing::{Cost, Tariff},
+        },
     },
-    protocol::{Amount, Proof, Way},
+    protocol::{Proof, Way},
 };
 
 /// One way to pay.
 pub(crate) trait WayToPay {
-    /// The entries of the standard's quote that this way honours on one of the merchant's networks.
-    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain) -> Vec<Way>;
+    /// The entries of the standard's quote that this way honours on one of the merchant's networks, for prices of this tariff.
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain, tariff: Tariff) -> Vec<Way>;
 
     /// Whether a proof is this way's to judge.
     fn recognises(&self, proof: &Proof) -> bool;
@@ -25,6 +29,6 @@ pub(crate) trait WayToPay {
         &self,
         request: &PricedRequest,
         proof: Proof,
-        price: Result<Amount, Rejection>,
+        price: Result<Cost, Rejection>,
     ) -> impl Future<Output = Result<Purchase, Rejection>> + Send;
 }

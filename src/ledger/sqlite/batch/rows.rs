@@ -62,6 +62,16 @@ pub(super) fn settled(lease: &Lease) -> Option<Settled> {
     ))
 }
 
+/// Intent, payment and fence; the charge.
+pub(super) type Charged = (String, String, i64, String);
+
+/// Where a part of what the payer of this lease allowed is charged.
+pub(super) fn charged(lease: &Lease) -> Option<Charged> {
+    let paid = lease.payment();
+    let (intent, payment) = pair(lease.intent(), paid);
+    lease.maximum().map(|_| (intent, payment, lease.fencing_token().cast_signed(), paid.amount().to_string()))
+}
+
 /// Intent, payment and chain; the request's digest, the head, the transaction, and until when the record is kept.
 pub(super) type Begun = (String, String, i64, String, i64, Option<String>, i64);
 

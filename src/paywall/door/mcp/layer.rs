@@ -12,6 +12,7 @@ use crate::paywall::{
     error::BuildError,
     seller::{
         inner::MerchantInner,
+        catalog::Listed,
         pricing::{Price, PriceTag, Prices},
         redelivery::Redelivery,
         route::Route,
@@ -100,12 +101,8 @@ impl McpLayer {
         let resource = format!("mcp/{tool}");
         text::check("a tool's name", tool)?;
         text::check("a resource", &resource)?;
-        let price = match prices {
-            Prices::Fixed(amount) => Some(amount),
-            Prices::Now(_) | Prices::Later(_) => None,
-        };
         let resource = Arc::from(resource);
-        let listing = merchant.catalog.enter(&resource, price)?;
+        let listing = merchant.catalog.enter(&resource, Listed::of(&prices))?;
         let route = Route::new(merchant, resource, listing, prices);
         Ok(self.set(|table| table.price(tool, route)))
     }

@@ -27,7 +27,10 @@ use crate::{
             ending::Unsold,
             opened::Opened,
         },
-        seller::{pricing::Price, route::Route},
+        seller::{
+            pricing::{Price, Tariff},
+            route::Route,
+        },
         way::{offers, reserve},
     },
     protocol::{
@@ -200,20 +203,21 @@ impl<S> Taken<S> {
 /// The bill for the call; `None` if it is free.
 async fn priced(request: &PricedRequest, voice: &Voice) -> Result<Option<Message>, Rejection> {
     let route = &*request.route;
-    let (amount, label) = match request.price().await? {
+    let (amount, label, tariff) = match request.price().await? {
         Price::Free => return Ok(None),
         Price::Refuse(refusal) => return Err(refusal.into()),
         _ if route.nested.is_known() => return Err(Fault::NestedPrice.into()),
-        Price::Charge(amount) => (amount, None),
-        Price::Labelled { amount, label } => (amount, Some(label)),
+        Price::Charge(amount) => (amount, None, Tariff::Fixed),
+        Price::UpTo(amount) => (amount, None, route.up_to()),
+        Price::Labelled { amount, label } => (amount, Some(label), Tariff::Fixed),
     };
     if amount.is_zero() {
         return Err(Fault::ZeroPrice.into());
     }
     route.merchant.first().started().await?;
     let bill = match &label {
-        Some(label) => Bill::saying(route, label, offers),
-        None => Bill::of(route, offers),
+        Some(label) => Bill::saying(route, label, tariff, offers),
+        None => Bill::of(route, tariff, offers),
     };
     if !bill.has_standard() {
         return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into());
@@ -221,7 +225,7 @@ async fn priced(request: &PricedRequest, voice: &Voice) -> Result<Option<Message
     let terms = request.intent_terms(route.seals.current(), amount);
     tracing::debug!(resource = &*route.resource, %amount, "quoted");
     route.quotes.count();
-    Ok(Some(voice.bill(request, &bill, &terms)))
+    Ok(Some(voice.bill(request, &bill, (&terms, tariff))))
 }
 
 /// A payment that bought the call of another tool here is not asked for once more.

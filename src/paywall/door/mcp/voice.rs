@@ -12,7 +12,7 @@ use crate::{
         door::refuse::whole_seconds,
         priced_request::PricedRequest,
         refusal::{Fault, Problem, RefusedPayment, Rejection, Requote},
-        seller::route::Route,
+        seller::{pricing::Tariff, route::Route},
         way::offers,
     },
     protocol::{
@@ -148,10 +148,11 @@ impl Voice {
     }
 
     /// The quote for a call.
-    pub(super) fn bill(&self, request: &PricedRequest, bill: &Bill<'_>, terms: &IntentTerms) -> Message {
+    pub(super) fn bill(&self, request: &PricedRequest, bill: &Bill<'_>, (terms, tariff): (&IntentTerms, Tariff)) -> Message {
         let requote = Requote {
             route: std::sync::Arc::clone(&request.route),
             terms: *terms,
+            tariff,
             redeem_by: request.redeem_by,
             method: request.parts.method.clone(),
             url: request.url().text(),
@@ -167,11 +168,11 @@ impl Voice {
             Some(payer) => outcome.with_payer(*payer),
             None => outcome,
         };
-        self.write_bill(requote, &Bill::of(&requote.route, offers), Some((reason, &outcome)))
+        self.write_bill(requote, &Bill::of(&requote.route, requote.tariff, offers), Some((reason, &outcome)))
     }
 
     fn write_bill(&self, requote: &Requote, bill: &Bill<'_>, refused: Option<(&Reason, &SettleResponse)>) -> Message {
-        let Requote { route, terms, redeem_by, method, url } = requote;
+        let Requote { route, terms, redeem_by, method, url, .. } = requote;
         let address = || ResourceUrl { origin: Origin::Unknown, path: url };
         let quote = bill.render(route, terms, *redeem_by, method, refused.map(|(reason, _)| reason), address);
         let challenges = if self.speaks.mpp { bill.challenges(&quote, terms) } else { Vec::new() };

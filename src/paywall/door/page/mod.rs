@@ -13,6 +13,7 @@ use crate::{
         priced_request::PricedRequest,
         seller::{
             chain::SellingChain,
+            pricing::Tariff,
             quote_page::{FurtherNetwork, Offer, PageHook},
         },
     },
@@ -27,7 +28,7 @@ use crate::{
 pub(crate) fn dress_quote<ResB>(
     page: &PageHook,
     request: &PricedRequest,
-    terms: &IntentTerms,
+    price: (&IntentTerms, Tariff),
     label: &str,
     mut answer: Response<ResponseBody<ResB>>,
 ) -> Response<ResponseBody<ResB>> {
@@ -38,7 +39,7 @@ pub(crate) fn dress_quote<ResB>(
     // What the layer wrote can be read; the fall-back cannot be reached.
     let intent = answer.headers().get(X_PRICE_INTENT).and_then(|intent| IntentId::new(intent.to_str().ok()?).ok());
     let Some(intent) = intent else { return answer };
-    let offer = offer(request, terms, label, intent, answer.headers());
+    let offer = offer(request, price, label, intent, answer.headers());
     match page.quote(&request.parts, &offer) {
         Some(page) => dressed(answer, page),
         None => answer,
@@ -78,11 +79,18 @@ impl FormPage {
     }
 }
 
-fn offer(request: &PricedRequest, terms: &IntentTerms, label: &str, intent: IntentId, headers: &HeaderMap) -> Offer {
+fn offer(
+    request: &PricedRequest,
+    (terms, tariff): (&IntentTerms, Tariff),
+    label: &str,
+    intent: IntentId,
+    headers: &HeaderMap,
+) -> Offer {
     let (route, merchant) = (&request.route, &request.route.merchant);
     let chain = merchant.first();
-    let takes_transfers = chain.reader().is_some();
+    let takes_transfers = chain.reader().is_some() && tariff.offers_fixed();
     Offer {
+        up_to: tariff.is_metered(),
         quote: Quote {
             intent,
             recipient: merchant.recipient(),
@@ -102,7 +110,7 @@ fn offer(request: &PricedRequest, terms: &IntentTerms, label: &str, intent: Inte
         // What the layer wrote can be read; the fall-back cannot be reached.
         required: PaymentRequired::from_headers(headers).unwrap_or_default(),
         assets: chain.assets.to_vec(),
-        further_networks: merchant.chains.iter().skip(1).map(|chain| further(chain)).collect(),
+        further_networks: merchant.chains.iter().skip(1).map(|chain| further(chain, tariff)).collect(),
         parameters: route.parameters(),
         contact: merchant.contact.clone(),
     }
@@ -114,9 +122,9 @@ fn address(request: &PricedRequest) -> String {
     request.url().text() + &query
 }
 
-fn further(chain: &SellingChain) -> FurtherNetwork {
+fn further(chain: &SellingChain, tariff: Tariff) -> FurtherNetwork {
     let SellingChain { network, assets, .. } = chain;
-    FurtherNetwork { network: *network, assets: assets.clone(), takes_transfers: chain.reader().is_some() }
+    FurtherNetwork { network: *network, assets: assets.clone(), takes_transfers: chain.reader().is_some() && tariff.offers_fixed() }
 }
 
 /// Whether the script of a page sends the request. A redirect would lead it away from the sold answer.

@@ -22,11 +22,16 @@ use crate::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::deliver::Purchase,
-        seller::{chain::SellingChain, inner::MerchantInner, time_limits::verifier_in_time},
+        seller::{
+            chain::SellingChain,
+            inner::MerchantInner,
+            pricing::{Cost, Tariff},
+            time_limits::verifier_in_time,
+        },
         way::way_to_pay::WayToPay,
     },
     protocol::{
-        Amount, ChainTime, ProblemCode, Proof, Way,
+        ChainTime, ProblemCode, Proof, Way,
         mpp::CredentialPayload,
         v2::{PaymentPayload, Reason, SchemePayload},
     },
@@ -40,8 +45,8 @@ const SETTLING_TIME: Duration = Duration::from_secs(120);
 pub(crate) struct ByAuthorization;
 
 impl WayToPay for ByAuthorization {
-    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain) -> Vec<Way> {
-        let Some(standard) = &chain.standard else { return Vec::new() };
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain, tariff: Tariff) -> Vec<Way> {
+        let Some(standard) = chain.standard.as_ref().filter(|_| tariff.offers_fixed()) else { return Vec::new() };
         let Some(tokens) = standard.tokens() else {
             standard.learn_later();
             return Vec::new();
@@ -63,7 +68,7 @@ impl WayToPay for ByAuthorization {
         &self,
         request: &PricedRequest,
         proof: Proof,
-        price: Result<Amount, Rejection>,
+        price: Result<Cost, Rejection>,
     ) -> Result<Purchase, Rejection> {
         match proof {
             // Boxed, so that the other ways do not carry its state.
@@ -106,7 +111,7 @@ async fn accept(
     request: &PricedRequest,
     payload: PaymentPayload,
     purchase: Named,
-    amount: Result<Amount, Rejection>,
+    price: Result<Cost, Rejection>,
 ) -> Result<Purchase, Rejection> {
     let purchase = match purchase {
         Ok(purchase) => purchase,
@@ -121,32 +126,27 @@ async fn accept(
     if let Err(error) = chain.ready_for(standard).await {
         return Err(unless_sold(request, &payload, Problem::from(error).into()).await);
     }
-    let (now, unpriced) = match amount {
-        Ok(amount) => (Some(amount), None),
-        Err(rejection) => (None, Some(rejection)),
-    };
-    let authorized = match (Authorized::read(request, chain, &payload, now), unpriced) {
-        (Ok(authorized), None) => authorized,
-        (Ok(authorized), Some(unpriced)) => {
+    let authorized = Authorized::read(request, chain, &payload, price.as_ref().ok().copied());
+    let (authorized, now) = match (authorized, price) {
+        (Ok(authorized), Ok(now)) => (authorized, now),
+        (Ok(authorized), Err(unpriced)) => {
             let shown = authorized.shown();
             return Err(authorized.opened.unless_consumed(shown, unpriced).await);
         }
-        (Err(_), Some(unpriced)) => return Err(unpriced),
-        (Err(reason), None) => return Err(unmatched(request, &payload, now, reason).await),
+        (Err(_), Err(unpriced)) => return Err(unpriced),
+        (Err(reason), Ok(now)) => return Err(unmatched(request, &payload, now, reason).await),
     };
-    let paying = Paying { authorized, purchase };
-    reserve_signed(request, chain, standard, paying, now.unwrap_or(Amount::ZERO)).await
+    reserve_signed(request, chain, standard, Paying { authorized, purchase }, now).await
 }
 
 /// What to answer to a payment that is none of those that are offered: a new quote, unless it was used.
 async fn unmatched(
     request: &PricedRequest,
     payload: &PaymentPayload,
-    now: Option<Amount>,
+    now: Cost,
     reason: Reason,
 ) -> Rejection {
     let merchant = &request.route.merchant;
-    let now = now.unwrap_or(Amount::ZERO);
     let payer = match &payload.payload {
         SchemePayload::Authorization(signed) => Some(signed.authorization.from),
         _ => None,
@@ -166,7 +166,7 @@ async fn unmatched(
         // It may have paid here, also where what used it was not found.
         Ok(NonceState::Used(_) | NonceState::Spent) => {
             let seal = request.route.seals.of(accepted.pay_to);
-            request.with_new_intent(ProblemCode::IntentNotFound, seal, now).into()
+            request.with_new_intent(ProblemCode::IntentNotFound, seal, now.amount).into()
         }
         Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
     }

@@ -10,6 +10,7 @@ use crate::{
         seller::{
             attempts::Claimed,
             chain::SellingChain,
+            pricing::Cost,
             standard::Standard,
             time_limits::{SETTLER, verifier_in_time},
         },
@@ -20,7 +21,7 @@ use crate::{
             shown::Authorized,
         },
     },
-    protocol::{Amount, ChainTime, ProblemCode, ProvedBy, PurchaseKey, Receipt},
+    protocol::{ChainTime, ProblemCode, ProvedBy, PurchaseKey, Receipt},
 };
 
 /// A signed payment that is offered, and the purchase that its client names.
@@ -35,7 +36,7 @@ pub(super) async fn reserve_signed(
     chain: &Arc<SellingChain>,
     standard: &Standard,
     paying: Paying<'_>,
-    now: Amount,
+    now: Cost,
 ) -> Result<Purchase, Rejection> {
     let route = &request.route;
     let Paying { authorized, purchase } = paying;
@@ -94,13 +95,13 @@ pub(super) async fn reserve_signed(
         Judgement::Settle => {
             let receipt = receipt(&guard);
             let unsettled = ToSettle { reserved, requote: request.requote(now) };
-            return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)) });
+            return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)), cost: now });
         }
         // The process that settled it is gone.
         Judgement::Resume(paid) => match opened.is_remembered(head, &paid).await {
             Ok(()) => {
                 guard.paid_by(paid);
-                return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None });
+                return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None, cost: now });
             }
             Err(problem) => problem.into(),
         },
@@ -121,12 +122,13 @@ fn rejection(
     opened: &Opened<'_>,
     reserved: &ReservedAuthorization,
     judgement: Judgement,
-    now: Amount,
+    now: Cost,
 ) -> Rejection {
     match judgement {
         Judgement::Prove(transaction) => reserved.to_prove(transaction).into(),
         Judgement::Elsewhere => {
-            request.with_new_intent(ProblemCode::IntentNotFound, request.route.seals.of(opened.recipient), now).into()
+            let seal = request.route.seals.of(opened.recipient);
+            request.with_new_intent(ProblemCode::IntentNotFound, seal, now.amount).into()
         }
         Judgement::Refuse(reason) => request.requote(now).refuse(reason, reserved.network(), Some(reserved.payer())),
         Judgement::Wait(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),

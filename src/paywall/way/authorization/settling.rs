@@ -16,7 +16,7 @@ use crate::{
             reserved::ReservedAuthorization,
         },
     },
-    protocol::{TxHash, v2::SettleResponse},
+    protocol::{Amount, TxHash, v2::SettleResponse},
 };
 
 /// A reserved authorization, and the new quote for the case that it is refused.
@@ -30,7 +30,11 @@ impl Unsettled for ToSettle {
         self.reserved.begun()
     }
 
-    fn settle<'a>(&'a self, records: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
+    fn is_metered(&self) -> bool {
+        false
+    }
+
+    fn settle<'a>(&'a self, _: Amount, records: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
         Box::pin(self.reserved.settle(records))
     }
 

@@ -7,11 +7,11 @@ use crate::{
         priced_request::PricedRequest,
         refusal::Rejection,
         sale::{kept::Shown, opened::Opened},
-        seller::{chain::SellingChain, inner::MerchantInner},
+        seller::{chain::SellingChain, inner::MerchantInner, pricing::Cost},
         way::authorization::reserved::{ShownPayment, shown_by},
     },
     protocol::{
-        Amount, IntentId, IntentTerms, PaymentId, TokenDomain,
+        IntentId, IntentTerms, PaymentId, TokenDomain,
         v2::{
             Authorization, PaymentOption, PaymentPayload, PaymentRequirements, Reason, ResourceInfo, SchemePayload,
             SignedAuthorization,
@@ -41,7 +41,7 @@ impl<'a> Authorized<'a> {
         request: &'a PricedRequest,
         chain: &SellingChain,
         payload: &PaymentPayload,
-        now: Option<Amount>,
+        now: Option<Cost>,
     ) -> Result<Self, Reason> {
         let merchant = &*request.route.merchant;
         let (accepted, signed) = exact(payload)?;
@@ -62,10 +62,11 @@ impl<'a> Authorized<'a> {
         let offered = offered.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         pays(&signed.authorization, &opened, merchant)?;
         let quoted = shown.is_some();
-        let honoured = now.is_some_and(|now| match quoted {
-            true => opened.honours(request, now),
+        // It pays the whole price, which must be offered.
+        let honoured = now.filter(|now| now.tariff.offers_fixed()).is_some_and(|now| match quoted {
+            true => opened.honours(request, now.amount),
             // Only open quotes name a former recipient.
-            false => now == opened.terms.amount && opened.recipient == merchant.recipient(),
+            false => now.amount == opened.terms.amount && opened.recipient == merchant.recipient(),
         });
         let timely = timely(merchant, &opened, &signed.authorization);
         let resource = ResourceInfo::new(request.url().text());
@@ -74,7 +75,7 @@ impl<'a> Authorized<'a> {
             .with_extensions(request.route.bazaar(&request.parts.method));
         // At the present price: what was signed may be less.
         let fresh =
-            now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now));
+            now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now.amount));
         let fresh = fresh.and_then(|intent| IntentId::new(intent).ok());
         let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
         Ok(Self { opened, payment: ShownPayment { payment, intent, fresh, quoted, honoured }, timely })

@@ -48,9 +48,9 @@ pub(crate) async fn reserve(request: &PricedRequest) -> Result<PassShown, Reject
     }
     let opened = request.route.passes.iter().find_map(|pass| Some((pass, pass.open(token)?)));
     let Some((pass, account)) = opened else { return Err(ProblemCode::InvalidPass.into()) };
-    let Some(price) = request.amount().await? else { return Ok(PassShown::Free) };
+    let Some(price) = request.cost().await? else { return Ok(PassShown::Free) };
     let merchant = &request.route.merchant;
-    let draw = Draw::new(account, pass.draws(price), merchant.lease);
+    let draw = Draw::new(account, pass.draws(price.amount), merchant.lease);
     let outcome = ledger_in_time(PendingDraw::new(&merchant.ledger, draw)).await;
     tracing::debug!(%account, pass = &*pass.name, ?outcome, "drawn");
     match outcome {

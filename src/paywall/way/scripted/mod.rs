@@ -16,7 +16,12 @@ use crate::{
             reservation::Records,
             settle::{Outcome, Settled, Unsettled},
         },
-        seller::{attempts::Claimed, chain::SellingChain, inner::MerchantInner},
+        seller::{
+            attempts::Claimed,
+            chain::SellingChain,
+            inner::MerchantInner,
+            pricing::{Cost, Tariff},
+        },
         way::way_to_pay::WayToPay,
     },
     protocol::{
@@ -34,7 +39,7 @@ const PAYER: Address = Address::new([0x77; 20]);
 pub(super) struct ByScript;
 
 impl WayToPay for ByScript {
-    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain) -> Vec<Way> {
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain, _: Tariff) -> Vec<Way> {
         let takes = merchant.contact.as_deref() == Some("takes scripts");
         let token = chain.assets.first().filter(|_| takes);
         token.map(|token| Way::by_method(chain.network, token.contract(), 60, "script")).into_iter().collect()
@@ -48,7 +53,7 @@ impl WayToPay for ByScript {
         &self,
         request: &PricedRequest,
         proof: Proof,
-        price: Result<Amount, Rejection>,
+        price: Result<Cost, Rejection>,
     ) -> Result<Purchase, Rejection> {
         let Proof::Payment(payment) = proof else { return Err(ProblemCode::InvalidRedemption.into()) };
         reserve(request, &payment, price?).await
@@ -62,12 +67,12 @@ fn script(payment: &PaymentPayload) -> Option<(String, u8)> {
     Some((json.text("script")?.to_owned(), u8::try_from(id).ok()?))
 }
 
-async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Amount) -> Result<Purchase, Rejection> {
+async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Cost) -> Result<Purchase, Rejection> {
     let invalid = || Rejection::from(ProblemCode::InvalidRedemption);
     let (script, id) = script(payment).ok_or_else(invalid)?;
     let accepted = payment.accepted.exact().ok_or_else(invalid)?;
     let intent = accepted.intent().ok().flatten().ok_or_else(invalid)?;
-    let opened = Opened::open(&request.route, &intent).filter(|opened| opened.honours(request, price));
+    let opened = Opened::open(&request.route, &intent).filter(|opened| opened.honours(request, price.amount));
     let opened = opened.ok_or_else(invalid)?;
     let chain = request.route.merchant.on(accepted.network).ok_or_else(invalid)?;
     let head = chain.view.head().await.map_err(|_| invalid())?;
@@ -83,7 +88,7 @@ async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Amoun
     let receipt = Receipt::new(request.route.resource.clone(), intent, guard.payment().clone());
     let record = Settling::new(opened.digest(request), head);
     let scripted = Scripted { script, payment, shown, record, requote: request.requote(price) };
-    Ok(Purchase { guard, receipt, unsettled: Some(Box::new(scripted)) })
+    Ok(Purchase { guard, receipt, unsettled: Some(Box::new(scripted)), cost: price })
 }
 
 /// A payment by script that is reserved.
@@ -100,7 +105,11 @@ impl Unsettled for Scripted {
         self.record
     }
 
-    fn settle<'a>(&'a self, _: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
+    fn is_metered(&self) -> bool {
+        false
+    }
+
+    fn settle<'a>(&'a self, _: Amount, _: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
         Box::pin(async {
             match self.script.as_str() {
                 "settle" => Settled::Done(self.payment.clone().with_transaction(TxHash::new([0xcd; 32])).into()),

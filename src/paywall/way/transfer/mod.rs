@@ -17,18 +17,22 @@ use crate::{
         priced_request::PricedRequest,
         refusal::{Problem, Rejection},
         sale::{deliver::Purchase, kept::Shown, opened::Opened},
-        seller::{chain::SellingChain, inner::MerchantInner},
+        seller::{
+            chain::SellingChain,
+            inner::MerchantInner,
+            pricing::{Cost, Tariff},
+        },
         way::{echo, way_to_pay::WayToPay},
     },
-    protocol::{Amount, Asset, ProblemCode, Proof, Receipt, Redemption, Way},
+    protocol::{Asset, ProblemCode, Proof, Receipt, Redemption, Way},
 };
 
 /// Payments by a transfer that is mined.
 pub(crate) struct ByTransfer;
 
 impl WayToPay for ByTransfer {
-    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain) -> Vec<Way> {
-        if !merchant.client_submitted {
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain, tariff: Tariff) -> Vec<Way> {
+        if !merchant.client_submitted || !tariff.offers_fixed() {
             return Vec::new();
         }
         let (life, max_age) = (merchant.quote_ttl.as_secs(), merchant.max_payment_age.as_secs());
@@ -49,7 +53,7 @@ impl WayToPay for ByTransfer {
         &self,
         request: &PricedRequest,
         proof: Proof,
-        price: Result<Amount, Rejection>,
+        price: Result<Cost, Rejection>,
     ) -> Result<Purchase, Rejection> {
         let presented = match proof {
             Proof::Redemption(redemption) => Some(redemption.into()),
@@ -75,19 +79,20 @@ impl WayToPay for ByTransfer {
 }
 
 /// What to answer to a transaction that is shown without an intent.
-fn without_intent(request: &PricedRequest, amount: Result<Amount, Rejection>) -> Rejection {
+fn without_intent(request: &PricedRequest, price: Result<Cost, Rejection>) -> Rejection {
     let seal = request.route.seals.current();
-    match amount {
-        Ok(amount) => request.with_new_intent(ProblemCode::IntentRequired, seal, amount).into(),
+    match price {
+        Ok(cost) => request.with_new_intent(ProblemCode::IntentRequired, seal, cost.amount).into(),
         Err(rejection) => rejection,
     }
 }
 
-/// Reserves a payment for this intent, in that transaction.
+/// Reserves a payment for this intent, in that transaction. What was sent counts in full, also where the handler sets the charge and
+/// transfers are not offered: it is paid.
 async fn redeem(
     request: &PricedRequest,
     mut presented: Presented,
-    amount: Result<Amount, Rejection>,
+    price: Result<Cost, Rejection>,
 ) -> Result<Purchase, Rejection> {
     let purchase = std::mem::replace(&mut presented.purchase, Ok(None));
     let redemption = &presented.redemption;
@@ -97,7 +102,7 @@ async fn redeem(
     let Some(verifier) = chain.reader() else { return Err(Problem::takes_signed_only().into()) };
     let Some(opened) = Opened::open(&request.route, &redemption.intent) else {
         let seal = request.route.seals.current();
-        return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, amount?).into());
+        return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, price?.amount).into());
     };
     let shown = Shown::Transaction(redemption.transaction);
     let purchase = match purchase {
@@ -105,7 +110,11 @@ async fn redeem(
         Err(problem) => return Err(opened.unless_consumed(shown, problem.into()).await),
     };
     let transfer = ShownTransfer { opened: &opened, chain, verifier: &**verifier, presented: &presented, purchase };
-    let (claimable, head) = match transfer.claimable(request, amount).await {
+    let claimable = match price {
+        Ok(cost) => transfer.claimable(request, cost.amount).await.map(|claimable| (claimable, cost)),
+        Err(rejection) => Err(rejection),
+    };
+    let ((claimable, head), cost) = match claimable {
         Ok(claimable) => claimable,
         Err(rejection) => return Err(opened.unless_consumed(shown, rejection).await),
     };
@@ -115,7 +124,7 @@ async fn redeem(
     };
     let intent = presented.redemption.intent;
     let receipt = Receipt::new(Arc::clone(&request.route.resource), intent, guard.payment().clone());
-    Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None })
+    Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None, cost })
 }
 
 /// The network that a redemption names: the first one, where it names none.

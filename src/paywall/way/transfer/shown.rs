@@ -36,9 +36,8 @@ impl ShownTransfer<'_> {
     pub(super) async fn claimable(
         &self,
         request: &PricedRequest,
-        amount: Result<Amount, Rejection>,
+        now: Amount,
     ) -> Result<(Claimable, ChainTime), Rejection> {
-        let now = amount?;
         // For the recipient that was paid, if that is a former one.
         let renewed =
             |code| request.with_new_intent(code, self.opened.route.seals.of(self.opened.recipient), now).into();
