@@ -23,6 +23,9 @@ struct Memo {
     block: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nonce: Option<String>,
+    /// The nonce is one of Permit2.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    permit: bool,
 }
 
 /// Notes a payment. It fits into a memo: all of it is bounded.
@@ -38,6 +41,7 @@ pub(crate) fn write(payment: &Payment) -> AccountMemo {
         position: payment.position(),
         block: payment.block_number(),
         nonce: payment.nonce().map(const_hex::encode),
+        permit: matches!(payment, Payment::Permit(_)),
     };
     serde_json::to_vec(&memo).ok().and_then(AccountMemo::new).unwrap_or_default()
 }
@@ -68,7 +72,7 @@ pub(crate) fn read(memo: &AccountMemo) -> Option<Payment> {
                 .with_amount(memo.amount)
                 .with_shown(time);
             let signed = memo.transaction.map_or(signed.clone(), |transaction| signed.with_transaction(transaction));
-            Some(signed.into())
+            Some(if memo.permit { Payment::Permit(signed) } else { Payment::Authorization(signed) })
         }
         (None, None) => None,
     }
@@ -94,7 +98,9 @@ mod tests {
             Payment::from(mined.clone()),
             mined.with_binding(Binding::none().with_nonce([5; 32])).into(),
             signed.clone().into(),
-            signed.with_transaction(hash).into(),
+            signed.clone().with_transaction(hash).into(),
+            Payment::Permit(signed.clone()),
+            Payment::Permit(signed.with_transaction(hash)),
         ] {
             let read = read(&write(&payment)).unwrap();
             assert_eq!((read.id(), &read), (payment.id(), &payment));
