@@ -7,6 +7,8 @@ pub(crate) mod erc1271;
 pub(crate) mod erc20;
 pub(crate) mod eth_call;
 pub(crate) mod json_rpc;
+#[cfg(feature = "evm")]
+pub(crate) mod proxy;
 pub(crate) mod receipt;
 pub(crate) mod signature;
 pub(crate) mod transaction;

@@ -44,11 +44,13 @@ impl SignedTransaction {
     }
 }
 
-/// A transaction's sender and call data.
+/// A transaction's sender, its target and its call data.
 #[cfg(feature = "evm")]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SentTransaction {
     pub(crate) sender: Address,
+    /// `None` where it creates a contract.
+    pub(crate) to: Option<Address>,
     pub(crate) input: Vec<u8>,
 }
 
@@ -58,6 +60,8 @@ pub(crate) struct SentTransaction {
 struct Told {
     hash: TxHash,
     from: Address,
+    #[serde(default)]
+    to: Option<Address>,
     input: Bytes,
     /// Absent where a node is older than EIP-2718.
     #[serde(default, rename = "type")]
@@ -82,11 +86,12 @@ impl SentTransaction {
             return Err(Fault::Answer);
         }
         if !told.is_signed() {
-            return Ok(Some(Self { sender: told.from, input: told.input.to_vec() }));
+            return Ok(Some(Self { sender: told.from, to: told.to, input: told.input.to_vec() }));
         }
         let signed = SignedTransaction::read(json).filter(|signed| signed.hash == hash && signed.signer == told.from);
         let signed = signed.ok_or(Fault::Answer)?;
-        Ok(Some(Self { sender: signed.signer, input: signed.input().to_vec() }))
+        let to = signed.envelope.to().map(|to| Address::new(to.into_array()));
+        Ok(Some(Self { sender: signed.signer, to, input: signed.input().to_vec() }))
     }
 }
 

@@ -23,15 +23,39 @@ use super::PaymentTag;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Binding {
     nonce: Option<[u8; 32]>,
+    permit: Option<ByPermit>,
     /// Only where a tag may be in it. Shared by all transfers of a transaction.
     call_data: Option<Arc<[u8]>>,
+}
+
+/// The Permit2 permit that a transfer was made from, by one of the standard's proxies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ByPermit {
+    /// The payer's permit of this nonce: the transaction calls the proxy itself, and says so.
+    Nonce([u8; 32]),
+    /// One that the transaction does not tell: it calls the proxy by way of another contract.
+    Untold,
 }
 
 impl Binding {
     /// Returns the binding of a transfer that says nothing.
     #[must_use]
     pub const fn none() -> Self {
-        Self { nonce: None, call_data: None }
+        Self { nonce: None, permit: None, call_data: None }
+    }
+
+    /// Binds the transfer by the permit that it was made from: it is the payment of that permit, and no other.
+    #[must_use]
+    pub const fn with_permit(mut self, permit: ByPermit) -> Self {
+        self.permit = Some(permit);
+        self
+    }
+
+    /// Returns the permit that the transfer was made from, if it was.
+    #[must_use]
+    pub const fn permit(&self) -> Option<ByPermit> {
+        self.permit
     }
 
     /// Binds the transfer by the nonce of the EIP-3009 authorization that it was made from.
@@ -59,7 +83,7 @@ impl Binding {
     /// Returns whether the transfer is bound to anything.
     #[must_use]
     pub const fn is_bound(&self) -> bool {
-        self.nonce.is_some() || self.call_data.is_some()
+        self.nonce.is_some() || self.permit.is_some() || self.call_data.is_some()
     }
 
     /// Returns the call data, where a tag may be in it.
@@ -80,12 +104,25 @@ impl Binding {
     }
 }
 
+/// Without its nonce, as a binding is shown.
+impl fmt::Debug for ByPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nonce(_) => "ByPermit",
+            Self::Untold => "ByPermit(untold)",
+        })
+    }
+}
+
 /// Names the kinds of binding, without their content: call data may be long.
 impl fmt::Debug for Binding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut ways = f.debug_set();
         if self.nonce.is_some() {
             ways.entry(&ProvedBy::Nonce);
+        }
+        if let Some(permit) = &self.permit {
+            ways.entry(permit);
         }
         if self.call_data.is_some() {
             ways.entry(&ProvedBy::Tag);

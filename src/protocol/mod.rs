@@ -51,7 +51,7 @@ pub mod v2;
 pub use address::Address;
 pub use amount::Amount;
 pub use asset::Asset;
-pub use binding::{Binding, ProvedBy};
+pub use binding::{Binding, ByPermit, ProvedBy};
 pub use chain_time::ChainTime;
 pub use intent::{INTENT_ID_MAX, IntentId, IntentKey};
 pub use network::Network;

@@ -202,6 +202,7 @@ impl Payment {
         match self {
             Self::Transfer(transfer) => Self::Transfer(transfer),
             Self::Authorization(signed) => Self::Authorization(signed.with_amount(charge)),
+            Self::Permit(signed) => Self::Permit(signed.with_amount(charge)),
         }
     }
 

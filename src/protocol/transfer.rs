@@ -1,6 +1,6 @@
 //! `Transfer`: one token transfer, the unit that is spent.
 
-use super::{Address, Amount, Binding, ChainTime, Network, PaymentId, TxHash};
+use super::{Address, Amount, Binding, ByPermit, ChainTime, Network, PaymentId, TxHash};
 
 /// One transfer of an accepted token to the recipient, as it was mined.
 ///
@@ -104,9 +104,10 @@ impl Transfer {
     /// Returns the name of this transfer.
     #[must_use]
     pub const fn payment_id(&self) -> PaymentId {
-        match self.binding.nonce() {
-            Some(nonce) => PaymentId::of_authorization(self.network, self.token, self.payer, *nonce),
-            None => PaymentId::of_transfer(self.network, self.transaction, self.position),
+        match (self.binding.nonce(), self.binding.permit()) {
+            (Some(nonce), _) => PaymentId::of_authorization(self.network, self.token, self.payer, *nonce),
+            (None, Some(ByPermit::Nonce(nonce))) => PaymentId::of_permit(self.network, self.payer, nonce),
+            (None, _) => PaymentId::of_transfer(self.network, self.transaction, self.position),
         }
     }
 }

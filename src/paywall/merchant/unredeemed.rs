@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::{
     ledger::{Refund, SalesBook},
     paywall::{error::HealthError, merchant::Merchant, seller::time_limits::ledger_in_time},
-    protocol::{Amount, ChainTime, Network, PaymentId, Transfer},
+    protocol::{Amount, ByPermit, ChainTime, Network, PaymentId, Transfer},
     verify::{TransferHistory, TransferQuery},
 };
 
@@ -40,6 +40,9 @@ pub enum UnredeemedReason {
     /// It was mined at or below the ledger's low-water mark, and is refused: it may have bought an answer that the
     /// ledger has no record of, because a backup was restored, or the sale was deleted from the book. The log decides.
     BelowMark,
+    /// It was made from a Permit2 permit, by a transaction that does not tell which: whether that bought an answer, the log decides. It
+    /// cannot be redeemed by its transaction.
+    PermitUntold,
     /// It is below every present price of the merchant, and above the mark.
     BelowEveryPrice {
         /// The lowest price.
@@ -131,6 +134,7 @@ impl Merchant {
         let reason = match lowest.filter(|lowest| transfer.amount < *lowest) {
             // For any age and any price: a sale without a record must not be refunded.
             _ if transfer.block_time <= mark => UnredeemedReason::BelowMark,
+            _ if transfer.binding.permit() == Some(ByPermit::Untold) => UnredeemedReason::PermitUntold,
             Some(lowest) => UnredeemedReason::BelowEveryPrice { lowest },
             None if last < head => UnredeemedReason::TooOld,
             None => UnredeemedReason::NotRedeemed,

@@ -34,7 +34,8 @@ pub fn judging(logs: u32) -> impl Fn() -> Verdict {
         success: Some(true),
         logs: (0..logs).map(log).collect(),
     };
-    let record = TxRecord { receipt, transaction: Transaction { sender: Address::new([0x66; 20]), call_data: None } };
+    let transaction = Transaction { sender: Address::new([0x66; 20]), call_data: None, permit: None };
+    let record = TxRecord { receipt, transaction };
     let day = Duration::from_secs(86_400);
     let terms = Terms::builder(Network::BASE, RECIPIENT, Amount::from_base_units(490_000))
         .resource("insights")

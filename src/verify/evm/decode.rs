@@ -11,7 +11,13 @@ use serde_json::value::RawValue;
 use super::view::{Log, Transaction, TxReceipt};
 pub(super) use crate::evm::eth_call::{eth_call_at, returned};
 use crate::{
-    evm::{eip3009, erc20, erc1271, json_rpc::Fault, receipt::Inclusion, transaction::SentTransaction},
+    evm::{
+        eip3009, erc20, erc1271,
+        json_rpc::Fault,
+        proxy::{SETTLED_TOPICS, used_permit},
+        receipt::Inclusion,
+        transaction::SentTransaction,
+    },
     protocol::{Address, PaymentTag, TxHash},
 };
 
@@ -33,8 +39,8 @@ struct Logs {
     logs_bloom: Bloom,
 }
 
-/// The answer to `eth_getTransactionReceipt`. Logs that can neither be transfers nor tell what became of an authorization are left out, to keep
-/// caches small.
+/// The answer to `eth_getTransactionReceipt`. Logs that can neither be transfers nor tell what became of an authorization or a permit are left out, to
+/// keep caches small.
 pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxReceipt>, Fault> {
     let Some(Inclusion { mined_in, success }) = Inclusion::read(raw.get(), transaction)? else { return Ok(None) };
     let Logs { logs, logs_bloom } = parse(raw)?;
@@ -42,7 +48,8 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxRe
         return Err(Fault::Answer);
     }
     let about_nonces = [eip3009::AUTHORIZATION_USED_TOPIC, eip3009::AUTHORIZATION_CANCELED_TOPIC];
-    let kept = [erc20::TRANSFER_TOPIC, about_nonces[0], about_nonces[1]].map(B256::new);
+    let [settled, settled_with_permit] = SETTLED_TOPICS;
+    let kept = [erc20::TRANSFER_TOPIC, about_nonces[0], about_nonces[1], settled, settled_with_permit].map(B256::new);
     let logs = logs.into_iter().enumerate();
     let logs = logs.filter(|(_, log)| log.topic0().is_some_and(|topic| kept.contains(topic)));
     let mut logs = logs.map(|(position, log)| view(position, log)).collect::<Result<Vec<_>, _>>()?;
@@ -54,7 +61,8 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxRe
 pub(super) fn transaction(raw: &RawValue, transaction: TxHash) -> Result<Option<Transaction>, Fault> {
     let Some(sent) = SentTransaction::read(raw.get(), transaction)? else { return Ok(None) };
     let is_tagged = sent.input.get(4..).is_some_and(PaymentTag::any_in);
-    Ok(Some(Transaction { sender: sent.sender, call_data: is_tagged.then(|| sent.input.into()) }))
+    let permit = used_permit(sent.to, &sent.input);
+    Ok(Some(Transaction { sender: sent.sender, call_data: is_tagged.then(|| sent.input.into()), permit }))
 }
 
 /// A transfer is known by its place among its receipt's logs. A list that is out of order, or has one twice or left out,

@@ -4,8 +4,12 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::view::{Block, Log, Transaction, TxReceipt, TxRecord};
 use crate::{
-    evm::{eip3009::AUTHORIZATION_USED_TOPIC, erc20::TRANSFER_TOPIC},
-    protocol::{Address, Amount, Binding, Terms, Transfer, TxHash},
+    evm::{
+        eip3009::AUTHORIZATION_USED_TOPIC,
+        erc20::TRANSFER_TOPIC,
+        proxy::{SETTLED_TOPICS, UsedPermit, is_proxy},
+    },
+    protocol::{Address, Amount, Binding, ByPermit, Terms, Transfer, TxHash},
     verify::Verdict,
 };
 
@@ -75,17 +79,19 @@ fn transfers<'a>(
     terms: &'a Terms,
     policy: &'a Policy,
 ) -> impl Iterator<Item = Transfer> + 'a {
-    let TxRecord { receipt, transaction: Transaction { sender, call_data } } = record;
+    let TxRecord { receipt, transaction: Transaction { sender, call_data, permit } } = record;
     // Looked through once, however many transfers there are.
     let call_data = call_data.as_ref().map_or(Binding::none(), |data| Binding::none().with_call_data(Arc::clone(data)));
     let before = std::iter::once(None).chain(receipt.logs.iter().map(Some));
-    before.zip(&receipt.logs).filter_map(move |(before, log)| {
+    before.zip(&receipt.logs).enumerate().filter_map(move |(at, (before, log))| {
         let transfer = payment(log, transaction, block, terms, policy)?;
         // A tag in anybody else's transaction, a relay's or a bundler's, is none that the payer put there.
         let signed = if transfer.payer == *sender { call_data.clone() } else { Binding::none() };
         let nonce = before.and_then(|before| authorization(before, log, transfer.payer));
         let binding = nonce.into_iter().fold(signed, Binding::with_nonce);
-        Some(transfer.with_binding(binding))
+        let behind = receipt.logs.get(at + 1..).unwrap_or_default();
+        let permit = permit_of(log, behind, transfer.payer, *permit);
+        Some(transfer.with_binding(permit.into_iter().fold(binding, Binding::with_permit)))
     })
 }
 
@@ -96,6 +102,22 @@ fn authorization(before: &Log, transfer: &Log, payer: Address) -> Option<[u8; 32
     let [signature, authorizer, nonce] = before.topics.as_slice() else { return None };
     let is_used = *signature == AUTHORIZATION_USED_TOPIC && before.data.is_empty();
     (directly && is_used && address(authorizer)? == payer).then_some(*nonce)
+}
+
+/// The permit that the transfer was made from, if a proxy says directly behind it that it has settled. Between the two there may be
+/// further transfers of the same tokens by the same payer: a token may take a fee by one. Such a transfer is a payment of the permit
+/// alone, and so is the payer's transfer before it.
+fn permit_of(transfer: &Log, behind: &[Log], payer: Address, used: Option<UsedPermit>) -> Option<ByPermit> {
+    let is_same = |log: &&Log| {
+        log.emitter == transfer.emitter && erc20_transfer(log).is_some_and(|(from, _, _)| from == payer)
+    };
+    let next = behind.iter().find(|log| !is_same(log))?;
+    let [topic] = next.topics.as_slice() else { return None };
+    (is_proxy(next.emitter) && SETTLED_TOPICS.contains(topic)).then_some(())?;
+    Some(match used.filter(|used| used.owner == payer) {
+        Some(UsedPermit { nonce, .. }) => ByPermit::Nonce(nonce),
+        None => ByPermit::Untold,
+    })
 }
 
 /// This log's transfer of an accepted token to the recipient from another account, of any amount.

@@ -239,7 +239,8 @@ mod tests {
         let logs = (0..logs).map(log).collect();
         let receipt = TxReceipt { transaction: transaction(number), mined_in, success: Some(true), logs };
         let call_data = call_data.map(|bytes| vec![4; bytes].into());
-        let record = TxRecord { receipt, transaction: Transaction { sender: Address::ZERO, call_data } };
+        let transaction = Transaction { sender: Address::ZERO, call_data, permit: None };
+        let record = TxRecord { receipt, transaction };
         Arc::new(Found { record, fetched_at: Duration::ZERO, by: None })
     }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 pub(super) use crate::evm::block::{Block, BlockHash, MinedIn};
-use crate::protocol::{Address, TxHash};
+use crate::{
+    evm::proxy::UsedPermit,
+    protocol::{Address, TxHash},
+};
 
 /// A transaction's receipt. Every field is a claim that [`judge`](super::judge::judge) checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +16,7 @@ pub(super) struct TxReceipt {
     pub(super) mined_in: Option<MinedIn>,
     /// `None` where the node did not say (receipts from before EIP-658).
     pub(super) success: Option<bool>,
-    /// In the order of the receipt: all logs, or all that tell of a transfer or of the authorization behind one.
+    /// In the order of the receipt: all logs, or all that tell of a transfer, or of the authorization or the permit behind one.
     pub(super) logs: Vec<Log>,
 }
 
@@ -24,6 +27,8 @@ pub(super) struct Transaction {
     pub(super) sender: Address,
     /// Only where a tag may be in it.
     pub(super) call_data: Option<Arc<[u8]>>,
+    /// The permit that it hands to one of the standard's proxies, if it does.
+    pub(super) permit: Option<UsedPermit>,
 }
 
 /// A transaction and its receipt: everything known of a payment.

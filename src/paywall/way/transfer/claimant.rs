@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     ledger::ClaimBuilder,
     paywall::seller::{attempts::Claimed, unbound::UnboundPolicy},
-    protocol::{Address, Binding, ChainTime, IntentId, PaymentId, PaymentSecret, PaymentTag, ProvedBy, Transfer},
+    protocol::{
+        Address, Binding, ByPermit, ChainTime, IntentId, PaymentId, PaymentSecret, PaymentTag, ProvedBy, Transfer,
+    },
 };
 
 /// A redemption's proof of its payer.
@@ -55,6 +57,12 @@ impl Claimant<'_> {
         let tags = if transfers.iter().any(|transfer| transfer.binding.is_bound()) { self.tags() } else { [None; 2] };
         let mut tags = ShownTags { tags, looked_through: None };
         let (mut proven, mut held, mut any_withheld) = (Vec::new(), None::<Duration>, false);
+        // Whose permit it was, and whether that is sold, only the permit's own name tells.
+        transfers.retain(|transfer| {
+            let is_told = transfer.binding.permit() != Some(ByPermit::Untold);
+            any_withheld |= !is_told;
+            is_told
+        });
         transfers.retain(|transfer| match self.proof(transfer, &mut tags) {
             ProvedBy::Nothing if transfer.binding.is_bound() || policy.refuse => {
                 any_withheld = true;

@@ -80,7 +80,7 @@ fn judge_receipt(
     terms: &Terms,
     policy: &Policy,
 ) -> Verdict {
-    let sent = Transaction { sender: Address::new([0xdd; 20]), call_data: None };
+    let sent = Transaction { sender: Address::new([0xdd; 20]), call_data: None, permit: None };
     judge(transaction, &TxRecord { receipt: receipt.clone(), transaction: sent }, canonical, tip, terms, policy)
 }
 

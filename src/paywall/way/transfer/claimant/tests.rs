@@ -183,3 +183,23 @@ fn a_claimant_stands_back_where_another_payer_waits_and_keeps_its_own() {
     assert_eq!(stand_back(None, &[0, 1]), Err(NotClaimable::Awaited));
     assert_eq!(stand_back(Some(PAYER), &[0, 1]), Ok((vec![0], vec![], awaited)), "its own stays");
 }
+
+/// What one sale was settled by must not buy another: without the permit's own name nothing tells whether it did.
+#[test]
+fn a_transfer_by_a_permit_is_claimed_under_its_name_and_by_a_signature_alone() {
+    let told = || Binding::none().with_permit(ByPermit::Nonce([7; 32]));
+    let untold = || Binding::none().with_permit(ByPermit::Untold);
+    let paid = transfer(0, PAYER, told());
+    assert_eq!(paid.payment_id(), PaymentId::of_permit(Network::BASE, PAYER, [7; 32]));
+    for signer in [None, Some(OTHER)] {
+        assert_eq!(claim((None, signer), vec![paid.clone()], PAID, HOLD), Err(NotClaimable::Bound));
+    }
+    assert_eq!(claim((None, Some(PAYER)), vec![paid], PAID, HOLD), Ok((vec![(0, ProvedBy::Signature)], None)));
+    for signer in [None, Some(PAYER)] {
+        let paid = vec![transfer(0, PAYER, untold())];
+        assert_eq!(claim((None, signer), paid, PAID, HOLD), Err(NotClaimable::Bound));
+    }
+    let beside = vec![transfer(0, PAYER, untold()), transfer(1, PAYER, Binding::none())];
+    let bound = Some(NotClaimable::Bound);
+    assert_eq!(claim((None, Some(PAYER)), beside, PAID, HOLD), Ok((vec![(1, ProvedBy::Signature)], bound)));
+}
