@@ -1,10 +1,19 @@
-//! The standard's Permit2 proxies, as far as a transaction tells which permit it used.
+//! Permit2 and the standard's proxies, as far as the chain tells which permits are used.
 
-use alloy::sol_types::{SolCall as _, SolEvent as _};
+use alloy::{
+    primitives::U256,
+    sol_types::{SolCall as _, SolEvent as _},
+};
+use serde_json::value::RawValue;
 
+use super::{
+    eip3009::read_word,
+    eth_call::{eth_call_at, returned},
+    json_rpc::{Fault, Question},
+};
 use crate::protocol::{
     Address,
-    permit2::{EXACT_PROXY, UPTO_PROXY},
+    permit2::{EXACT_PROXY, PERMIT2, UPTO_PROXY},
 };
 
 #[allow(missing_docs, clippy::too_many_arguments, reason = "generated from Solidity")]
@@ -15,6 +24,9 @@ mod sol {
         struct Permit2612 { uint256 value; uint256 deadline; bytes32 r; bytes32 s; uint8 v; }
         struct ExactWitness { address to; uint256 validAfter; }
         struct UptoWitness { address to; address facilitator; uint256 validAfter; }
+        interface Permit2 {
+            function nonceBitmap(address owner, uint256 word) external view returns (uint256);
+        }
         interface Exact {
             function settle(PermitTransferFrom permit, address owner, ExactWitness witness, bytes signature) external;
             function settleWithPermit(
@@ -42,6 +54,29 @@ pub(crate) const SETTLED_TOPICS: [[u8; 32]; 2] =
 /// Whether this is one of the proxies.
 pub(crate) fn is_proxy(account: Address) -> bool {
     account == EXACT_PROXY || account == UPTO_PROXY
+}
+
+/// One payer's nonce at Permit2, which has a bit for each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PermitNonce {
+    pub(crate) owner: Address,
+    pub(crate) nonce: [u8; 32],
+}
+
+impl PermitNonce {
+    /// Asks for the bits of the nonce and its neighbours at that height.
+    pub(crate) fn state_at(&self, height: u64) -> Question {
+        let word = U256::from_be_bytes(self.nonce) >> 8;
+        let data = sol::Permit2::nonceBitmapCall { owner: self.owner.as_bytes().into(), word }.abi_encode();
+        Question { method: "eth_call", params: eth_call_at(PERMIT2, &data, &format!("{height:#x}")) }
+    }
+
+    /// Reads the answer to that: whether the nonce was used or cancelled. Where there is no Permit2, nothing is said.
+    pub(crate) fn read_state(&self, raw: &RawValue) -> Result<bool, Fault> {
+        let bits = read_word(&returned(raw)?).ok_or(Fault::Answer)?;
+        let [.., bit] = self.nonce;
+        Ok(U256::from_be_bytes(bits).bit(usize::from(bit)))
+    }
 }
 
 /// A permit that a transaction hands to a proxy.
@@ -85,6 +120,26 @@ mod tests {
 
     fn permit2612() -> Permit2612 {
         Permit2612 { value: U256::MAX, deadline: U256::from(9), r: [1; 32].into(), s: [2; 32].into(), v: 27 }
+    }
+
+    #[test]
+    fn a_nonce_has_its_bit_in_the_word_of_its_neighbours() {
+        let mut nonce = [0x42; 32];
+        nonce[31] = 0;
+        for bit in [0_u8, 1, 8, 0x42, 254, 255] {
+            nonce[31] = bit;
+            let asked = PermitNonce { owner: OWNER, nonce };
+            let word = format!("{:064x}", U256::from_be_bytes(nonce) >> 8);
+            assert!(asked.state_at(7).params.to_string().contains(&word), "{bit}");
+            for other in [0, 1, 8, 0x42, 254, 255] {
+                let bits = format!("\"{:#066x}\"", U256::from(1) << usize::from(other));
+                let used = asked.read_state(&RawValue::from_string(bits).unwrap());
+                assert_eq!(used, Ok(bit == other), "{bit} {other}");
+            }
+            for nothing in ["\"0x\"", "\"0x01\"", "null"] {
+                assert!(asked.read_state(&RawValue::from_string(nothing.to_owned()).unwrap()).is_err());
+            }
+        }
     }
 
     #[test]

@@ -86,7 +86,10 @@ impl Act {
             Self::Judge(transfers) => transfers.as_slice(),
             Self::Say(_) | Self::Hang => &[],
         };
-        transfers.iter().filter(|transfer| transfer.binding.nonce().is_some()).map(Transfer::payment_id)
+        let is_signed = |transfer: &&Transfer| {
+            transfer.binding.nonce().is_some() || transfer.binding.permit().is_some()
+        };
+        transfers.iter().filter(is_signed).map(Transfer::payment_id)
     }
 }
 
@@ -358,6 +361,15 @@ impl Signatures for ScriptedVerifier {
         self.with(|script| match script.outage.clone() {
             Some(error) => Err(error),
             None => Ok(script.nonce_of(PaymentId::of_authorization(script.network, token, payer, *nonce))),
+        })
+    }
+
+    async fn permit_is_used(&self, payer: Address, nonce: &[u8; 32]) -> Result<bool, VerifyError> {
+        self.with(|script| match script.outage.clone() {
+            Some(error) => Err(error),
+            None => {
+                Ok(script.nonce_of(PaymentId::of_permit(script.network, payer, *nonce)) != NonceState::Unused)
+            }
         })
     }
 }

@@ -34,6 +34,7 @@ pub(crate) trait ErasedSignatures: Send + Sync + 'static {
         nonce: &'a [u8; 32],
         since: ChainTime,
     ) -> Boxed<'a, NonceState>;
+    fn permit_is_used<'a>(&'a self, payer: Address, nonce: &'a [u8; 32]) -> Boxed<'a, bool>;
 }
 
 impl<V: Verifier> ErasedVerifier for V {
@@ -80,5 +81,9 @@ impl<S: Signatures> ErasedSignatures for S {
         since: ChainTime,
     ) -> Boxed<'a, NonceState> {
         Box::pin(metrics::verification("authorization", Signatures::nonce_state(self, token, payer, nonce, since)))
+    }
+
+    fn permit_is_used<'a>(&'a self, payer: Address, nonce: &'a [u8; 32]) -> Boxed<'a, bool> {
+        Box::pin(metrics::verification("permit", Signatures::permit_is_used(self, payer, nonce)))
     }
 }

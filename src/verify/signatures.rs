@@ -55,6 +55,15 @@ pub trait Signatures: Send + Sync + 'static {
         nonce: &[u8; 32],
         since: ChainTime,
     ) -> impl Future<Output = Result<NonceState, VerifyError>> + Send;
+
+    /// Returns whether the nonce of a Permit2 permit is used or cancelled, at the chain's current head: no event tells by what.
+    ///
+    /// That it is not needs the word of every endpoint that answers, because the payer then signs again.
+    fn permit_is_used(
+        &self,
+        payer: Address,
+        nonce: &[u8; 32],
+    ) -> impl Future<Output = Result<bool, VerifyError>> + Send;
 }
 
 /// What a verifier of transfers alone returns none of.
@@ -71,6 +80,10 @@ impl Signatures for NoSignatures {
     }
 
     async fn nonce_state(&self, _: Address, _: Address, _: &[u8; 32], _: ChainTime) -> Result<NonceState, VerifyError> {
+        match *self {}
+    }
+
+    async fn permit_is_used(&self, _: Address, _: &[u8; 32]) -> Result<bool, VerifyError> {
         match *self {}
     }
 }

@@ -317,6 +317,14 @@ async fn a_signer_who_is_no_payer_opens_nothing() {
         ) -> Result<tower_x402::verify::NonceState, tower_x402::verify::VerifyError> {
             self.0.nonce_state(token, payer, nonce, since).await
         }
+
+        async fn permit_is_used(
+            &self,
+            payer: Address,
+            nonce: &[u8; 32],
+        ) -> Result<bool, tower_x402::verify::VerifyError> {
+            self.0.permit_is_used(payer, nonce).await
+        }
     }
 
     let shop = Shop::open().await;

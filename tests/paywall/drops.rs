@@ -89,6 +89,11 @@ impl Signatures for Yielding {
         give_way().await;
         self.0.nonce_state(token, payer, nonce, since).await
     }
+
+    async fn permit_is_used(&self, payer: Address, nonce: &[u8; 32]) -> Result<bool, VerifyError> {
+        give_way().await;
+        self.0.permit_is_used(payer, nonce).await
+    }
 }
 
 /// A handler that gives way in everything it does: to be ready, to read, to answer.

@@ -7,6 +7,7 @@ mod echo;
 pub(crate) mod pass;
 #[cfg(all(test, feature = "test-util"))]
 mod scripted;
+mod signed;
 pub(crate) mod transfer;
 mod way_to_pay;
 

@@ -1,4 +1,5 @@
-//! `Authorizations`: under which domain a token's authorizations (EIP-3009) are signed, and what became of one.
+//! `Authorizations`: under which domain a token's authorizations (EIP-3009) are signed, and what became of one; whether
+//! a permit is used.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::{
         block::MinedIn,
         block_range::BlockRange,
         eip3009::{self, Nonce, Trace},
+        proxy::PermitNonce,
     },
     protocol::{Address, ChainTime, Network, TokenDomain},
     verify::{NonceState, VerifyError},
@@ -79,6 +81,17 @@ impl Authorizations {
         match self.pool.nonce(nonce).await? {
             PoolAnswer::Decided(endpoint, seen) => self.find(nonce, endpoint, head.min(seen.height), since).await,
             PoolAnswer::Doubtful(all) if all.iter().any(|(_, seen)| seen.height >= head) => Ok(NonceState::Unused),
+            PoolAnswer::Doubtful(_) => Err(VerifyError::unavailable()),
+        }
+    }
+
+    /// Returns whether the nonce of a permit is used or cancelled. That it is not is believed in the same way.
+    pub(super) async fn permit_is_used(&self, nonce: &PermitNonce) -> Result<bool, VerifyError> {
+        let _turn = self.gate.enter(None).await?;
+        let head = self.head.tip().await?.head.number;
+        match self.pool.permit_nonce(nonce).await? {
+            PoolAnswer::Decided(..) => Ok(true),
+            PoolAnswer::Doubtful(all) if all.iter().any(|(_, seen)| seen.height >= head) => Ok(false),
             PoolAnswer::Doubtful(_) => Err(VerifyError::unavailable()),
         }
     }

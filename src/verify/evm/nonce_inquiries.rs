@@ -1,4 +1,4 @@
-//! What endpoints are asked about authorizations.
+//! What endpoints are asked about authorizations and permits.
 
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
@@ -14,6 +14,7 @@ use crate::{
         block_range::BlockRange,
         eip3009::{Nonce, Trace},
         json_rpc::{Fault, Question, Transport},
+        proxy::PermitNonce,
     },
     protocol::Address,
     verify::VerifyError,
@@ -44,8 +45,16 @@ impl EndpointPool {
 
     /// Whether a nonce is used: one endpoint that says so decides it, for now.
     pub(super) async fn nonce(&self, nonce: &Nonce) -> Result<PoolAnswer<Seen>, NoAnswer> {
-        let ask = |transport| seen(transport, nonce).boxed();
+        let question = |height| nonce.state_at(height);
+        let ask = |transport| seen(transport, question, Nonce::read_state).boxed();
         self.ask_each("nonce", Whom::default(), ask, |_, seen| seen.used).await
+    }
+
+    /// The same of a permit's.
+    pub(super) async fn permit_nonce(&self, nonce: &PermitNonce) -> Result<PoolAnswer<Seen>, NoAnswer> {
+        let (question, read) = (|height| nonce.state_at(height), |raw: &RawValue| nonce.read_state(raw));
+        let ask = |transport| seen(transport, question, read).boxed();
+        self.ask_each("permit", Whom::default(), ask, |_, seen| seen.used).await
     }
 
     /// Whether a nonce was used at that height already: only if every live endpoint says so.
@@ -86,14 +95,18 @@ impl EndpointPool {
 
 /// Asks for the state at a height that this endpoint has named itself: behind one address there may be nodes on different blocks, and
 /// one that has not reached it answers nothing, rather than that the nonce is unused.
-async fn seen(transport: &Transport, nonce: &Nonce) -> Result<Seen, Fault> {
+async fn seen(
+    transport: &Transport,
+    question: impl Fn(u64) -> Question,
+    read: impl Fn(&RawValue) -> Result<bool, Fault>,
+) -> Result<Seen, Fault> {
     let latest = transport.call(&BlockTag::Latest.question()).await.map_err(of_no_call)?;
     let height = BlockTag::Latest.read(&latest)?.ok_or(Fault::Answer)?.number;
-    let state = transport.call(&nonce.state_at(height)).await.map_err(of_no_call)?;
-    Ok(Seen { used: Nonce::read_state(&state)?, height })
+    let state = transport.call(&question(height)).await.map_err(of_no_call)?;
+    Ok(Seen { used: read(&state)?, height })
 }
 
-/// A token that has authorizations does not revert when it is asked for one.
+/// A token that has authorizations, and Permit2, does not revert when it is asked for one.
 fn of_no_call(fault: Fault) -> Fault {
     if fault == Fault::Reverted { Fault::Answer } else { fault }
 }

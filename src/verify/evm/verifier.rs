@@ -18,7 +18,7 @@ use super::{
     view::Block,
 };
 use crate::{
-    evm::eip3009::Nonce,
+    evm::{eip3009::Nonce, proxy::PermitNonce},
     protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash},
     verify::{NonceState, Signatures, Verdict, Verifier, VerifyError, VerifyErrorKind},
 };
@@ -184,6 +184,13 @@ impl Signatures for EvmVerifier {
         let nonce = Nonce { token, payer, nonce: *nonce };
         let state = timeout(*total_timeout, authorizations.state(&nonce, since)).await;
         state.unwrap_or_else(|_| Err(VerifyError::unavailable()))
+    }
+
+    async fn permit_is_used(&self, payer: Address, nonce: &[u8; 32]) -> Result<bool, VerifyError> {
+        let Inner { authorizations, total_timeout, .. } = &*self.inner;
+        let nonce = PermitNonce { owner: payer, nonce: *nonce };
+        let used = timeout(*total_timeout, authorizations.permit_is_used(&nonce)).await;
+        used.unwrap_or_else(|_| Err(VerifyError::unavailable()))
     }
 }
 

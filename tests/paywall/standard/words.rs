@@ -78,6 +78,11 @@ impl Signatures for Partly {
         answered(&self.no_nonces)?;
         self.chain.nonce_state(token, payer, nonce, since).await
     }
+
+    async fn permit_is_used(&self, payer: Address, nonce: &[u8; 32]) -> Result<bool, VerifyError> {
+        answered(&self.no_nonces)?;
+        self.chain.permit_is_used(payer, nonce).await
+    }
 }
 
 async fn partly(stall: &Stall) -> (Merchant, Partly) {

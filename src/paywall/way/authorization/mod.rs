@@ -1,16 +1,11 @@
 //! By authorization: the payer signs, and the merchant's settler sends the transaction.
 
-mod judgement;
 mod mpp;
-mod reserve;
 mod reserved;
-mod settling;
 mod shown;
 mod version_1;
 
-use std::time::Duration;
-
-use reserve::{Paying, reserve_signed};
+use reserved::ReservedAuthorization;
 use shown::{Authorized, exact, unless_sold};
 
 use crate::{
@@ -21,14 +16,20 @@ use crate::{
         },
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::deliver::Purchase,
+        sale::{deliver::Purchase, opened::Opened},
         seller::{
             chain::SellingChain,
             inner::MerchantInner,
             pricing::{Cost, Tariff},
             time_limits::verifier_in_time,
         },
-        way::way_to_pay::WayToPay,
+        way::{
+            signed::{
+                reserve::{Paying, reserve_signed},
+                timeout,
+            },
+            way_to_pay::WayToPay,
+        },
     },
     protocol::{
         ChainTime, ProblemCode, Proof, Way,
@@ -37,9 +38,6 @@ use crate::{
     },
     verify::NonceState,
 };
-
-/// How long an authorization has to be valid beyond the longest hold, so that it can be settled.
-const SETTLING_TIME: Duration = Duration::from_secs(120);
 
 /// Payments by a signed authorization.
 pub(crate) struct ByAuthorization;
@@ -101,11 +99,6 @@ impl WayToPay for ByAuthorization {
     }
 }
 
-/// How long clients are asked to make an authorization valid, in seconds: it is settled when the handler is done, and must be valid still.
-fn timeout(merchant: &MerchantInner) -> u64 {
-    merchant.max_hold.saturating_add(SETTLING_TIME).as_secs().min(merchant.quote_ttl.as_secs())
-}
-
 /// Reserves a signed payment, and checks that it can be settled.
 async fn accept(
     request: &PricedRequest,
@@ -136,7 +129,12 @@ async fn accept(
         (Err(_), Err(unpriced)) => return Err(unpriced),
         (Err(reason), Ok(now)) => return Err(unmatched(request, &payload, now, reason).await),
     };
-    reserve_signed(request, chain, standard, Paying { authorized, purchase }, now).await
+    let (shown, payable) = (authorized.shown(), authorized.is_payable());
+    let Authorized { opened, payment, quote, .. } = authorized;
+    let reserved = |opened: &Opened<'_>, request, head| {
+        ReservedAuthorization::new(chain, standard, opened, (payment, quote), request, head)
+    };
+    reserve_signed(request, chain, Paying { opened, shown, payable, purchase, reserved }, now).await
 }
 
 /// What to answer to a payment that is none of those that are offered: a new quote, unless it was used.

@@ -1,14 +1,16 @@
 //! `Authorized`: a signed payment of the standard that is one of those that this route offers.
 
-use std::time::Duration;
-
 use crate::{
     paywall::{
         priced_request::PricedRequest,
         refusal::Rejection,
         sale::{kept::Shown, opened::Opened},
         seller::{chain::SellingChain, inner::MerchantInner, pricing::Cost},
-        way::authorization::reserved::{ShownPayment, shown_by},
+        way::signed::{
+            Untimely,
+            showing::{ShownQuote, shown_by},
+            timely,
+        },
     },
     protocol::{
         IntentId, IntentTerms, PaymentId, TokenDomain,
@@ -20,13 +22,11 @@ use crate::{
     settle::SignedPayment,
 };
 
-/// How long an authorization must be valid still, so that it can be settled.
-const SETTLING_TIME: Duration = Duration::from_secs(6);
-
 /// A payment as it was offered, with an unverified signature.
 pub(crate) struct Authorized<'a> {
     pub(crate) opened: Opened<'a>,
-    pub(crate) payment: ShownPayment,
+    pub(crate) payment: SignedPayment,
+    pub(crate) quote: ShownQuote,
     /// Whether clock and window allow settling it now. It may have been settled before.
     pub(crate) timely: Result<(), Reason>,
 }
@@ -68,7 +68,7 @@ impl<'a> Authorized<'a> {
             // Only open quotes name a former recipient.
             false => now.amount == opened.terms.amount && opened.recipient == merchant.recipient(),
         });
-        let timely = timely(merchant, &opened, &signed.authorization);
+        let timely = may_be_settled(merchant, &opened, &signed.authorization);
         let resource = ResourceInfo::new(request.url().text());
         let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
             .with_resource(resource)
@@ -78,12 +78,12 @@ impl<'a> Authorized<'a> {
             now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now.amount));
         let fresh = fresh.and_then(|intent| IntentId::new(intent).ok());
         let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
-        Ok(Self { opened, payment: ShownPayment { payment, intent, fresh, quoted, honoured }, timely })
+        Ok(Self { opened, payment, quote: ShownQuote { intent, fresh, quoted, honoured }, timely })
     }
 
     /// Whether it may be settled now, for this request.
     pub(crate) fn is_payable(&self) -> Result<(), Reason> {
-        match self.payment.honoured {
+        match self.quote.honoured {
             true => self.timely.clone(),
             false => Err(Reason::INVALID_PAYMENT_REQUIREMENTS),
         }
@@ -91,7 +91,9 @@ impl<'a> Authorized<'a> {
 
     /// Its proof for a client that asks for a sold answer again.
     pub(crate) fn shown(&self) -> Shown {
-        shown_by(&self.payment.payment, self.payment.quoted)
+        let SignedPayment { authorization, requirements, .. } = &self.payment;
+        let payment = authorization.authorization.payment_id(requirements.network, requirements.asset);
+        shown_by(payment, self.quote.quoted)
     }
 }
 
@@ -147,22 +149,18 @@ fn pays(authorization: &Authorization, opened: &Opened<'_>, merchant: &MerchantI
 }
 
 /// Whether the quote's time and the authorization's window allow settling it now.
-fn timely(merchant: &MerchantInner, opened: &Opened<'_>, authorization: &Authorization) -> Result<(), Reason> {
-    let clock = merchant.clock.unix();
-    if clock > opened.pay_until().unix() {
+fn may_be_settled(
+    merchant: &MerchantInner,
+    opened: &Opened<'_>,
+    authorization: &Authorization,
+) -> Result<(), Reason> {
+    if merchant.clock.unix() > opened.pay_until().unix() {
         return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
     }
-    if authorization.valid_before.unix() < clock.saturating_add(SETTLING_TIME.as_secs()) {
-        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
-    }
-    // It must be over when the ledger forgets it: after a reorganisation it could be settled, and sold, a second time.
-    if authorization.valid_before.unix() > clock.saturating_add(merchant.max_payment_age.as_secs()) {
-        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
-    }
-    if authorization.valid_after.unix() > clock {
-        return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER);
-    }
-    Ok(())
+    timely(merchant, authorization.valid_after, authorization.valid_before).map_err(|untimely| match untimely {
+        Untimely::Early => Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER,
+        Untimely::Late => Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE,
+    })
 }
 
 /// The reply to a signed payment that is refused before any check; it still mentions an answer that the payment bought.

@@ -6,52 +6,54 @@ use crate::{
     paywall::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::{deliver::Purchase, opened::Opened, reservation::LeaseGuard, upkeep::HoldOutcome},
+        sale::{deliver::Purchase, kept::Shown, opened::Opened, reservation::LeaseGuard, upkeep::HoldOutcome},
         seller::{
             attempts::Claimed,
             chain::SellingChain,
             pricing::Cost,
-            standard::Standard,
             time_limits::{SETTLER, verifier_in_time},
         },
-        way::authorization::{
+        way::signed::{
+            Signed,
             judgement::{Found, Judgement, judge},
-            reserved::ReservedAuthorization,
             settling::ToSettle,
-            shown::Authorized,
+            showing::Showing,
         },
     },
-    protocol::{ChainTime, ProblemCode, ProvedBy, PurchaseKey, Receipt},
+    protocol::{ChainTime, ProblemCode, ProvedBy, PurchaseKey, Receipt, v2::Reason},
 };
 
-/// A signed payment that is offered, and the purchase that its client names.
-pub(super) struct Paying<'a> {
-    pub(super) authorized: Authorized<'a>,
-    pub(super) purchase: Option<PurchaseKey>,
+/// A signed payment that is offered.
+pub(crate) struct Paying<'a, F> {
+    pub(crate) opened: Opened<'a>,
+    /// Its proof for a client that asks for a sold answer again.
+    pub(crate) shown: Shown,
+    /// Whether it may be settled now, for this request.
+    pub(crate) payable: Result<(), Reason>,
+    /// The purchase that its client names.
+    pub(crate) purchase: Option<PurchaseKey>,
+    /// The payment, by the digest of the request and the head of the chain.
+    pub(crate) reserved: F,
 }
 
 /// Reserves a signed payment, and looks at what the chain says of it.
-pub(super) async fn reserve_signed(
+pub(crate) async fn reserve_signed<S: Signed>(
     request: &PricedRequest,
-    chain: &Arc<SellingChain>,
-    standard: &Standard,
-    paying: Paying<'_>,
+    chain: &SellingChain,
+    paying: Paying<'_, impl FnOnce(&Opened<'_>, [u8; 16], ChainTime) -> S + Send>,
     now: Cost,
 ) -> Result<Purchase, Rejection> {
     let route = &request.route;
-    let Paying { authorized, purchase } = paying;
-    let shown = authorized.shown();
-    let payable = authorized.is_payable();
-    let Authorized { opened, payment, .. } = authorized;
-    let intent = payment.intent.clone();
+    let Paying { opened, shown, payable, purchase, reserved } = paying;
     let Ok(head) = verifier_in_time(chain.view.head()).await else {
         let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
         return Err(opened.unless_consumed(shown, unavailable.into()).await);
     };
-    let mut reserved = ReservedAuthorization::new(chain, standard, &opened, payment, opened.digest(request), head);
+    let mut reserved = reserved(&opened, opened.digest(request), head);
+    let metered = reserved.is_metered();
     if let Some(found) = reserved.forged().await {
-        let judgement = judge(found, &reserved.case(None));
-        return Err(opened.unless_consumed(shown, rejection(request, &opened, &reserved, judgement, now)).await);
+        let judgement = judge(found, &reserved.showing().case(metered, None));
+        return Err(opened.unless_consumed(shown, rejection(request, &opened, reserved.showing(), judgement, now)).await);
     }
     // A signature that may be forged reserves no purchase: its payer might be another's.
     let proven = match purchase {
@@ -64,9 +66,9 @@ pub(super) async fn reserve_signed(
         },
         None => true,
     };
-    reserved.begin().await;
+    reserved.showing_mut().begin().await;
     // In a future block, so after everything that this ledger has forgotten.
-    let signed = reserved.signed(ChainTime::from_unix(head.unix() + 1));
+    let signed = reserved.payment(ChainTime::from_unix(head.unix() + 1));
     let claim = opened.claim(head).purchase(purchase.filter(|_| proven)).payments([signed]);
     let mut guard = match opened.grant(claim, |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
@@ -76,11 +78,12 @@ pub(super) async fn reserve_signed(
         guard.release().await;
         return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into());
     }
-    let receipt = |guard: &LeaseGuard| {
-        Receipt::new(Arc::clone(&route.resource), intent.clone(), guard.payment().clone())
-            .with_proof(ProvedBy::Authorization)
+    let receipt = |guard: &LeaseGuard, showing: &Showing| {
+        let receipt = Receipt::new(Arc::clone(&route.resource), showing.intent().clone(), guard.payment().clone());
+        let receipt = receipt.with_proof(ProvedBy::Authorization);
+        if metered { receipt.with_maximum(showing.amount()) } else { receipt }
     };
-    let case = reserved.case(guard.begun());
+    let case = reserved.showing().case(metered, guard.begun());
     // The lease is kept: how long a settler may take is its own setting.
     let found = match guard.keep(SETTLER + SETTLER, None, pin!(reserved.check(payable, case.begun))).await {
         HoldOutcome::Finished(found) => found,
@@ -93,15 +96,19 @@ pub(super) async fn reserve_signed(
     };
     let rejection = match judgement {
         Judgement::Settle => {
-            let receipt = receipt(&guard);
+            let receipt = receipt(&guard, reserved.showing());
             let unsettled = ToSettle { reserved, requote: request.requote(now) };
             return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)), cost: now });
         }
         // The process that settled it is gone.
         Judgement::Resume(paid) => match opened.is_remembered(head, &paid).await {
             Ok(()) => {
+                if metered {
+                    guard.charge(paid.amount());
+                }
                 guard.paid_by(paid);
-                return Ok(Purchase { receipt: receipt(&guard), guard, unsettled: None, cost: now });
+                let receipt = receipt(&guard, reserved.showing());
+                return Ok(Purchase { receipt, guard, unsettled: None, cost: now });
             }
             Err(problem) => problem.into(),
         },
@@ -109,7 +116,7 @@ pub(super) async fn reserve_signed(
             if case.begun.is_some() && matches!(judgement, Judgement::Refuse(_)) {
                 guard.is_not_settled().await;
             }
-            rejection(request, &opened, &reserved, judgement, now)
+            rejection(request, &opened, reserved.showing(), judgement, now)
         }
     };
     guard.release().await;
@@ -120,20 +127,21 @@ pub(super) async fn reserve_signed(
 fn rejection(
     request: &PricedRequest,
     opened: &Opened<'_>,
-    reserved: &ReservedAuthorization,
+    showing: &Showing,
     judgement: Judgement,
     now: Cost,
 ) -> Rejection {
     match judgement {
-        Judgement::Prove(transaction) => reserved.to_prove(transaction).into(),
+        Judgement::Prove(transaction) => showing.to_prove(transaction).into(),
         Judgement::Elsewhere => {
             let seal = request.route.seals.of(opened.recipient);
             request.with_new_intent(ProblemCode::IntentNotFound, seal, now.amount).into()
         }
-        Judgement::Refuse(reason) => request.requote(now).refuse(reason, reserved.network(), Some(reserved.payer())),
+        Judgement::Refuse(reason) => request.requote(now).refuse(reason, showing.network(), Some(showing.payer())),
         Judgement::Wait(wait) => Problem::after(ProblemCode::TxNotConfirmed, wait).into(),
         Judgement::TooOld => opened.too_old().into(),
-        Judgement::Unknown => reserved.outcome_unknown(None).into(),
+        Judgement::Unknown => showing.outcome_unknown(None).into(),
+        Judgement::UsedUntold => showing.used_untold().into(),
         Judgement::Settle | Judgement::Resume(_) | Judgement::Unavailable => {
             Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into()
         }

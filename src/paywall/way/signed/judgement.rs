@@ -17,6 +17,8 @@ pub(crate) enum Found {
     Refused(Reason),
     /// Its nonce is used, and not for this: cancelled, or paid to another.
     Spent,
+    /// Its nonce is used, and nothing tells by what.
+    UsedUntold,
     /// It was settled before, so.
     Settled(Payment),
     /// It was settled before, and is not deep enough in the chain.
@@ -68,6 +70,8 @@ pub(crate) enum Judgement {
     TooOld,
     /// It may have been settled here, or may still be: have it shown again.
     Unknown,
+    /// It may have been settled here, and only a person can find out.
+    UsedUntold,
     /// Nothing was begun: have it shown again.
     Unavailable,
 }
@@ -105,6 +109,7 @@ pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
         // Without a quote it may have paid here longer ago than was searched.
         Found::Spent if !case.quoted => Judgement::Elsewhere,
         Found::Spent => Judgement::Refuse(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
+        Found::UsedUntold => Judgement::UsedUntold,
         Found::Pending(wait) => Judgement::Wait(wait),
         Found::TooOld => Judgement::TooOld,
         Found::Refused(_) | Found::Unavailable if case.begun.is_some() => Judgement::Unknown,
@@ -236,6 +241,10 @@ mod tests {
             (Found::Spent, true, begun(THIS), false, Judgement::Refuse(used)),
             (Found::Spent, false, begun(THIS), false, Judgement::Elsewhere),
             (Found::Spent, false, None, false, Judgement::Elsewhere),
+            // Whatever else is known, its payer does not sign anew.
+            (Found::UsedUntold, true, None, true, Judgement::UsedUntold),
+            (Found::UsedUntold, true, sent, true, Judgement::UsedUntold),
+            (Found::UsedUntold, false, None, false, Judgement::UsedUntold),
             (Found::Pending(wait), true, None, false, Judgement::Wait(wait)),
             (Found::TooOld, true, begun(THIS), false, Judgement::TooOld),
             (Found::Unavailable, true, None, false, Judgement::Unavailable),
