@@ -49,6 +49,12 @@ pub enum BuildError {
         "no verifier: with `.accept_submitted_transfers()` call `.verifier(…)` too, or nothing can see the transfers that are shown"
     )]
     NoVerifierForTransfers,
+    /// A settler of [permits](crate::MerchantBuilder::permit_settler) was set without a verifier that checks signatures, so nothing could see
+    /// by what a permit was used.
+    #[error(
+        "no verifier: with `.permit_settler(…)` call `.verifier(…)` too, with a verifier that checks signatures, or nothing can see whether a permit was used"
+    )]
+    NoVerifierForPermits,
     /// A settler was set beside a verifier that checks no [signatures](crate::verify::Verifier::signatures), so nothing could see whether
     /// a signed payment was used.
     #[error(

@@ -81,6 +81,13 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
+    /// For a permit where none is taken.
+    pub(crate) fn takes_no_permits() -> Self {
+        let detail =
+            "This seller takes no Permit2 permits: pay in one of the ways that its quote names. Nothing was taken.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
     /// For a transfer in the standard's header, where that is not taken there.
     pub(crate) fn takes_no_payment_proofs() -> Self {
         let detail = "This seller takes no proofs of transfers in the PAYMENT-SIGNATURE header: show the transfer in the x402-payment header. Do not pay again.";

@@ -6,7 +6,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::Method;
 
 use super::{
-    Address, Network, TokenDomain, ascii_json, intent::SEALED_MAX, is_loopback, price_text::PriceText, v1::Offers,
+    Address, Network, TokenDomain, ascii_json, intent::SEALED_MAX, is_loopback, permit2::PermitScheme,
+    price_text::PriceText, v1::Offers,
 };
 
 /// The longest URL in a quote, in bytes. A longer one is cut: clients only display it.
@@ -15,6 +16,7 @@ const URL_MAX: usize = 256;
 /// One way to pay a route: network, token, and what hangs on the way.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
+    scheme: &'static str,
     network: Network,
     token: Address,
     timeout: u64,
@@ -22,6 +24,7 @@ pub(crate) struct Way {
     extra: String,
     /// The token's domain, where the payer signs for it.
     signed: Option<TokenDomain>,
+    by_permit: bool,
 }
 
 impl Way {
@@ -29,11 +32,13 @@ impl Way {
     #[cfg(all(test, feature = "test-util"))]
     pub(crate) fn by_method(network: Network, token: Address, timeout: u64, method: &str) -> Self {
         Self {
+            scheme: EXACT,
             network,
             token,
             timeout,
             extra: format!(r#""assetTransferMethod":{}"#, ascii_json(method)),
             signed: None,
+            by_permit: false,
         }
     }
 
@@ -41,7 +46,12 @@ impl Way {
     pub(crate) fn authorization(network: Network, token: &TokenDomain, timeout: u64) -> Self {
         let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));
         let extra = format!(r#""name":{name},"version":{version}"#);
-        Self { network, token: token.token, timeout, extra, signed: Some(token.clone()) }
+        Self { scheme: EXACT, network, token: token.token, timeout, extra, signed: Some(token.clone()), by_permit: false }
+    }
+
+    /// Whether it is a permit.
+    pub(crate) const fn is_by_permit(&self) -> bool {
+        self.by_permit
     }
 
     /// Whether it is an authorization of this token.
@@ -54,7 +64,40 @@ impl Way {
         let extra = format!(
             r#""assetTransferMethod":"txid","paymentFlow":"upfront","binding":["tag","nonce","signature"],"maxProofAge":{max_age}"#
         );
-        Self { network, token, timeout: quote_life, extra, signed: None }
+        Self { scheme: EXACT, network, token, timeout: quote_life, extra, signed: None, by_permit: false }
+    }
+
+    /// By a permit of the whole amount, which is settled for the payer. `domain`: name and version of the token's, where it has one.
+    pub(crate) fn permit(network: Network, token: Address, timeout: u64, domain: Option<(&str, &str)>) -> Self {
+        let (scheme, extra) = (PermitScheme::Exact.name(), by_permit2(domain));
+        Self { scheme, network, token, timeout, extra, signed: None, by_permit: true }
+    }
+
+    /// The same of a permit up to the amount, which this account settles.
+    pub(crate) fn up_to(
+        network: Network,
+        token: Address,
+        timeout: u64,
+        facilitator: Address,
+        domain: Option<(&str, &str)>,
+    ) -> Self {
+        let extra = format!(r#"{},"facilitatorAddress":"{facilitator}""#, by_permit2(domain));
+        let scheme = PermitScheme::UpTo.name();
+        Self { scheme, network, token, timeout, extra, signed: None, by_permit: true }
+    }
+}
+
+/// The scheme of most ways.
+const EXACT: &str = PermitScheme::Exact.name();
+
+/// The members of `extra` for a permit. Clients sign an allowance by the domain.
+fn by_permit2(domain: Option<(&str, &str)>) -> String {
+    let method = r#""assetTransferMethod":"permit2""#;
+    match domain {
+        Some((name, version)) => {
+            format!(r#"{method},"name":{},"version":{}"#, ascii_json(name), ascii_json(version))
+        }
+        None => method.to_owned(),
     }
 }
 
@@ -96,8 +139,8 @@ impl Challenge {
         let entries = ways.iter().enumerate().map(|(index, way)| {
             let begin = if index == 0 { r#"{"x402Version":2,"accepts":["# } else { "}}," };
             let before_amount = format!(
-                r#"{{"scheme":"exact","network":"{}","asset":"{}","payTo":"{recipient}","maxTimeoutSeconds":{},"amount":""#,
-                way.network, way.token, way.timeout,
+                r#"{{"scheme":"{}","network":"{}","asset":"{}","payTo":"{recipient}","maxTimeoutSeconds":{},"amount":""#,
+                way.scheme, way.network, way.token, way.timeout,
             );
             let before_intent = format!(r#""extra":{{{},"intentId":""#, way.extra);
             Entry { before_amount: encoded(begin, &before_amount), before_intent: encoded(",", &before_intent) }

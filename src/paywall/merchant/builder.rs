@@ -21,7 +21,7 @@ use crate::{
         },
     },
     protocol::{Address, Asset, Network, SealingKeys},
-    settle::Settler,
+    settle::{PermitSettler, Settler},
     verify::Verifier,
 };
 
@@ -68,6 +68,7 @@ pub struct MerchantBuilder {
     x402_v1: bool,
     mpp: Option<Mpp>,
     payment_identifier: Option<PaymentIdentifier>,
+    gas_sponsoring: bool,
     public_url: Option<String>,
     ledger: Option<Arc<dyn ErasedLedger>>,
     clock: Arc<dyn Clock>,
@@ -103,6 +104,7 @@ impl MerchantBuilder {
             x402_v1: true,
             mpp: None,
             payment_identifier: None,
+            gas_sponsoring: false,
             public_url: None,
             ledger: None,
             clock: Arc::new(SystemClock),
@@ -136,6 +138,25 @@ impl MerchantBuilder {
     /// judged by the verifier.
     pub fn settler(mut self, settler: impl Settler) -> Self {
         self.first = self.first.settler(settler);
+        self
+    }
+
+    /// Sets the settler of Permit2 permits: then routes that charge [up to](Merchant::charge_up_to) an amount are paid by the scheme `upto`
+    /// of the x402 standard, and tokens without EIP-3009 by `exact`. It needs a [`verifier`](Self::verifier): what settled a permit, only
+    /// the chain tells.
+    ///
+    /// [`settler`](Self::settler) is for signed authorizations (EIP-3009); a `WalletSettler` or a `FacilitatorSettler` is both, and its
+    /// clone can be given to each.
+    pub fn permit_settler(mut self, settler: impl PermitSettler) -> Self {
+        self.first = self.first.permit_settler(settler);
+        self
+    }
+
+    /// Takes an EIP-2612 allowance for Permit2 that a payer without gas signs along with its permit: the extension
+    /// `eip2612GasSponsoring`, which quotes with permits then declare. Off by default: the Python client of x402 fails at quotes that
+    /// declare extensions, unless it is installed as `x402[extensions]`.
+    pub const fn sponsor_allowances(mut self) -> Self {
+        self.gas_sponsoring = true;
         self
     }
 
@@ -446,6 +467,7 @@ impl MerchantBuilder {
             x402_v1: self.x402_v1,
             mpp: self.mpp,
             payment_identifier: self.payment_identifier,
+            gas_sponsoring: self.gas_sponsoring,
             public_url: self.public_url,
             ledger,
             clock: self.clock,

@@ -7,10 +7,18 @@ use crate::{
     ledger::ErasedLedger,
     paywall::{
         error::BuildError,
-        seller::{chain::SellingChain, standard::Standard, start::Start, text, upkeep::Upkeep, view::View},
+        seller::{
+            chain::SellingChain,
+            permits::Permits,
+            standard::{Rest, Standard},
+            start::Start,
+            text,
+            upkeep::Upkeep,
+            view::View,
+        },
     },
     protocol::{Address, Asset, Network},
-    settle::{ErasedSettler, Settler},
+    settle::{ErasedPermitSettler, ErasedSettler, PermitSettler, Settler},
     verify::{ErasedVerifier, Verifier},
 };
 
@@ -25,12 +33,13 @@ pub struct Chain {
     former_assets: Vec<Asset>,
     verifier: Option<Arc<dyn ErasedVerifier>>,
     settler: Option<Arc<dyn ErasedSettler>>,
+    permit_settler: Option<Arc<dyn ErasedPermitSettler>>,
 }
 
 impl Chain {
     /// Returns the settings of a network: its USDC is accepted, unless set otherwise.
     pub const fn new(network: Network) -> Self {
-        Self { network, assets: Vec::new(), former_assets: Vec::new(), verifier: None, settler: None }
+        Self { network, assets: Vec::new(), former_assets: Vec::new(), verifier: None, settler: None, permit_settler: None }
     }
 
     /// Sets the verifier of payments on this network; see [`MerchantBuilder::verifier`](crate::MerchantBuilder::verifier).
@@ -42,6 +51,12 @@ impl Chain {
     /// Sets the settler of signed payments on this network; see [`MerchantBuilder::settler`](crate::MerchantBuilder::settler).
     pub fn settler(mut self, settler: impl Settler) -> Self {
         self.settler = Some(Arc::new(settler));
+        self
+    }
+
+    /// Sets the settler of permits on this network; see [`MerchantBuilder::permit_settler`](crate::MerchantBuilder::permit_settler).
+    pub fn permit_settler(mut self, settler: impl PermitSettler) -> Self {
+        self.permit_settler = Some(Arc::new(settler));
         self
     }
 
@@ -64,12 +79,15 @@ impl Chain {
         client_submitted: bool,
         (ledger, clock): (&Arc<dyn ErasedLedger>, &Arc<dyn Clock>),
     ) -> Result<SellingChain, BuildError> {
-        let Self { network, mut assets, former_assets, verifier, settler } = self;
+        let Self { network, mut assets, former_assets, verifier, settler, permit_settler } = self;
         if client_submitted && verifier.is_none() {
             return Err(BuildError::NoVerifierForTransfers);
         }
         if settler.is_some() && verifier.as_ref().is_some_and(|verifier| verifier.signatures().is_none()) {
             return Err(BuildError::NoSignatures);
+        }
+        if permit_settler.is_some() && verifier.as_ref().is_none_or(|verifier| verifier.signatures().is_none()) {
+            return Err(BuildError::NoVerifierForPermits);
         }
         let view = match (&verifier, &settler) {
             (Some(verifier), _) => View::Read(Arc::clone(verifier)),
@@ -85,12 +103,16 @@ impl Chain {
         let start = Start::new(network, Arc::clone(&accepted), view.clone(), Arc::clone(ledger), Arc::clone(clock));
         let standard =
             settler.map(|settler| Standard::new(settler, network, assets.clone(), verifier, Arc::clone(clock)));
+        let promises = standard.as_ref().map(|standard| standard.promises.clone()).unwrap_or_default();
+        let permits = permit_settler
+            .map(|settler| Permits::new(settler, network, assets.clone(), promises, Rest::new(clock)));
         Ok(SellingChain {
             network,
             assets,
             accepted,
             view,
             standard,
+            permits,
             start: Arc::new(start),
             upkeep: Upkeep::default(),
         })

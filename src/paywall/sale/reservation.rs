@@ -111,6 +111,8 @@ pub(crate) struct LeaseGuard {
 pub(crate) struct Records {
     /// Each transaction, before it is sent.
     pub(crate) sent: TransactionRecorder,
+    /// The transaction that was recorded under an earlier lease.
+    pub(crate) earlier: Option<TxHash>,
     ledger: Arc<dyn ErasedLedger>,
     lease: Lease,
     /// The digest of the request.
@@ -187,7 +189,8 @@ impl LeaseGuard {
     /// Receives the results of a way to pay during the settlement.
     pub(crate) fn records(&mut self, settling: Settling) -> Records {
         let (ledger, lease, request) = (Arc::clone(&self.ledger), self.lease.clone(), settling.request);
-        Records { sent: self.recorder(settling), ledger, lease, request }
+        let earlier = self.begun().and_then(|begun| begun.transaction);
+        Records { sent: self.recorder(settling), earlier, ledger, lease, request }
     }
 
     /// Records the transaction that settles the payment, before it is sent.

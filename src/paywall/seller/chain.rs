@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     paywall::{
         error::HealthError,
-        seller::{standard::Standard, start::Start, upkeep::Upkeep, view::View},
+        seller::{permits::Permits, standard::Standard, start::Start, upkeep::Upkeep, view::View},
     },
     protocol::{Address, Asset, Network},
     verify::ErasedVerifier,
@@ -21,6 +21,8 @@ pub(crate) struct SellingChain {
     pub(crate) view: View,
     /// Where signed payments are taken.
     pub(crate) standard: Option<Standard>,
+    /// Where permits are taken. Then something reads the chain.
+    pub(crate) permits: Option<Permits>,
     pub(crate) start: Arc<Start>,
     pub(crate) upkeep: Upkeep,
 }
@@ -39,18 +41,27 @@ impl SellingChain {
     /// Whether all ways to pay are known: it may not be known yet whether this is the right chain, and which tokens can be paid by
     /// authorization.
     pub(crate) fn knows_ways_to_pay(&self) -> bool {
-        self.start.is_done() && self.standard.as_ref().is_none_or(|standard| standard.tokens().is_some())
+        self.start.is_done()
+            && self.standard.as_ref().is_none_or(|standard| standard.tokens().is_some())
+            && self.permits.as_ref().is_none_or(|permits| permits.tokens().is_some())
     }
 
-    /// Learns which tokens can be paid by authorization. A settler that is silent is asked again later: transfers are taken meanwhile.
+    /// Learns which tokens can be paid by a signature. A settler that is silent is asked again later: transfers are taken meanwhile.
     pub(crate) async fn learn_tokens(&self) -> Result<(), HealthError> {
-        let Some(standard) = &self.standard else { return Ok(()) };
-        match standard.learn().await {
+        let learnt = match &self.standard {
+            Some(standard) => standard.learn().await.map(drop),
+            None => Ok(()),
+        };
+        let learnt = match (&self.permits, learnt) {
+            (Some(permits), Ok(())) => permits.learn().await.map(drop),
+            (_, learnt) => learnt,
+        };
+        match learnt {
             Err(error) if error.is_transient() && self.reader().is_some() => {
-                tracing::warn!(%error, "signed payments cannot be taken yet; quotes ask for transfers alone");
+                tracing::warn!(%error, "signed payments cannot be taken yet; quotes do not ask for them");
                 Ok(())
             }
-            learnt => learnt.map(drop),
+            learnt => learnt,
         }
     }
 
@@ -65,6 +76,12 @@ impl SellingChain {
         standard.learn().await.map(drop)
     }
 
+    /// The same for permits.
+    pub(crate) async fn ready_for_permits(&self, permits: &Permits) -> Result<(), HealthError> {
+        self.started().await?;
+        permits.learn().await.map(drop)
+    }
+
     /// Whether sales can be made on this network right now, as far as its own backends tell.
     pub(crate) async fn health(&self) -> Result<(), HealthError> {
         self.started().await?;
@@ -72,6 +89,9 @@ impl SellingChain {
         if let Some(standard) = &self.standard {
             standard.learn().await?;
             standard.settler.health().await?;
+        }
+        if let Some(permits) = &self.permits {
+            permits.learn().await?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::{
     protocol::{
         Address, Challenge, Network, QuoteTemplate, Way,
         mpp::{self, CredentialType},
-        v2::declarations,
+        v2::{declarations, eip2612_declarations},
     },
 };
 
@@ -36,7 +36,7 @@ impl Demands {
         (tariff, offers): (Tariff, Offers),
     ) -> Self {
         let (ways, recipient) = (offers(merchant, tariff), merchant.recipient());
-        let declared = merchant.payment_identifier.map(|setting| declarations(setting.is_required()));
+        let declared = declared(merchant, &ways);
         // In the short form: the whole one is no reason to offer less.
         let asked = || match &declared {
             Some([_, short]) => Challenge::new(recipient, &ways, label).declaring(short),
@@ -70,6 +70,19 @@ impl Demands {
         };
         x402 = x402.map(|challenge| bazaars.iter().filter(|_| listed).fold(challenge, extended));
         Self { x402, mpp }
+    }
+}
+
+/// The extensions that quotes declare, as members in JSON: with their whole schemas, and in short; `None` where there are none.
+fn declared(merchant: &MerchantInner, ways: &[Way]) -> Option<[String; 2]> {
+    let purchase = merchant.payment_identifier.map(|setting| declarations(setting.is_required()));
+    let sponsors = merchant.gas_sponsoring && ways.iter().any(Way::is_by_permit);
+    let allowance = sponsors.then(eip2612_declarations);
+    match (purchase, allowance) {
+        (Some([whole, short]), Some([allowance, in_short])) => {
+            Some([format!("{whole},{allowance}"), format!("{short},{in_short}")])
+        }
+        (purchase, allowance) => purchase.or(allowance),
     }
 }
 

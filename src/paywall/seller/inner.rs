@@ -29,6 +29,8 @@ pub(crate) struct MerchantInner {
     pub(crate) x402_v1: bool,
     /// How it speaks MPP, if it does.
     pub(crate) mpp: Option<Mpp>,
+    /// Whether it takes allowances that payers without gas sign along with a permit.
+    pub(crate) gas_sponsoring: bool,
     /// Whether it reads the names that clients give their purchases.
     pub(crate) payment_identifier: Option<PaymentIdentifier>,
     pub(crate) public_url: Option<String>,

@@ -13,6 +13,7 @@ pub(crate) mod mpp;
 pub(crate) mod nested;
 pub(crate) mod pass;
 pub(crate) mod payment_identifier;
+pub(crate) mod permits;
 pub(crate) mod pricing;
 pub(crate) mod promises;
 pub(crate) mod quote_page;

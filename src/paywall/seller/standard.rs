@@ -1,6 +1,7 @@
 //! `Standard`: the settler of a merchant, and which of its tokens can be paid by authorization.
 
 use std::{
+    future::Future,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
@@ -37,10 +38,33 @@ struct Inner {
     assets: Vec<Asset>,
     /// `None` where nothing reads the chain.
     verifier: Option<Arc<dyn ErasedVerifier>>,
-    clock: Arc<dyn Clock>,
     tokens: OnceLock<Vec<TokenDomain>>,
+    rest: Rest,
+}
+
+/// The rest between two attempts to learn something in the background.
+pub(crate) struct Rest {
+    clock: Arc<dyn Clock>,
     /// When the last attempt began, in monotonic time.
     last: Mutex<Option<Duration>>,
+}
+
+impl Rest {
+    pub(crate) fn new(clock: &Arc<dyn Clock>) -> Self {
+        Self { clock: Arc::clone(clock), last: Mutex::default() }
+    }
+
+    /// Makes an attempt, if the last one was long enough ago.
+    pub(crate) fn spawn(&self, attempt: impl Future<Output = ()> + Send + 'static) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let now = self.clock.monotonic();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| now < last + REST) {
+            return;
+        }
+        *last = Some(now);
+        drop(runtime.spawn(attempt));
+    }
 }
 
 impl Standard {
@@ -51,11 +75,11 @@ impl Standard {
         verifier: Option<Arc<dyn ErasedVerifier>>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (tokens, last) = (OnceLock::new(), Mutex::default());
+        let (tokens, rest) = (OnceLock::new(), Rest::new(&clock));
         Self {
             settler,
             promises: Promises::default(),
-            inner: Arc::new(Inner { network, assets, verifier, clock, tokens, last }),
+            inner: Arc::new(Inner { network, assets, verifier, tokens, rest }),
         }
     }
 
@@ -67,6 +91,11 @@ impl Standard {
     /// The domain of one of them.
     pub(crate) fn token(&self, contract: Address) -> Option<&TokenDomain> {
         self.tokens()?.iter().find(|domain| domain.token == contract)
+    }
+
+    /// Whether a token can be paid by authorization, as far as that is known.
+    pub(crate) fn has_or_may_have(&self, contract: Address) -> bool {
+        self.tokens().is_none() || self.token(contract).is_some()
     }
 
     /// Learns the tokens, unless they are known.
@@ -100,18 +129,11 @@ impl Standard {
 
     /// Learns them in the background, now and then, where that failed at the start: quotes do not wait for it.
     pub(crate) fn learn_later(&self) {
-        let Ok(runtime) = Handle::try_current() else { return };
-        let now = self.inner.clock.monotonic();
-        let mut last = self.inner.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_some_and(|last| now < last + REST) {
-            return;
-        }
-        *last = Some(now);
         let standard = self.clone();
-        drop(runtime.spawn(async move {
+        self.inner.rest.spawn(async move {
             if let Err(error) = standard.learn().await {
                 tracing::warn!(%error, "signed payments cannot be taken yet; quotes ask for transfers alone");
             }
-        }));
+        });
     }
 }

@@ -5,6 +5,7 @@
 pub(crate) mod authorization;
 mod echo;
 pub(crate) mod pass;
+mod permit;
 #[cfg(all(test, feature = "test-util"))]
 mod scripted;
 mod signed;
@@ -47,6 +48,7 @@ macro_rules! ways {
 ways![
     #[cfg(all(test, feature = "test-util"))]
     scripted::ByScript,
+    permit::ByPermit,
     authorization::ByAuthorization,
     transfer::ByTransfer,
 ];

@@ -125,6 +125,14 @@ impl Extensions {
     }
 }
 
+/// The declaration as a member of the extensions, in JSON: with its schema, and in short.
+pub(crate) fn eip2612_declarations() -> [String; 2] {
+    let whole = Extensions::new().declaring_eip2612();
+    let short = json!({ "info": { "description": "Takes an EIP-2612 allowance for Permit2.", "version": VERSION } });
+    let whole = json!({ "info": whole.info(NAME), "schema": whole.schema(NAME) });
+    [whole, short].map(|extension| format!(r#""{NAME}":{extension}"#))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

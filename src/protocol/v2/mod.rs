@@ -88,6 +88,7 @@ pub use extensions::Extensions;
 pub use facilitator::{FacilitatorRequest, Supported, SupportedKind};
 pub use flow::{PaymentFlow, TransferMethod};
 pub use gas_sponsoring::Eip2612Permit;
+pub(crate) use gas_sponsoring::eip2612_declarations;
 #[doc(hidden)]
 pub use json_object::JsonObject;
 pub use payload::{PaymentPayload, SchemePayload};

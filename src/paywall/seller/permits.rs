@@ -1,0 +1,93 @@
+//! `Permits`: the settler of permits of a network, and which of its tokens can be paid by one.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::{
+    paywall::{
+        error::HealthError,
+        seller::{promises::Promises, standard::Rest, time_limits::settler_in_time},
+    },
+    protocol::{Address, Asset, Network},
+    settle::ErasedPermitSettler,
+};
+
+/// Sells by permits. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Permits {
+    pub(crate) settler: Arc<dyn ErasedPermitSettler>,
+    /// Shared with those of signed authorizations: the payer has one balance.
+    pub(crate) promises: Promises,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    network: Network,
+    assets: Vec<Asset>,
+    tokens: OnceLock<Vec<Token>>,
+    rest: Rest,
+}
+
+/// A token that can be paid by a permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) contract: Address,
+    /// The accounts that send permits of `upto`, never none; quotes name the first.
+    pub(crate) facilitators: Vec<Address>,
+    /// Name and version of its domain, where it has one: clients need it to sign an allowance.
+    pub(crate) domain: Option<(String, String)>,
+}
+
+impl Permits {
+    pub(crate) fn new(
+        settler: Arc<dyn ErasedPermitSettler>,
+        network: Network,
+        assets: Vec<Asset>,
+        promises: Promises,
+        rest: Rest,
+    ) -> Self {
+        let inner = Inner { network, assets, tokens: OnceLock::new(), rest };
+        Self { settler, promises, inner: Arc::new(inner) }
+    }
+
+    /// The tokens that can be paid by a permit; `None` while that is not known.
+    pub(crate) fn tokens(&self) -> Option<&[Token]> {
+        self.inner.tokens.get().map(Vec::as_slice)
+    }
+
+    /// One of them.
+    pub(crate) fn token(&self, contract: Address) -> Option<&Token> {
+        self.tokens()?.iter().find(|token| token.contract == contract)
+    }
+
+    /// Learns the tokens, unless they are known.
+    pub(crate) async fn learn(&self) -> Result<&[Token], HealthError> {
+        if let Some(known) = self.tokens() {
+            return Ok(known);
+        }
+        let mut tokens = Vec::new();
+        for asset in &self.inner.assets {
+            let contract = asset.contract();
+            let terms = settler_in_time(self.settler.terms(self.inner.network, contract)).await?;
+            match terms.filter(|terms| !terms.facilitators.is_empty()) {
+                Some(terms) => {
+                    tokens.push(Token { contract, facilitators: terms.facilitators, domain: terms.domain });
+                }
+                None => tracing::warn!(
+                    token = %contract,
+                    "this token cannot be paid by a permit: the settler takes none, or there is no Permit2"
+                ),
+            }
+        }
+        Ok(self.inner.tokens.get_or_init(|| tokens))
+    }
+
+    /// Learns them in the background, now and then, where that failed at the start: quotes do not wait for it.
+    pub(crate) fn learn_later(&self) {
+        let permits = self.clone();
+        self.inner.rest.spawn(async move {
+            if let Err(error) = permits.learn().await {
+                tracing::warn!(%error, "permits cannot be taken yet; quotes do not ask for them");
+            }
+        });
+    }
+}

@@ -1,0 +1,139 @@
+//! By permit: the payer signs for Permit2, and the merchant's settler sends the transaction through the standard's proxies. By `upto` the
+//! handler sets the charge; by `exact` tokens without EIP-3009 are paid.
+
+mod reserved;
+mod shown;
+
+use std::sync::Arc;
+
+use reserved::ReservedPermit;
+use shown::{Accepted, Permitted, permit, unless_sold};
+
+use crate::{
+    paywall::{
+        dialect::purchase::{Named, named_in_payload},
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection},
+        sale::{deliver::Purchase, opened::Opened},
+        seller::{
+            chain::SellingChain,
+            inner::MerchantInner,
+            pricing::{Cost, Tariff},
+            time_limits::verifier_in_time,
+        },
+        way::{
+            signed::{
+                reserve::{Paying, reserve_signed},
+                timeout,
+            },
+            way_to_pay::WayToPay,
+        },
+    },
+    protocol::{
+        ProblemCode, Proof, Way,
+        v2::{PaymentPayload, Reason, SchemePayload},
+    },
+};
+
+/// Payments by a signed permit.
+pub(crate) struct ByPermit;
+
+impl WayToPay for ByPermit {
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain, tariff: Tariff) -> Vec<Way> {
+        let Some(permits) = &chain.permits else { return Vec::new() };
+        let Some(tokens) = permits.tokens() else {
+            permits.learn_later();
+            return Vec::new();
+        };
+        let timeout = timeout(merchant);
+        let mut ways = Vec::new();
+        for token in tokens {
+            let domain = token.domain.as_ref().map(|(name, version)| (&**name, &**version));
+            if let (true, Some(facilitator)) = (tariff.is_metered(), token.facilitators.first()) {
+                ways.push(Way::up_to(chain.network, token.contract, timeout, *facilitator, domain));
+            }
+            // A token that has authorizations is paid by them: more clients know how.
+            let is_authorized = chain.standard.as_ref().is_some_and(|standard| standard.has_or_may_have(token.contract));
+            if tariff.offers_fixed() && !is_authorized {
+                ways.push(Way::permit(chain.network, token.contract, timeout, domain));
+            }
+        }
+        ways
+    }
+
+    fn recognises(&self, proof: &Proof) -> bool {
+        let Proof::Payment(payment) = proof else { return false };
+        matches!(payment.payload, SchemePayload::Permit(_)) || Accepted::of(payment).is_some()
+    }
+
+    async fn reserve(
+        &self,
+        request: &PricedRequest,
+        proof: Proof,
+        price: Result<Cost, Rejection>,
+    ) -> Result<Purchase, Rejection> {
+        let Proof::Payment(payment) = proof else { return Err(ProblemCode::InvalidRedemption.into()) };
+        let purchase = named_in_payload(&request.route, &payment);
+        // Boxed, so that the other ways do not carry its state.
+        Box::pin(accept(request, &payment, purchase, price)).await
+    }
+}
+
+/// Reserves a permit, and checks that it can be settled.
+async fn accept(
+    request: &PricedRequest,
+    payload: &PaymentPayload,
+    purchase: Named,
+    price: Result<Cost, Rejection>,
+) -> Result<Purchase, Rejection> {
+    let purchase = match purchase {
+        Ok(purchase) => purchase,
+        Err(problem) => return Err(unless_sold(request, payload, problem.into()).await),
+    };
+    let merchant = &request.route.merchant;
+    let named = permit(payload).ok().and_then(|(accepted, _)| merchant.on(accepted.network()));
+    // A payment on another network, or one that cannot be read, is refused by any that takes permits.
+    let takes_permits = || merchant.chains.iter().find(|chain| chain.permits.is_some());
+    let chain: &Arc<SellingChain> = named.or_else(takes_permits).unwrap_or(merchant.first());
+    let Some(permits) = &chain.permits else { return Err(Problem::takes_no_permits().into()) };
+    if let Err(error) = chain.ready_for_permits(permits).await {
+        return Err(unless_sold(request, payload, Problem::from(error).into()).await);
+    }
+    let permitted = Permitted::read(request, chain, permits, payload, price.as_ref().ok().copied());
+    let (permitted, now) = match (permitted, price) {
+        (Ok(permitted), Ok(now)) => (permitted, now),
+        (Ok(permitted), Err(unpriced)) => {
+            let shown = permitted.shown();
+            return Err(permitted.opened.unless_consumed(shown, unpriced).await);
+        }
+        (Err(_), Err(unpriced)) => return Err(unpriced),
+        (Err(reason), Ok(now)) => return Err(unmatched(request, payload, now, reason).await),
+    };
+    let (shown, payable) = (permitted.shown(), permitted.is_payable());
+    let Permitted { opened, payment, quote, .. } = permitted;
+    let reserved = |opened: &Opened<'_>, request, head| {
+        ReservedPermit::new(chain, permits, opened, (payment, quote), request, head)
+    };
+    reserve_signed(request, chain, Paying { opened, shown, payable, purchase, reserved }, now).await
+}
+
+/// What to answer to a permit that is none of those that are offered: a new quote, unless it is used.
+async fn unmatched(request: &PricedRequest, payload: &PaymentPayload, now: Cost, reason: Reason) -> Rejection {
+    let merchant = &request.route.merchant;
+    let Ok((accepted, signed)) = permit(payload) else {
+        return request.requote(now).refuse(reason, merchant.first().network, None);
+    };
+    let (network, payer) = (accepted.network(), signed.permit.from);
+    let refused = |reason| request.requote(now).refuse(reason, network, Some(payer));
+    let chain = merchant.on(network);
+    let Some(signatures) = chain.and_then(|chain| chain.reader()?.signatures()) else { return refused(reason) };
+    match verifier_in_time(signatures.permit_is_used(payer, &signed.permit.nonce)).await {
+        Ok(false) => refused(reason),
+        // It may have paid here.
+        Ok(true) => {
+            let seal = request.route.seals.of(accepted.pay_to());
+            request.with_new_intent(ProblemCode::IntentNotFound, seal, now.amount).into()
+        }
+        Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
+    }
+}

@@ -1,0 +1,286 @@
+//! `ReservedPermit`: a reserved, unsettled permit, and its state on the chain, which alone decides.
+//!
+//! No event names a permit. The transaction that settles it is recorded before it is sent, and is looked at first; then the nonce tells
+//! whether the permit is used, and not by what.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    ledger::Settling,
+    paywall::{
+        sale::{opened::Opened, reservation::Records, settle::Settled},
+        seller::{
+            chain::SellingChain,
+            permits::Permits,
+            promises::{Account, Promise},
+            time_limits::{settler_in_time, verifier_in_time},
+        },
+        way::signed::{
+            CONFIRM, LOOK_AGAIN, SETTLE, Signed,
+            judgement::Found,
+            showing::{Showing, ShownQuote, SignedTerms},
+        },
+    },
+    protocol::{
+        Amount, ByPermit, ChainTime, Payment, SignedTransfer, Terms, Transfer, TxHash,
+        permit2::{Permit, PermitScheme},
+        v2::Reason,
+    },
+    settle::{PermitPayment, Settlement, Validity},
+    verify::{Verdict, VerifyError},
+};
+
+/// A permit that is reserved, or about to be, and may have been settled before.
+pub(super) struct ReservedPermit {
+    showing: Showing,
+    permits: Permits,
+    payment: PermitPayment,
+    /// Counts against the payer's balance until this ends, once it is reserved.
+    promise: Option<Promise>,
+    /// Of any amount: how much was charged, only the chain tells.
+    terms: Terms,
+    /// Its nonce was unused just before it was reserved.
+    unused: bool,
+}
+
+/// What became of a transaction that may have settled the permit.
+enum Sent {
+    Paid(Payment),
+    /// It is unknown, pending, or not deep enough.
+    Waits(std::time::Duration),
+    /// It settled nothing.
+    Failed,
+    TooOld,
+    Unread,
+}
+
+impl ReservedPermit {
+    pub(super) fn new(
+        chain: &Arc<SellingChain>,
+        permits: &Permits,
+        opened: &Opened<'_>,
+        (payment, quote): (PermitPayment, ShownQuote),
+        request: [u8; 16],
+        head: ChainTime,
+    ) -> Self {
+        let terms = opened.route.terms(chain, opened.recipient, Amount::from_base_units(1));
+        let Permit { from, amount, deadline, .. } = payment.permit.permit;
+        let signed = SignedTerms { payer: from, amount, until: deadline };
+        let showing = Showing::new(chain, opened, (quote, signed), request, head);
+        Self { showing, permits: permits.clone(), payment, promise: None, terms, unused: false }
+    }
+
+    const fn permit(&self) -> &Permit {
+        &self.payment.permit.permit
+    }
+
+    fn signed(&self, shown: ChainTime) -> SignedTransfer {
+        SignedTransfer::of_permit(self.showing.network(), self.permit(), shown)
+    }
+}
+
+impl Signed for ReservedPermit {
+    fn showing(&self) -> &Showing {
+        &self.showing
+    }
+
+    fn showing_mut(&mut self) -> &mut Showing {
+        &mut self.showing
+    }
+
+    fn payment(&self, shown: ChainTime) -> Payment {
+        Payment::Permit(self.signed(shown))
+    }
+
+    fn is_metered(&self) -> bool {
+        self.permit().scheme() == PermitScheme::UpTo
+    }
+
+    async fn forged(&mut self) -> Option<Found> {
+        if self.permits.settler.is_signed_by_key(&self.payment) {
+            return None;
+        }
+        let used = self.is_used().await;
+        self.unused = used == Ok(false);
+        if used != Ok(true) {
+            return None;
+        }
+        match settler_in_time(self.permits.settler.verify(&self.payment)).await {
+            Ok(Validity::Refused(reason)) if reason == Reason::INVALID_PERMIT2_SIGNATURE => {
+                Some(self.on_chain(reason, None).await)
+            }
+            _ => None,
+        }
+    }
+
+    async fn is_proven(&self) -> Option<bool> {
+        if self.permits.settler.is_signed_by_key(&self.payment) {
+            return Some(true);
+        }
+        let verified = settler_in_time(self.permits.settler.verify(&self.payment)).await.ok()?;
+        Some(verified == Validity::Valid)
+    }
+
+    fn take_on(&mut self) -> bool {
+        let Permit { token, from: payer, .. } = *self.permit();
+        let account = Account { token, payer, is_signed: self.permits.settler.is_signed_by_key(&self.payment) };
+        self.promise = self.permits.promises.take_on(account, self.showing.amount());
+        self.payment.promised = self.promise.as_ref().map_or(Amount::ZERO, |promise| promise.others);
+        self.promise.is_some()
+    }
+
+    async fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> Found {
+        let recorded = match begun.and_then(|begun| begun.transaction) {
+            Some(transaction) => match self.became(transaction).await {
+                Sent::Paid(paid) => return Found::Settled(paid),
+                Sent::TooOld => return Found::TooOld,
+                Sent::Unread => return Found::Unavailable,
+                sent => Some(sent),
+            },
+            None => None,
+        };
+        let reason = match payable {
+            Err(reason) => reason,
+            Ok(()) => match settler_in_time(self.permits.settler.verify(&self.payment)).await {
+                // A settler may lag. From here on, each recorded payment was unused at its recording.
+                Ok(Validity::Valid) => match self.is_used().await {
+                    Ok(false) => return Found::Valid,
+                    Ok(true) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
+                    Err(_) => return Found::Unavailable,
+                },
+                Ok(Validity::Used) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
+                Ok(Validity::Refused(reason)) => reason,
+                Err(error) => {
+                    tracing::warn!(%error, "a permit could not be checked");
+                    return Found::Unavailable;
+                }
+            },
+        };
+        self.on_chain(reason, recorded).await
+    }
+
+    async fn settle(&self, charge: Amount, records: &Records) -> Settled {
+        // What was sent for it before may be mined by now, or still be.
+        let earlier = match records.earlier {
+            Some(transaction) => match self.became(transaction).await {
+                Sent::Paid(paid) => return Settled::Done(paid),
+                Sent::Failed => None,
+                Sent::Waits(_) | Sent::TooOld | Sent::Unread => Some(transaction),
+            },
+            None => None,
+        };
+        if charge.is_zero() {
+            return match earlier {
+                None => Settled::Done(Payment::Permit(self.signed(self.showing.now()).with_amount(charge))),
+                Some(transaction) => Settled::Unknown(Some(transaction)),
+            };
+        }
+        match timeout(SETTLE, self.permits.settler.settle(&self.payment, charge, &records.sent)).await {
+            // In no transaction, nothing is settled that anyone can name.
+            Ok(Settlement::Settled(transaction)) if transaction.is_zero() => self.look(None, earlier).await,
+            Ok(Settlement::Settled(transaction)) => match self.confirm(transaction, earlier).await {
+                Settled::Done(paid) if paid.transaction() == Some(transaction) => {
+                    if paid.amount() != charge {
+                        let (paid, asked) = (paid.amount(), charge);
+                        tracing::error!(%transaction, %paid, %asked, "a settler charged another amount than it was asked for");
+                    }
+                    Settled::Named(paid)
+                }
+                other => other,
+            },
+            Ok(Settlement::Refused(reason)) => match self.is_used().await {
+                Ok(false) if earlier.is_none() => Settled::Refused(reason),
+                Ok(true) => self.look(None, earlier).await,
+                Ok(false) | Err(_) => Settled::Unknown(earlier),
+            },
+            Ok(Settlement::Unknown(transaction)) => {
+                self.look(transaction.filter(|transaction| !transaction.is_zero()), earlier).await
+            }
+            Err(_) => self.look(None, earlier).await,
+        }
+    }
+}
+
+impl ReservedPermit {
+    /// What became of this transaction.
+    async fn became(&self, transaction: TxHash) -> Sent {
+        let Some(verifier) = self.showing.chain.reader() else { return Sent::Unread };
+        match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
+            Ok(Verdict::Paid { transfers, .. }) => self.ours(transfers).map_or(Sent::Failed, Sent::Paid),
+            Ok(Verdict::NotConfirmed { retry_after }) => Sent::Waits(retry_after),
+            Ok(Verdict::TooOld) => Sent::TooOld,
+            Ok(Verdict::NoTransfer | Verdict::Insufficient { .. }) => Sent::Failed,
+            Err(_) => Sent::Unread,
+        }
+    }
+
+    /// The payment as it was made by one of these transfers, of a transaction that was sent for it.
+    fn ours(&self, transfers: Vec<Transfer>) -> Option<Payment> {
+        let Permit { from, token, to, amount, nonce, .. } = *self.permit();
+        let is_ours = |transfer: &&Transfer| {
+            let by_permit = match transfer.binding.permit() {
+                Some(ByPermit::Nonce(of)) => of == nonce,
+                Some(ByPermit::Untold) => true,
+                None => false,
+            };
+            by_permit && (transfer.payer, transfer.token, transfer.recipient) == (from, token, to)
+        };
+        let transfer = transfers.iter().find(is_ours).filter(|transfer| transfer.amount <= amount)?;
+        let paid = self.signed(transfer.block_time).with_amount(transfer.amount);
+        Some(Payment::Permit(paid.with_transaction(transfer.transaction)))
+    }
+
+    /// What the chain says of a permit that cannot be settled for this reason. `recorded`: what became of the transaction that was recorded
+    /// for it.
+    async fn on_chain(&self, reason: Reason, recorded: Option<Sent>) -> Found {
+        if self.unused && reason == Reason::INVALID_PERMIT2_SIGNATURE {
+            return Found::Refused(reason);
+        }
+        match (self.is_used().await, recorded) {
+            // One of the two is behind.
+            (Ok(false), _) if reason == Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED => Found::Unavailable,
+            (Ok(false), _) => Found::Refused(reason),
+            (Ok(true), Some(Sent::Waits(wait))) => Found::Pending(wait),
+            (Ok(true), _) => Found::UsedUntold,
+            (Err(_), _) => Found::Unavailable,
+        }
+    }
+
+    /// Looks at the transactions that may have settled it, where the settler does not know.
+    async fn look(&self, named: Option<TxHash>, earlier: Option<TxHash>) -> Settled {
+        for transaction in [named, earlier].into_iter().flatten() {
+            if let Sent::Paid(paid) = self.became(transaction).await {
+                return Settled::Done(paid);
+            }
+        }
+        Settled::Unknown(named.or(earlier))
+    }
+
+    /// Waits until the verifier sees the payment in this transaction, or in the one that was sent before.
+    async fn confirm(&self, transaction: TxHash, earlier: Option<TxHash>) -> Settled {
+        let deadline = Instant::now() + CONFIRM;
+        loop {
+            let wait = match self.became(transaction).await {
+                Sent::Paid(paid) => return Settled::Done(paid),
+                Sent::Waits(wait) => wait.min(LOOK_AGAIN),
+                Sent::Unread => LOOK_AGAIN,
+                // Who says "settled" is not believed without it.
+                Sent::Failed | Sent::TooOld => return self.look(None, earlier).await,
+            };
+            if Instant::now() >= deadline {
+                return self.look(Some(transaction), earlier).await;
+            }
+            sleep(wait).await;
+        }
+    }
+
+    /// Whether its nonce is used, or cancelled.
+    async fn is_used(&self) -> Result<bool, VerifyError> {
+        let signatures = self.showing.chain.reader().and_then(|reader| reader.signatures());
+        let Some(signatures) = signatures else { return Err(VerifyError::unavailable()) };
+        let Permit { from, nonce, .. } = self.permit();
+        verifier_in_time(signatures.permit_is_used(*from, nonce)).await
+    }
+}

@@ -1,0 +1,257 @@
+//! `Permitted`: a permit for an offer of this route.
+
+use crate::{
+    paywall::{
+        priced_request::PricedRequest,
+        refusal::Rejection,
+        sale::{kept::Shown, opened::Opened},
+        seller::{
+            chain::SellingChain,
+            inner::MerchantInner,
+            permits::{Permits, Token},
+            pricing::Cost,
+        },
+        way::signed::{
+            Untimely,
+            showing::{ShownQuote, shown_by},
+            timely,
+        },
+    },
+    protocol::{
+        Address, Amount, Asset, IntentId, IntentTerms, Network, ParseError, PaymentId,
+        permit2::{Permit, PermitScheme, SignedPermit},
+        v2::{
+            PaymentOption, PaymentPayload, PaymentRequirements, Reason, ResourceInfo, SchemePayload, TransferMethod,
+            UpToRequirements,
+        },
+    },
+    settle::PermitPayment,
+};
+
+/// A permit as it was offered, with an unverified signature.
+pub(super) struct Permitted<'a> {
+    pub(super) opened: Opened<'a>,
+    pub(super) payment: PermitPayment,
+    pub(super) quote: ShownQuote,
+    id: PaymentId,
+    /// Whether clock and window allow settling it now. It may have been settled before.
+    timely: Result<(), Reason>,
+}
+
+/// What the payer of a permit accepted.
+#[derive(Clone, Copy)]
+pub(super) enum Accepted<'p> {
+    Exact(&'p PaymentRequirements),
+    UpTo(&'p UpToRequirements),
+}
+
+impl<'p> Accepted<'p> {
+    /// What is accepted by a payment that shows a permit, or claims to be made by one.
+    pub(super) fn of(payload: &'p PaymentPayload) -> Option<Self> {
+        match &payload.accepted {
+            PaymentOption::UpTo(accepted) => Some(Self::UpTo(accepted)),
+            PaymentOption::Exact(accepted) if accepted.transfer_method() == TransferMethod::Permit2 => {
+                Some(Self::Exact(accepted))
+            }
+            _ => None,
+        }
+    }
+
+    const fn scheme(self) -> PermitScheme {
+        match self {
+            Self::Exact(_) => PermitScheme::Exact,
+            Self::UpTo(_) => PermitScheme::UpTo,
+        }
+    }
+
+    pub(super) const fn network(self) -> Network {
+        match self {
+            Self::Exact(accepted) => accepted.network,
+            Self::UpTo(accepted) => accepted.network,
+        }
+    }
+
+    const fn asset(self) -> Address {
+        match self {
+            Self::Exact(accepted) => accepted.asset,
+            Self::UpTo(accepted) => accepted.asset,
+        }
+    }
+
+    const fn amount(self) -> Amount {
+        match self {
+            Self::Exact(accepted) => accepted.amount,
+            Self::UpTo(accepted) => accepted.amount,
+        }
+    }
+
+    pub(super) const fn pay_to(self) -> Address {
+        match self {
+            Self::Exact(accepted) => accepted.pay_to,
+            Self::UpTo(accepted) => accepted.pay_to,
+        }
+    }
+
+    fn intent(self) -> Result<Option<IntentId>, ParseError> {
+        match self {
+            Self::Exact(accepted) => accepted.intent(),
+            Self::UpTo(accepted) => accepted.intent(),
+        }
+    }
+
+    /// The offer that this echoes, of this token for these terms; `None` where it echoes none.
+    fn echoed(self, token: &Token, opened: &Opened<'_>, intent: Option<&IntentId>) -> Option<PaymentOption> {
+        // Decimals and symbol are no part of requirements.
+        let asset = Asset::new(self.network(), token.contract, 0, "");
+        let (amount, pay_to) = (opened.terms.amount, opened.recipient);
+        match self {
+            Self::Exact(accepted) => {
+                let offered = PaymentRequirements::new(&asset, amount, pay_to, accepted.max_timeout_seconds);
+                let offered = intent.into_iter().fold(offered.by_permit2(), PaymentRequirements::with_intent);
+                accepted.echoes(&offered).then(|| offered.into())
+            }
+            Self::UpTo(accepted) => {
+                let facilitator = accepted.facilitator().filter(|account| token.facilitators.contains(account))?;
+                let offered = UpToRequirements::new(&asset, amount, pay_to, accepted.max_timeout_seconds);
+                let offered = offered.with_facilitator(facilitator);
+                let offered = intent.into_iter().fold(offered, UpToRequirements::with_intent);
+                accepted.echoes(&offered).then(|| offered.into())
+            }
+        }
+    }
+}
+
+/// The permit of a payment, and what its payer accepted.
+pub(super) fn permit(payload: &PaymentPayload) -> Result<(Accepted<'_>, &SignedPermit), Reason> {
+    match (Accepted::of(payload), &payload.payload) {
+        (Some(accepted), SchemePayload::Permit(signed)) => Ok((accepted, signed)),
+        _ => Err(Reason::INVALID_PAYLOAD),
+    }
+}
+
+impl<'a> Permitted<'a> {
+    /// Compares a permit with the offer. `now` is the present price, if known.
+    ///
+    /// # Errors
+    /// The standard's word for what differs. No permit that this route ever settled is refused here, unless its quote was sealed with
+    /// keys or for a recipient that the merchant no longer has, or its settler no longer settles.
+    pub(super) fn read(
+        request: &'a PricedRequest,
+        chain: &SellingChain,
+        permits: &Permits,
+        payload: &PaymentPayload,
+        now: Option<Cost>,
+    ) -> Result<Self, Reason> {
+        let merchant = &*request.route.merchant;
+        let (accepted, signed) = permit(payload)?;
+        if accepted.network() != chain.network {
+            return Err(Reason::INVALID_NETWORK);
+        }
+        let token = permits.token(accepted.asset()).ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let id = signed.permit.payment_id(chain.network);
+        let shown = accepted.intent().map_err(|_| Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let opened = match &shown {
+            Some(intent) => Opened::open(&request.route, intent),
+            None => unquoted(request, accepted, &id),
+        };
+        let opened = opened.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let offered = accepted.echoed(token, &opened, shown.as_ref()).ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        pays(&signed.permit, accepted.scheme(), token, &opened, merchant)?;
+        let quoted = shown.is_some();
+        let is_asked_for = |now: &Cost| match accepted {
+            Accepted::UpTo(_) => now.tariff.is_metered(),
+            Accepted::Exact(_) => now.tariff.offers_fixed(),
+        };
+        let honoured = now.filter(is_asked_for).is_some_and(|now| match quoted {
+            true => opened.honours(request, now.amount),
+            // Only open quotes name a former recipient.
+            false => now.amount == opened.terms.amount && opened.recipient == merchant.recipient(),
+        });
+        let timely = may_be_settled(merchant, &opened, &signed.permit);
+        let mut payment = PermitPayment::new(signed.clone(), offered);
+        payment.resource = Some(ResourceInfo::new(request.url().text()));
+        payment.extensions = request.route.bazaar(&request.parts.method);
+        if merchant.gas_sponsoring {
+            let allowance = payload.extensions.eip2612_permit().map_err(|_| Reason::INVALID_PAYLOAD)?;
+            payment.allowance = allowance;
+        }
+        // At the present price: what was signed may be less.
+        let fresh =
+            now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now.amount));
+        let fresh = fresh.and_then(|intent| IntentId::new(intent).ok());
+        let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
+        Ok(Self { opened, payment, quote: ShownQuote { intent, fresh, quoted, honoured }, id, timely })
+    }
+
+    /// Whether it may be settled now, for this request.
+    pub(super) fn is_payable(&self) -> Result<(), Reason> {
+        match self.quote.honoured {
+            true => self.timely.clone(),
+            false => Err(Reason::INVALID_PAYMENT_REQUIREMENTS),
+        }
+    }
+
+    /// Its proof for a client that asks for a sold answer again.
+    pub(super) const fn shown(&self) -> Shown {
+        shown_by(self.id, self.quote.quoted)
+    }
+}
+
+/// The terms of a payment without a quote: those that it claims to have accepted. A new payment must match the present price. One that
+/// was taken before is recognised at any price.
+fn unquoted<'a>(request: &'a PricedRequest, accepted: Accepted<'_>, id: &PaymentId) -> Option<Opened<'a>> {
+    let (route, recipient) = (&request.route, accepted.pay_to());
+    let known = route.merchant.recipients.contains(&recipient);
+    let terms = IntentTerms { digest: None, ..request.intent_terms(route.seals.of(recipient), accepted.amount()) };
+    known.then(|| Opened::unquoted(route, terms, recipient, id))
+}
+
+/// Whether the permit pays exactly this, by the scheme's proxy and by an account of the settler's, and not the seller's own account to
+/// itself.
+fn pays(
+    permit: &Permit,
+    scheme: PermitScheme,
+    token: &Token,
+    opened: &Opened<'_>,
+    merchant: &MerchantInner,
+) -> Result<(), Reason> {
+    if permit.spender != scheme.proxy() || permit.scheme() != scheme {
+        return Err(Reason::INVALID_PERMIT2_SPENDER);
+    }
+    if permit.to != opened.recipient {
+        return Err(Reason::INVALID_PERMIT2_RECIPIENT_MISMATCH);
+    }
+    if permit.facilitator.is_some_and(|facilitator| !token.facilitators.contains(&facilitator)) {
+        return Err(Reason::UPTO_FACILITATOR_MISMATCH);
+    }
+    if permit.amount != opened.terms.amount {
+        return Err(Reason::PERMIT2_AMOUNT_MISMATCH);
+    }
+    if permit.token != token.contract {
+        return Err(Reason::PERMIT2_TOKEN_MISMATCH);
+    }
+    if permit.from == Address::ZERO || merchant.recipients.contains(&permit.from) {
+        return Err(Reason::INVALID_PAYLOAD);
+    }
+    Ok(())
+}
+
+/// Whether the quote's time and the permit's window allow settling it now.
+fn may_be_settled(merchant: &MerchantInner, opened: &Opened<'_>, permit: &Permit) -> Result<(), Reason> {
+    if merchant.clock.unix() > opened.pay_until().unix() {
+        return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
+    }
+    timely(merchant, permit.valid_after, permit.deadline).map_err(|untimely| match untimely {
+        Untimely::Early => Reason::PERMIT2_NOT_YET_VALID,
+        Untimely::Late => Reason::PERMIT2_DEADLINE_EXPIRED,
+    })
+}
+
+/// The reply to a permit that is refused before any check; it still mentions an answer that the permit bought.
+pub(super) async fn unless_sold(request: &PricedRequest, payload: &PaymentPayload, rejection: Rejection) -> Rejection {
+    let Ok((accepted, signed)) = permit(payload) else { return rejection };
+    let Ok(Some(intent)) = accepted.intent() else { return rejection };
+    let Some(opened) = Opened::open(&request.route, &intent) else { return rejection };
+    let shown = Shown::Authorization(signed.permit.payment_id(accepted.network()));
+    opened.unless_consumed(shown, rejection).await
+}
