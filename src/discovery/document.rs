@@ -155,7 +155,9 @@ impl Discovery {
         if let (Some(required), true) = (shop.names_required, shop.takes_x402) {
             text.push_str(match required {
                 true => " A signed payment must name its purchase",
-                false => " A signed payment may name its purchase, which is then charged once, however often it is signed",
+                false => {
+                    " A signed payment may name its purchase, which is then charged once, however often it is signed"
+                }
             });
             text.push_str(": in the extension payment-identifier");
             text.push_str(if shop.mpp_tokens.is_empty() { "." } else { ", in MPP in the header Idempotency-Key." });

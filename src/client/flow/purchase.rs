@@ -414,9 +414,7 @@ where
         let (transaction, paid_with) = (entry.transaction, entry.paid_with());
         let confirmed = match entry.paid_by() {
             PaymentMethod::Authorization => reply::claims_success(parts),
-            PaymentMethod::Transfer => {
-                transaction.is_some_and(|transaction| reply::confirms(parts, transaction))
-            }
+            PaymentMethod::Transfer => transaction.is_some_and(|transaction| reply::confirms(parts, transaction)),
         };
         Purchase {
             id: entry.id,

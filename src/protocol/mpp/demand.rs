@@ -227,7 +227,8 @@ mod tests {
         );
         let shown = Shown::of(&message);
         assert_eq!((&shown.header, &shown.purchase), (&header::AUTHORIZATION, &None));
-        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::try_from(&shown.credential).unwrap())]);
+        let headers =
+            HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::try_from(&shown.credential).unwrap())]);
         let read = Credential::from_headers(&headers, &header::AUTHORIZATION).unwrap().unwrap();
         assert_eq!(read.payload, CredentialPayload::Authorization(signed.clone()));
         // The name travels beside the credential, which stays as it is.

@@ -133,9 +133,12 @@ async fn by_mpp_a_purchase_has_one_name_at_every_try_and_after_a_restart() {
     let name = Some(format!("pay_{}", purchase.id));
     assert!(keys(&seller).len() > 8 && keys(&seller).iter().all(|key| *key == name), "{:?}", keys(&seller));
     // A request without a payment has no name.
-    assert!(seller.asked().iter().all(|asked| {
-        read(&asked.headers).is_some() || !asked.headers.contains_key(IDEMPOTENCY_KEY)
-    }));
+    assert!(
+        seller
+            .asked()
+            .iter()
+            .all(|asked| { read(&asked.headers).is_some() || !asked.headers.contains_key(IDEMPOTENCY_KEY) })
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,9 +45,8 @@ async fn of_two_calls_at_once_one_pays_a_challenge() {
     for round in 0..ROUNDS {
         let seller = cached(&market, &format!("challenge-{round}"));
         let start = Arc::new(Barrier::new(2));
-        let calls = [0, 1].map(|call| {
-            tokio::spawn(is_answered(layer.clone(), seller.clone(), Arc::clone(&start), 2 * round + call))
-        });
+        let calls = [0, 1]
+            .map(|call| tokio::spawn(is_answered(layer.clone(), seller.clone(), Arc::clone(&start), 2 * round + call)));
         let mut answered = 0;
         for call in calls {
             answered += usize::from(call.await.unwrap());

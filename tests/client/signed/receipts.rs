@@ -80,7 +80,9 @@ async fn a_receipt_beside_a_refusal_makes_no_payment_seem_used() {
 /// With an answer: the caller has what it wanted, and the payment counts as made, whatever transaction is named.
 #[tokio::test(start_paused = true)]
 async fn a_receipt_with_an_invented_transaction_counts_as_paid() {
-    for (reference, recorded) in [(invented(), true), (TxHash::new([0; 32]).to_string(), false), ("none".to_owned(), false)] {
+    for (reference, recorded) in
+        [(invented(), true), (TxHash::new([0; 32]).to_string(), false), ("none".to_owned(), false)]
+    {
         let market = Market::open().await;
         let receipt = receipt_of("success", &reference);
         let seller = shop(move |_, _| reply(200, &[("payment-receipt", &receipt)], "the answer"));
