@@ -1,13 +1,24 @@
-//! A node that is down until it comes up.
+//! Nodes that are down: one until it comes up, and one for good.
 
 use tokio::{
     io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::JoinSet,
 };
+use tower_x402::testing::DevChain;
 
 use super::market::Market;
 use crate::support::servers::free_port;
+
+/// Ends a chain. While the result lives, its port refuses connections: without it, another test's chain may get the port and answer.
+pub fn gone(chain: DevChain) -> TcpSocket {
+    let address = chain.rpc_url().trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    drop(chain);
+    let port = TcpSocket::new_v4().unwrap();
+    port.set_reuseaddr(true).unwrap();
+    port.bind(address).unwrap();
+    port
+}
 
 /// A way to a market's node that nobody can go yet.
 pub struct Node {
