@@ -7,6 +7,7 @@ pub(crate) mod erc1271;
 pub(crate) mod erc20;
 pub(crate) mod eth_call;
 pub(crate) mod json_rpc;
+pub(crate) mod permit2;
 pub(crate) mod receipt;
 pub(crate) mod signature;
 pub(crate) mod transaction;
