@@ -7,6 +7,7 @@ pub(crate) mod erc1271;
 pub(crate) mod erc20;
 pub(crate) mod eth_call;
 pub(crate) mod json_rpc;
+pub(crate) mod permit2;
 #[cfg(feature = "evm")]
 pub(crate) mod proxy;
 pub(crate) mod receipt;

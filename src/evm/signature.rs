@@ -16,7 +16,6 @@ pub(crate) fn message_hash(message: &str) -> B256 {
 ///
 /// That is 65 bytes with a `v` of 0, 1, 27 or 28, or 64 bytes by EIP-2098. A signature with a high `s` is refused: each has a twin
 /// with a low one, so that accepting both would give one signature two forms.
-#[cfg(feature = "evm")]
 pub(crate) fn signer(hash: &B256, signature: &[u8]) -> Option<Address> {
     match signature.len() {
         64 => recover(hash, Signature::from_erc2098(signature)),

@@ -39,6 +39,12 @@ impl SignedTransaction {
         Some(Self { hash, signer: Address::new(signer.into_array()), envelope })
     }
 
+    /// The account or contract that it is sent to; `None` where it makes a contract.
+    #[cfg(feature = "wallet")]
+    pub(crate) fn to(&self) -> Option<Address> {
+        self.envelope.to().map(|to| Address::new(to.into_array()))
+    }
+
     pub(crate) fn input(&self) -> &[u8] {
         self.envelope.input()
     }

@@ -1,9 +1,12 @@
-//! The boxed twin of [`Settler`], so that the layer is not generic over it.
+//! The boxed twins of [`Settler`] and [`PermitSettler`], so that the layer is not generic over them.
 
 use std::{future::Future, pin::Pin};
 
-use super::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity};
-use crate::protocol::{Address, Network, TokenDomain};
+use super::{
+    PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
+    TransactionRecorder, Validity,
+};
+use crate::protocol::{Address, Amount, Network, TokenDomain, TxHash, permit2::PermitScheme};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -44,5 +47,64 @@ impl<S: Settler> ErasedSettler for S {
 
     fn health(&self) -> Boxed<'_, Result<(), SettleError>> {
         Box::pin(Settler::health(self))
+    }
+}
+
+#[allow(dead_code, reason = "each way to pay asks for a part of it")]
+pub(crate) trait ErasedPermitSettler: Send + Sync + 'static {
+    fn terms(
+        &self,
+        network: Network,
+        token: Address,
+        scheme: PermitScheme,
+    ) -> Boxed<'_, Result<Option<PermitTerms>, SettleError>>;
+    fn verify<'a>(&'a self, payment: &'a PermitPayment) -> Boxed<'a, Result<Validity, SettleError>>;
+    fn is_signed_by_key(&self, payment: &PermitPayment) -> bool;
+    fn settle<'a>(
+        &'a self,
+        payment: &'a PermitPayment,
+        charge: Amount,
+        recorder: &'a TransactionRecorder,
+    ) -> Boxed<'a, Settlement>;
+    fn state<'a>(
+        &'a self,
+        payment: &'a PermitPayment,
+        recorded: Option<TxHash>,
+    ) -> Boxed<'a, Result<PermitState, SettleError>>;
+}
+
+impl<S: PermitSettler> ErasedPermitSettler for S {
+    fn terms(
+        &self,
+        network: Network,
+        token: Address,
+        scheme: PermitScheme,
+    ) -> Boxed<'_, Result<Option<PermitTerms>, SettleError>> {
+        Box::pin(PermitSettler::terms(self, network, token, scheme))
+    }
+
+    fn verify<'a>(&'a self, payment: &'a PermitPayment) -> Boxed<'a, Result<Validity, SettleError>> {
+        Box::pin(PermitSettler::verify(self, payment))
+    }
+
+    fn is_signed_by_key(&self, payment: &PermitPayment) -> bool {
+        PermitSettler::is_signed_by_key(self, payment)
+    }
+
+    fn settle<'a>(
+        &'a self,
+        payment: &'a PermitPayment,
+        charge: Amount,
+        recorder: &'a TransactionRecorder,
+    ) -> Boxed<'a, Settlement> {
+        Box::pin(PermitSettler::settle(self, payment, charge, recorder))
+    }
+
+    fn state<'a>(
+        &'a self,
+        payment: &'a PermitPayment,
+        recorded: Option<TxHash>,
+    ) -> Boxed<'a, Result<PermitState, SettleError>> {
+        Box::pin(PermitSettler::state(self, payment, recorded))
     }
 }

@@ -1,4 +1,4 @@
-//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer. The ledger records sales, and
+//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer, a [`PermitSettler`] a permit. The ledger records sales, and
 //! the verifier reads payments.
 
 #[cfg(feature = "test-util")]
@@ -7,16 +7,19 @@ mod erased;
 mod error;
 #[cfg(feature = "facilitator")]
 mod facilitator;
+mod permit;
 mod recorder;
 #[cfg(feature = "wallet")]
 mod wallet;
 
 use std::future::Future;
 
+pub(crate) use erased::ErasedPermitSettler;
 pub(crate) use erased::ErasedSettler;
 pub use error::{SettleError, SettleErrorKind};
 #[cfg(feature = "facilitator")]
 pub use facilitator::{FacilitatorAction, FacilitatorCall, FacilitatorSettler, FacilitatorSettlerBuilder};
+pub use permit::{PermitPayment, PermitRequirements, PermitSettler, PermitState, PermitTerms};
 pub use recorder::TransactionRecorder;
 #[cfg(feature = "wallet")]
 pub use wallet::{WalletSettler, WalletSettlerBuilder};

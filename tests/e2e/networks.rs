@@ -22,6 +22,7 @@ use tower_x402::{
 
 use super::{
     market::{PRICE, SELLER, usdc},
+    node,
     shop::{Answer, INSIGHTS, Shop},
 };
 
@@ -169,7 +170,7 @@ async fn the_nodes_of_one_network_stop_that_network_alone() {
     world.gives(PURSE, PURSE).await;
     let World { base, other } = world;
     let (usdc_on_base, payer) = (base.usdc(), base.accounts()[1].address());
-    drop(base);
+    let _gone = node::gone(base);
     for (method, shop) in METHODS.into_iter().zip(shops) {
         let assets = [Asset::new(Network::BASE, usdc_on_base, 6, "USDC"), asset(&other)];
         let budget = Budget::in_assets(assets).per_payment("1").per_day("10").build().unwrap();

@@ -1,13 +1,37 @@
-//! A node that is down until it comes up.
+//! Nodes that are down: one until it comes up, and one for good.
 
+use std::time::Duration;
+
+use serde_json::json;
 use tokio::{
     io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::JoinSet,
 };
+use tower_x402::testing::DevChain;
 
 use super::market::Market;
 use crate::support::servers::free_port;
+
+/// A chain that mines every second, and whose blocks are a second apart in their time, whenever they are mined.
+///
+/// Without that, a machine that stalled makes up for blocks within one second. A payment of the second in which its ledger began counts
+/// as older than the ledger.
+pub async fn steady() -> DevChain {
+    let chain = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
+    chain.rpc("anvil_setBlockTimestampInterval", json!([1])).await.unwrap();
+    chain
+}
+
+/// Ends a chain. While the result lives, its port refuses connections: without it, another test's chain may get the port and answer.
+pub fn gone(chain: DevChain) -> TcpSocket {
+    let address = chain.rpc_url().trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    drop(chain);
+    let port = TcpSocket::new_v4().unwrap();
+    port.set_reuseaddr(true).unwrap();
+    port.bind(address).unwrap();
+    port
+}
 
 /// A way to a market's node that nobody can go yet.
 pub struct Node {

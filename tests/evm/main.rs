@@ -37,6 +37,7 @@ mod logs;
 mod node;
 mod nonces;
 mod one_of_two;
+mod permit2;
 mod secrets;
 mod sent;
 mod signatures;

@@ -86,9 +86,11 @@ impl Chain {
         if settler.is_some() && verifier.as_ref().is_some_and(|verifier| verifier.signatures().is_none()) {
             return Err(BuildError::NoSignatures);
         }
-        if permit_settler.is_some() && verifier.as_ref().is_none_or(|verifier| verifier.signatures().is_none()) {
-            return Err(BuildError::NoVerifierForPermits);
-        }
+        let permit_settler = match (permit_settler, &verifier) {
+            (None, _) => None,
+            (Some(settler), Some(verifier)) if verifier.signatures().is_some() => Some((settler, Arc::clone(verifier))),
+            (Some(_), _) => return Err(BuildError::NoVerifierForPermits),
+        };
         let view = match (&verifier, &settler) {
             (Some(verifier), _) => View::Read(Arc::clone(verifier)),
             (None, Some(_)) => View::Unread(Arc::clone(clock)),
@@ -104,8 +106,9 @@ impl Chain {
         let standard =
             settler.map(|settler| Standard::new(settler, network, assets.clone(), verifier, Arc::clone(clock)));
         let promises = standard.as_ref().map(|standard| standard.promises.clone()).unwrap_or_default();
-        let permits = permit_settler
-            .map(|settler| Permits::new(settler, network, assets.clone(), promises, Rest::new(clock)));
+        let permits = permit_settler.map(|(settler, verifier)| {
+            Permits::new(settler, network, assets.clone(), verifier, promises, Rest::new(clock))
+        });
         Ok(SellingChain {
             network,
             assets,

@@ -6,7 +6,9 @@ use crate::{
     discovery::{Described, Discovery, Storefront},
     paywall::{
         merchant::Merchant,
-        seller::{demands::payable, inner::MerchantInner, pricing::Tariff},
+        seller::{
+            demands::payable, inner::MerchantInner, payment_identifier::PaymentIdentifier, pricing::Tariff,
+        },
         way::offers,
     },
     protocol::{Address, Network},
@@ -50,6 +52,10 @@ impl Storefront for MerchantInner {
         let speaks = self.mpp.is_some();
         let ways = if speaks { offers(self, Tariff::Fixed) } else { Vec::new() };
         payable(self, &ways).filter(|_| speaks).map(|((_, token, _), _)| token).collect()
+    }
+
+    fn names_required(&self) -> Option<bool> {
+        self.payment_identifier.map(PaymentIdentifier::is_required)
     }
 
     fn contact(&self) -> Option<&str> {

@@ -5,10 +5,15 @@ use std::sync::{Arc, OnceLock};
 use crate::{
     paywall::{
         error::HealthError,
-        seller::{promises::Promises, standard::Rest, time_limits::settler_in_time},
+        seller::{
+            promises::Promises,
+            standard::Rest,
+            time_limits::{settler_in_time, verifier_in_time},
+        },
     },
-    protocol::{Address, Asset, Network},
+    protocol::{Address, Asset, Network, permit2::PermitScheme},
     settle::ErasedPermitSettler,
+    verify::ErasedVerifier,
 };
 
 /// Sells by permits. Clones are the same.
@@ -23,6 +28,7 @@ pub(crate) struct Permits {
 struct Inner {
     network: Network,
     assets: Vec<Asset>,
+    verifier: Arc<dyn ErasedVerifier>,
     tokens: OnceLock<Vec<Token>>,
     rest: Rest,
 }
@@ -31,8 +37,10 @@ struct Inner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) contract: Address,
-    /// The accounts that send permits of `upto`, never none; quotes name the first.
-    pub(crate) facilitators: Vec<Address>,
+    /// Whether permits of `exact` are taken.
+    pub(crate) exact: bool,
+    /// The account that sends permits of `upto`, as quotes name it, where they are taken.
+    pub(crate) facilitator: Option<Address>,
     /// Name and version of its domain, where it has one: clients need it to sign an allowance.
     pub(crate) domain: Option<(String, String)>,
 }
@@ -42,10 +50,11 @@ impl Permits {
         settler: Arc<dyn ErasedPermitSettler>,
         network: Network,
         assets: Vec<Asset>,
+        verifier: Arc<dyn ErasedVerifier>,
         promises: Promises,
         rest: Rest,
     ) -> Self {
-        let inner = Inner { network, assets, tokens: OnceLock::new(), rest };
+        let inner = Inner { network, assets, verifier, tokens: OnceLock::new(), rest };
         Self { settler, promises, inner: Arc::new(inner) }
     }
 
@@ -67,18 +76,25 @@ impl Permits {
         let mut tokens = Vec::new();
         for asset in &self.inner.assets {
             let contract = asset.contract();
-            let terms = settler_in_time(self.settler.terms(self.inner.network, contract)).await?;
-            match terms.filter(|terms| !terms.facilitators.is_empty()) {
-                Some(terms) => {
-                    tokens.push(Token { contract, facilitators: terms.facilitators, domain: terms.domain });
-                }
-                None => tracing::warn!(
-                    token = %contract,
-                    "this token cannot be paid by a permit: the settler takes none, or there is no Permit2"
-                ),
+            let terms = |scheme| settler_in_time(self.settler.terms(self.inner.network, contract, scheme));
+            let exact = terms(PermitScheme::Exact).await?.is_some();
+            let up_to = terms(PermitScheme::UpTo).await?;
+            let facilitator = up_to.and_then(|terms| terms.facilitators().first().copied());
+            if !exact && facilitator.is_none() {
+                tracing::warn!(token = %contract, "this token cannot be paid by a permit: the settler takes none");
+                continue;
             }
+            let domain = self.domain(contract).await?;
+            tokens.push(Token { contract, exact, facilitator, domain });
         }
         Ok(self.inner.tokens.get_or_init(|| tokens))
+    }
+
+    /// The domain that the token states.
+    async fn domain(&self, token: Address) -> Result<Option<(String, String)>, HealthError> {
+        let Some(signatures) = self.inner.verifier.signatures() else { return Ok(None) };
+        let domain = verifier_in_time(signatures.domain(token)).await?;
+        Ok(domain.map(|domain| (domain.name, domain.version)))
     }
 
     /// Learns them in the background, now and then, where that failed at the start: quotes do not wait for it.

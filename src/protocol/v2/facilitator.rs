@@ -6,8 +6,12 @@ use super::{
     InvalidMessage, JsonObject, PaymentOption, PaymentPayload,
     message::{Version2, json_message},
     object::Object,
+    values,
 };
-use crate::protocol::Network;
+use crate::protocol::{Address, Network};
+
+/// The member of a kind of `upto` that names the account which settles.
+const FACILITATOR: &str = "facilitatorAddress";
 
 /// The body of `POST /verify` and `POST /settle`: a payment and its requirements.
 ///
@@ -90,6 +94,13 @@ impl SupportedKind {
         Self { x402_version: 2, scheme, network, extra: JsonObject::new() }
     }
 
+    /// Returns the scheme `upto` on this chain, of version 2, settled by this account.
+    #[must_use]
+    pub fn up_to(network: Network, facilitator: Address) -> Self {
+        let extra = JsonObject::new().with(FACILITATOR, facilitator.to_string());
+        Self { scheme: "upto".to_owned(), extra, ..Self::exact(network) }
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         let version = object.json("x402Version")?;
         Ok(Self {
@@ -112,8 +123,38 @@ impl Supported {
     /// Returns whether it settles the scheme `exact`, version 2, on this chain.
     #[must_use]
     pub fn settles_exact(&self, network: Network) -> bool {
+        self.kinds_of(network, "exact").next().is_some()
+    }
+
+    /// Returns whether it settles the scheme `upto`, version 2, on this chain.
+    #[must_use]
+    pub fn settles_up_to(&self, network: Network) -> bool {
+        self.kinds_of(network, "upto").next().is_some()
+    }
+
+    /// Returns the accounts that may send a payment of `upto` on this chain: first the one that it names for the scheme, then all that
+    /// settle there.
+    #[must_use]
+    pub fn facilitators(&self, network: Network) -> Vec<Address> {
         let name = network.to_string();
-        self.kinds.iter().any(|kind| kind.x402_version == 2 && kind.scheme == "exact" && kind.network == name)
+        let named = self.kinds_of(network, "upto").filter_map(|kind| kind.extra.text(FACILITATOR)).map(str::to_owned);
+        let signers =
+            [&*name, "eip155:*"].into_iter().filter_map(|chain| self.signers.get(chain)?.as_array()).flatten();
+        let signers = signers.filter_map(|signer| signer.as_str()).map(str::to_owned);
+        let mut all = Vec::new();
+        for address in named.chain(signers).filter_map(|text| values::address(&text)) {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+        all
+    }
+
+    fn kinds_of(&self, network: Network, scheme: &str) -> impl Iterator<Item = &SupportedKind> {
+        let name = network.to_string();
+        let known =
+            move |kind: &&SupportedKind| kind.x402_version == 2 && kind.scheme == scheme && kind.network == name;
+        self.kinds.iter().filter(known)
     }
 
     fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {

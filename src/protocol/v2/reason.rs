@@ -65,6 +65,48 @@ reasons! {
     UNSUPPORTED_SCHEME = "unsupported_scheme";
     /// The message is of another version of the standard.
     INVALID_X402_VERSION = "invalid_x402_version";
+    /// The signature is not the payer's over this permit.
+    INVALID_PERMIT2_SIGNATURE = "invalid_permit2_signature";
+    /// The permit is for another contract than the scheme's proxy.
+    INVALID_PERMIT2_SPENDER = "invalid_permit2_spender";
+    /// The permit pays another account.
+    INVALID_PERMIT2_RECIPIENT_MISMATCH = "invalid_permit2_recipient_mismatch";
+    /// The permit is no longer valid, or not long enough to be settled.
+    PERMIT2_DEADLINE_EXPIRED = "permit2_deadline_expired";
+    /// The permit is not valid yet.
+    PERMIT2_NOT_YET_VALID = "permit2_not_yet_valid";
+    /// The permit is not about exactly the amount.
+    PERMIT2_AMOUNT_MISMATCH = "permit2_amount_mismatch";
+    /// The permit is of another token.
+    PERMIT2_TOKEN_MISMATCH = "permit2_token_mismatch";
+    /// The payer has not allowed Permit2 to move so much of the token.
+    PERMIT2_ALLOWANCE_REQUIRED = "permit2_allowance_required";
+    /// The payer has less than the amount.
+    PERMIT2_INSUFFICIENT_BALANCE = "permit2_insufficient_balance";
+    /// The permit's nonce is used already.
+    PERMIT2_INVALID_NONCE = "permit2_invalid_nonce";
+    /// Nothing is to be charged.
+    PERMIT2_INVALID_AMOUNT = "permit2_invalid_amount";
+    /// Permit2 or the scheme's proxy is not on that chain.
+    PERMIT2_PROXY_NOT_DEPLOYED = "permit2_proxy_not_deployed";
+    /// The call that settles the permit fails, for a reason that is not told.
+    PERMIT2_SIMULATION_FAILED = "permit2_simulation_failed";
+    /// The allowance that was sent along is over another amount than the permit.
+    PERMIT2_2612_AMOUNT_MISMATCH = "permit2_2612_amount_mismatch";
+    /// The allowance that was sent along is of another account.
+    EIP2612_FROM_MISMATCH = "eip2612_from_mismatch";
+    /// The allowance that was sent along is of another token.
+    EIP2612_ASSET_MISMATCH = "eip2612_asset_mismatch";
+    /// The allowance that was sent along is for another contract than Permit2.
+    EIP2612_SPENDER_NOT_PERMIT2 = "eip2612_spender_not_permit2";
+    /// The allowance that was sent along is no longer valid, or not long enough to be used.
+    EIP2612_DEADLINE_EXPIRED = "eip2612_deadline_expired";
+    /// The allowance that was sent along is not of the extension's form.
+    INVALID_EIP2612_EXTENSION_FORMAT = "invalid_eip2612_extension_format";
+    /// The permit names another facilitator than the one that settles.
+    UPTO_FACILITATOR_MISMATCH = "upto_facilitator_mismatch";
+    /// More is to be charged than the permit allows.
+    INVALID_UPTO_EVM_PAYLOAD_SETTLEMENT_EXCEEDS_AMOUNT = "invalid_upto_evm_payload_settlement_exceeds_amount";
     /// The transaction failed on the chain.
     INVALID_TRANSACTION_STATE = "invalid_transaction_state";
     /// Verifying failed for a reason that is not told.

@@ -2,19 +2,23 @@
 
 use http::StatusCode;
 
-use super::transport::Answer;
+use super::{question::Question, transport::Answer};
 use crate::{
-    protocol::v2::{Reason, SettleResponse, VerifyResponse},
-    settle::{Settlement, SignedPayment, Validity},
+    protocol::{
+        permit2::PermitScheme,
+        v2::{Reason, SettleResponse, VerifyResponse},
+    },
+    settle::{Settlement, Validity},
 };
 
 /// Words that say that a nonce is used, or that the payment was settled before.
-const USED: [&str; 6] = [
+const USED: [&str; 7] = [
     "invalid_exact_evm_nonce_already_used",
     "nonce_already_used",
     "authorization_already_used",
     "duplicate_settlement",
     "nonce_reused",
+    "permit2_invalid_nonce",
     "invalid_exact_evm_payload_authorization_nonce_used",
 ];
 
@@ -30,16 +34,38 @@ const LOOKED_AT: [&str; 8] = [
     "smart_wallet_deployment_failed",
 ];
 
+/// Words about permits that facilitators use only for a check.
+const LOOKED_AT_PERMIT: [&str; 18] = [
+    "permit2_deadline_expired",
+    "permit2_not_yet_valid",
+    "permit2_amount_mismatch",
+    "permit2_token_mismatch",
+    "permit2_allowance_required",
+    "permit2_simulation_failed",
+    "permit2_insufficient_balance",
+    "permit2_proxy_not_deployed",
+    "permit2_invalid_amount",
+    "permit2_invalid_destination",
+    "permit2_invalid_owner",
+    "permit2_2612_amount_mismatch",
+    "eip2612_from_mismatch",
+    "eip2612_asset_mismatch",
+    "eip2612_spender_not_permit2",
+    "eip2612_deadline_expired",
+    "upto_facilitator_mismatch",
+    "upto_amount_exceeds_permitted",
+];
+
 /// Endings of such words that facilitators also use for sent transactions.
 const SENT: [&str; 4] = ["transaction_failed", "transaction_state", "event_mismatch", "settlement_failed"];
 
 /// Reads an answer to `/verify`; `None` if it is unusable.
-pub(super) fn validity(answer: &Answer, payment: &SignedPayment) -> Option<Validity> {
+pub(super) fn validity(answer: &Answer, question: &Question) -> Option<Validity> {
     if answer.status.is_redirection() {
         return None;
     }
     let said = VerifyResponse::from_json(&answer.body).ok()?;
-    let another = said.payer.is_some_and(|payer| payer != payment.authorization.authorization.from);
+    let another = said.payer.is_some_and(|payer| payer != question.payer);
     match said.invalid_reason {
         _ if said.is_valid => (answer.status.is_success() && !another).then_some(Validity::Valid),
         Some(reason) if is_used(&reason) => Some(Validity::Used),
@@ -53,15 +79,19 @@ pub(super) const fn is_denial(status: StatusCode) -> bool {
 }
 
 /// Reads an answer to `/settle`. A doubtful one is [`Settlement::Unknown`].
-pub(super) fn settlement(answer: &Answer, payment: &SignedPayment) -> Settlement {
+pub(super) fn settlement(answer: &Answer, question: &Question) -> Settlement {
     let said = match SettleResponse::from_json(&answer.body) {
         Ok(said) if !answer.status.is_redirection() => said,
         _ => return Settlement::Unknown(None),
     };
-    let (signed, offered) = (&payment.authorization.authorization, &payment.requirements);
-    let ours = said.network.is_none_or(|network| network == offered.network)
-        && said.payer.is_none_or(|payer| payer == signed.from)
-        && said.amount.is_none_or(|amount| amount == signed.value);
+    // Of `upto`, the standard demands the amount: without it, the maximum may have been charged.
+    let is_charged = match (said.amount, question.scheme()) {
+        (Some(amount), _) => amount == question.charge,
+        (None, scheme) => scheme == PermitScheme::Exact,
+    };
+    let ours = said.network.is_none_or(|network| network == question.network)
+        && said.payer.is_none_or(|payer| payer == question.payer)
+        && is_charged;
     match (said.transaction.filter(|_| ours), said.error_reason) {
         (Some(transaction), _) if said.success && answer.status.is_success() => Settlement::Settled(transaction),
         (None, Some(reason)) if !said.success && said.transaction.is_none() && is_final(&reason) => {
@@ -81,7 +111,7 @@ fn is_used(reason: &Reason) -> bool {
 /// either.
 fn is_final(reason: &Reason) -> bool {
     let word = reason.as_str();
-    LOOKED_AT.iter().any(|beginning| word.starts_with(beginning))
+    (LOOKED_AT.iter().any(|beginning| word.starts_with(beginning)) || LOOKED_AT_PERMIT.contains(&word))
         && !SENT.iter().any(|end| word.ends_with(end))
         && !is_used(reason)
 }
@@ -103,6 +133,10 @@ mod tests {
             "unsupported_scheme",
             "missing_eip712_domain",
             "network_mismatch",
+            "invalid_permit2_signature",
+            "invalid_upto_evm_payload_settlement_exceeds_amount",
+            "permit2_allowance_required",
+            "upto_facilitator_mismatch",
         ] {
             assert!(says(looked_at), "{looked_at}");
         }
@@ -114,6 +148,9 @@ mod tests {
             "transaction_failed",
             "invalid_exact_evm_transaction_failed",
             "invalid_exact_evm_transfer_event_mismatch",
+            "invalid_upto_evm_transaction_failed",
+            "permit2_of_a_later_version",
+            "upto_unauthorized_facilitator",
             "invalid_transaction_state",
             "settle_exact_node_failure",
             "of_a_later_version",

@@ -5,6 +5,7 @@ mod builder;
 mod call;
 mod domains;
 mod endpoint;
+mod question;
 mod recent;
 mod settler;
 mod supported;

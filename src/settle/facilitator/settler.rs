@@ -16,17 +16,18 @@ use super::{
     call::FacilitatorAction,
     domains::domain_of,
     endpoint::Endpoint,
+    question::Question,
     recent::Recent,
     transport::{Answer, Fault},
 };
 #[cfg(any(feature = "evm", feature = "wallet"))]
-use crate::evm::eip3009;
+use crate::evm::{eip3009, permit2};
 use crate::{
-    protocol::{
-        Address, Network, PaymentId, TokenDomain,
-        v2::{FacilitatorRequest, PaymentPayload},
+    protocol::{Address, Amount, Network, PaymentId, TokenDomain, TxHash, permit2::PermitScheme, v2::Supported},
+    settle::{
+        PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, SettleErrorKind, Settlement, Settler,
+        SignedPayment, TransactionRecorder, Validity,
     },
-    settle::{SettleError, SettleErrorKind, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
 };
 
 /// For how long an answer to `/supported` serves, unless its being there is the question.
@@ -104,46 +105,65 @@ impl FacilitatorSettler {
 }
 
 impl Inner {
-    /// Returns the facilitators in their order for a payment: the one that verified it, then the order of the settings,
+    /// Returns the facilitators in their order for a payment: the preferred one, then the order of the settings,
     /// then those that failed just now.
-    fn order(&self, verified_by: Option<usize>) -> Vec<(usize, &Endpoint)> {
+    fn order(&self, preferred: Option<usize>) -> Vec<(usize, &Endpoint)> {
         let mut order: Vec<_> = self.endpoints.iter().enumerate().collect();
-        order.sort_by_key(|(index, endpoint)| (Some(*index) != verified_by, endpoint.is_resting()));
+        order.sort_by_key(|(index, endpoint)| (Some(*index) != preferred, endpoint.is_resting()));
         order
     }
 
-    /// Fails unless one of the facilitators settles on this chain. Returns whether it settles `exact` there.
-    async fn settles(&self, network: Network) -> Result<bool, SettleError> {
+    /// Fails unless one of the facilitators settles on this chain. Returns what the first says that settles in this way there.
+    async fn settles(
+        &self,
+        network: Network,
+        way: impl Fn(&Supported) -> bool,
+    ) -> Result<Option<Arc<Supported>>, SettleError> {
         let name = network.to_string();
         let (mut known, mut failure) = (false, None);
         for endpoint in &self.endpoints {
             match endpoint.supported(SUPPORTED_AGE, self.limits.supported).await {
-                Ok(supported) if supported.settles_exact(network) => return Ok(true),
+                Ok(supported) if way(&supported) => return Ok(Some(supported)),
                 Ok(supported) => known |= supported.kinds.iter().any(|kind| kind.network == name),
                 Err(error) => failure = Some(error),
             }
         }
         match failure {
             Some(error) => Err(error),
-            None if known => Ok(false),
+            None if known => Ok(None),
             None => Err(SettleError::new(SettleErrorKind::WrongChain { network })),
         }
     }
 
-    async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
-        let (id, body) = (id_of(payment), body_of(payment));
-        let order = self.order(self.verified.get(id));
+    /// The facilitator that verified a payment; else, of several, the one whose account the payer signed.
+    async fn preferred(&self, question: &Question) -> Option<usize> {
+        let verified_by = self.verified.get(question.id);
+        if verified_by.is_some() || self.endpoints.len() == 1 || question.scheme() == PermitScheme::Exact {
+            return verified_by;
+        }
+        for (index, endpoint) in self.endpoints.iter().enumerate() {
+            let supported = endpoint.supported(SUPPORTED_AGE, self.limits.supported).await;
+            if supported.is_ok_and(|supported| question.names_one_of(&supported.facilitators(question.network))) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    async fn verify(&self, question: &Question) -> Result<Validity, SettleError> {
+        let id = question.id;
+        let order = self.order(self.preferred(question).await);
         let deadline = Instant::now() + self.limits.verify;
         let mut failure = SettleError::unavailable();
         for (left, (index, endpoint)) in (1..=order.len() as u32).rev().zip(order) {
             let share = deadline.saturating_duration_since(Instant::now()) / left;
-            let asked = timeout(share, self.ask(endpoint, share, payment, &body)).await;
+            let asked = timeout(share, self.ask(endpoint, share, question)).await;
             let answer = match asked {
                 Ok(Asked::Elsewhere) => continue,
                 Ok(Asked::Answer(answer)) => Some(answer),
                 Ok(Asked::Failed) | Err(_) => None,
             };
-            if let Some(validity) = answer.as_ref().and_then(|answer| validity(answer, payment)) {
+            if let Some(validity) = answer.as_ref().and_then(|answer| validity(answer, question)) {
                 endpoint.wake();
                 return Ok(self.note(id, index, validity));
             }
@@ -157,14 +177,14 @@ impl Inner {
     }
 
     /// Asks one facilitator about a payment, if it settles on that chain.
-    async fn ask(&self, endpoint: &Endpoint, share: Duration, payment: &SignedPayment, body: &str) -> Asked {
+    async fn ask(&self, endpoint: &Endpoint, share: Duration, question: &Question) -> Asked {
         if self.endpoints.len() > 1 {
             let supported = endpoint.supported(SUPPORTED_AGE, share / 4).await;
-            if supported.is_ok_and(|supported| !supported.settles_exact(payment.requirements.network)) {
+            if supported.is_ok_and(|supported| !question.is_for(&supported)) {
                 return Asked::Elsewhere;
             }
         }
-        let answer = endpoint.transport.send(FacilitatorAction::Verify, Some(body.to_owned())).await;
+        let answer = endpoint.transport.send(FacilitatorAction::Verify, Some(question.verify.clone())).await;
         answer.map_or(Asked::Failed, Asked::Answer)
     }
 
@@ -181,29 +201,28 @@ impl Inner {
         }
     }
 
-    async fn settle(&self, payment: &SignedPayment) -> Settlement {
-        let id = id_of(payment);
-        let verified_by = self.verified.get(id);
-        let body = body_of(payment);
-        for (index, endpoint) in self.order(verified_by) {
-            if verified_by != Some(index) && !self.can_settle(endpoint, payment.requirements.network).await {
+    async fn settle(&self, question: &Question) -> Settlement {
+        let id = question.id;
+        for (index, endpoint) in self.order(self.preferred(question).await) {
+            if self.verified.get(id) != Some(index) && !self.can_settle(endpoint, question).await {
                 continue;
             }
             // Before it is sent, because the caller may leave.
             let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
             let sent_before = self.sent.set(id, attempt).is_some();
-            let settlement = match endpoint.transport.send(FacilitatorAction::Settle, Some(body.clone())).await {
-                Ok(answer) => settlement(&answer, payment),
-                // From here on, another one might settle what this one settles.
-                Err(Fault::Lost) => Settlement::Unknown(None),
-                Err(Fault::NotSent) => {
-                    endpoint.rest();
-                    if !sent_before {
-                        self.sent.forget(id, attempt);
+            let settlement =
+                match endpoint.transport.send(FacilitatorAction::Settle, Some(question.settle.clone())).await {
+                    Ok(answer) => settlement(&answer, question),
+                    // From here on, another one might settle what this one settles.
+                    Err(Fault::Lost) => Settlement::Unknown(None),
+                    Err(Fault::NotSent) => {
+                        endpoint.rest();
+                        if !sent_before {
+                            self.sent.forget(id, attempt);
+                        }
+                        continue;
                     }
-                    continue;
-                }
-            };
+                };
             return match settlement {
                 // Sent before, or again meanwhile: it may be settled by that.
                 Settlement::Refused(_) if sent_before || !self.sent.forget(id, attempt) => Settlement::Unknown(None),
@@ -214,9 +233,18 @@ impl Inner {
         Settlement::Unknown(None)
     }
 
-    async fn can_settle(&self, endpoint: &Endpoint, network: Network) -> bool {
+    async fn settle_in_time(&self, question: &Question) -> Settlement {
+        let settling = timeout(self.limits.settle, self.settle(question)).await;
+        let settlement = settling.unwrap_or(Settlement::Unknown(None));
+        if let Settlement::Unknown(transaction) = &settlement {
+            tracing::warn!(?transaction, "whether a payment is settled is not known");
+        }
+        settlement
+    }
+
+    async fn can_settle(&self, endpoint: &Endpoint, question: &Question) -> bool {
         let supported = endpoint.supported(SUPPORTED_AGE, self.limits.supported).await;
-        supported.is_ok_and(|supported| supported.settles_exact(network))
+        supported.is_ok_and(|supported| question.is_for(&supported))
     }
 }
 
@@ -228,21 +256,6 @@ enum Asked {
     Elsewhere,
 }
 
-fn id_of(payment: &SignedPayment) -> PaymentId {
-    let offered = &payment.requirements;
-    payment.authorization.authorization.payment_id(offered.network, offered.asset)
-}
-
-/// The body of a request about a payment, written from the checked values: the facilitator judges exactly what was
-/// judged here.
-fn body_of(payment: &SignedPayment) -> String {
-    let (offered, signed) = (payment.requirements.clone(), payment.authorization.clone());
-    let mut payload = PaymentPayload::new(offered.clone(), signed);
-    payload.resource = payment.resource.clone();
-    payload.extensions = payment.extensions.clone();
-    FacilitatorRequest::new(payload, offered).to_json()
-}
-
 impl Settler for FacilitatorSettler {
     async fn domain(
         &self,
@@ -250,7 +263,7 @@ impl Settler for FacilitatorSettler {
         token: Address,
         stated: Option<&TokenDomain>,
     ) -> Result<Option<TokenDomain>, SettleError> {
-        if !self.inner.settles(network).await? {
+        if self.inner.settles(network, |supported| supported.settles_exact(network)).await?.is_none() {
             return Ok(None);
         }
         domain_of(&self.inner.domains, network, token, stated)
@@ -259,7 +272,7 @@ impl Settler for FacilitatorSettler {
     async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
         match payment.mismatch() {
             Some(reason) => Ok(Validity::Refused(reason)),
-            None => self.inner.verify(payment).await,
+            None => self.inner.verify(&Question::of(payment)).await,
         }
     }
 
@@ -274,12 +287,7 @@ impl Settler for FacilitatorSettler {
         if let Some(reason) = payment.mismatch() {
             return Settlement::Refused(reason);
         }
-        let settling = timeout(self.inner.limits.settle, self.inner.settle(payment)).await;
-        let settlement = settling.unwrap_or(Settlement::Unknown(None));
-        if let Settlement::Unknown(transaction) = &settlement {
-            tracing::warn!(?transaction, "whether a payment is settled is not known");
-        }
-        settlement
+        self.inner.settle_in_time(&Question::of(payment)).await
     }
 
     async fn health(&self) -> Result<(), SettleError> {
@@ -294,6 +302,51 @@ impl Settler for FacilitatorSettler {
     }
 }
 
+impl PermitSettler for FacilitatorSettler {
+    async fn terms(
+        &self,
+        network: Network,
+        _token: Address,
+        scheme: PermitScheme,
+    ) -> Result<Option<PermitTerms>, SettleError> {
+        let way = |supported: &Supported| match scheme {
+            PermitScheme::Exact => supported.settles_exact(network),
+            PermitScheme::UpTo => supported.settles_up_to(network) && !supported.facilitators(network).is_empty(),
+        };
+        let told = self.inner.settles(network, way).await?;
+        Ok(told.map(|supported| match scheme {
+            PermitScheme::Exact => PermitTerms::default(),
+            PermitScheme::UpTo => PermitTerms::new(supported.facilitators(network)),
+        }))
+    }
+
+    /// Which accounts may stand in a witness, the facilitator decides: it may have more than it names.
+    async fn verify(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
+        match payment.mismatch() {
+            Some(reason) => Ok(Validity::Refused(reason)),
+            None => self.inner.verify(&Question::of_permit(payment, payment.permit.permit.amount)).await,
+        }
+    }
+
+    #[cfg(any(feature = "evm", feature = "wallet"))]
+    fn is_signed_by_key(&self, payment: &PermitPayment) -> bool {
+        permit2::signer(&payment.permit, payment.requirements.network()) == Some(payment.permit.permit.from)
+    }
+
+    /// The facilitator sends the transaction: its hash is known afterwards.
+    async fn settle(&self, payment: &PermitPayment, charge: Amount, _recorder: &TransactionRecorder) -> Settlement {
+        if let Some(reason) = payment.mismatch().or_else(|| payment.overcharged(charge)) {
+            return Settlement::Refused(reason);
+        }
+        self.inner.settle_in_time(&Question::of_permit(payment, charge)).await
+    }
+
+    /// Facilitators are not asked what the chain says.
+    async fn state(&self, _payment: &PermitPayment, _recorded: Option<TxHash>) -> Result<PermitState, SettleError> {
+        Ok(PermitState::Unknown)
+    }
+}
+
 #[cfg(all(test, feature = "wallet"))]
 mod tests {
     use alloy::signers::{SignerSync as _, local::PrivateKeySigner};
@@ -301,7 +354,7 @@ mod tests {
     use super::*;
     use crate::{
         protocol::{
-            Amount, Asset,
+            Asset,
             v2::{Authorization, PaymentRequirements, SignedAuthorization},
         },
         settle::FacilitatorSettler,

@@ -30,24 +30,28 @@ pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Valid
     if let Some(reason) = misfit(core, payment) {
         return Ok(Validity::Refused(reason));
     }
-    let order = Order::of(payment);
-    match core.flights.are_by(&order) {
+    verified(core, &Order::of(payment), payment.promised).await
+}
+
+/// The same of what a payment pays as it was offered.
+pub(super) async fn verified(core: &Core, order: &Order, promised: Amount) -> Result<Validity, SettleError> {
+    match core.flights.are_by(order) {
         // Shown again during its settlement: both calls get the outcome.
         Some(true) => return Ok(Validity::Valid),
         // For another quote, or with another signature: the caller has to await the outcome.
         Some(false) => return Err(SettleError::unavailable()),
         None => {}
     }
-    if let Some(reason) = known_refusal(core, &order) {
+    if let Some(reason) = known_refusal(core, order) {
         return Ok(Validity::Refused(reason));
     }
     let overloaded = || SettleError::new(SettleErrorKind::Overloaded);
     if core.flights.are_full() {
         return Err(overloaded());
     }
-    let _place = core.inquiries.enter(&order).await.ok_or_else(overloaded)?;
-    let promised = payment.promised.max(core.flights.owed(&order, None));
-    let validity = inquire(core, &order, promised).await?;
+    let _place = core.inquiries.enter(order).await.ok_or_else(overloaded)?;
+    let promised = promised.max(core.flights.owed(order, None));
+    let validity = inquire(core, order, promised).await?;
     if let Validity::Refused(reason) = &validity {
         core.refusals.set(order.digest(), reason.clone());
     }
@@ -56,11 +60,10 @@ pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Valid
 
 /// Returns why a payment is refused without asking a node.
 fn known_refusal(core: &Core, order: &Order) -> Option<Reason> {
-    let payer = &order.authorization.from;
     if order.is_undeployed || !order.is_by_key && !core.policy.contract_accounts {
-        return Some(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE);
+        return Some(order.reasons().signature.clone());
     }
-    if core.reverted.get(payer).is_some() {
+    if core.reverted.get(&order.payer).is_some() {
         return Some(Reason::INVALID_TRANSACTION_STATE);
     }
     core.refusals.get(&order.digest())
@@ -70,14 +73,14 @@ fn known_refusal(core: &Core, order: &Order) -> Option<Reason> {
 /// cover.
 async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validity, SettleError> {
     if !is_plausible(core, order).await? {
-        return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE));
+        return Ok(Validity::Refused(order.reasons().signature.clone()));
     }
     match trial::standing(core, order).await? {
-        Standing::NoToken => return Ok(Validity::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
+        Standing::NoKeeper => return Ok(Validity::Refused(order.reasons().no_keeper.clone())),
         // That a nonce is used is said to its payer only.
         Standing::Used if trial::is_signed(core, order).await? => return Ok(Validity::Used),
-        Standing::Used => return Ok(Validity::Refused(Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE)),
-        Standing::Poor => return Ok(Validity::Refused(Reason::INSUFFICIENT_FUNDS)),
+        Standing::Used => return Ok(Validity::Refused(order.reasons().signature.clone())),
+        Standing::Poor => return Ok(Validity::Refused(order.reasons().funds.clone())),
         Standing::Unused => {}
     }
     if cover(core, order, promised).await? == Cover::Later {
@@ -112,7 +115,7 @@ pub(super) async fn cover(core: &Core, order: &Order, promised: Amount) -> Resul
     if promised.is_zero() {
         return Ok(Cover::All);
     }
-    let value = order.authorization.value;
+    let value = order.value;
     let ask =
         async |node| try_join(trial::balance(order, node, "latest"), trial::balance(order, node, "pending")).await;
     let (latest, pending) = core.account.nodes.first(ask).await?;
@@ -147,8 +150,8 @@ pub(super) async fn is_plausible(core: &Core, order: &Order) -> Result<bool, Fai
     let only_keys = !core.policy.contract_accounts;
     match (order.is_by_key, order.is_undeployed) {
         // A key may delegate to a contract, which the token then asks.
-        (true, _) if only_keys => Ok(!has_code(core, order.authorization.from).await?),
-        (false, false) if !only_keys => has_code(core, order.authorization.from).await,
+        (true, _) if only_keys => Ok(!has_code(core, order.payer).await?),
+        (false, false) if !only_keys => has_code(core, order.payer).await,
         (is_by_key, _) => Ok(is_by_key),
     }
 }
@@ -183,14 +186,14 @@ pub(super) async fn affords(core: &Core) -> Result<Fees, SettleError> {
 /// Checks that the gas of a payment costs no more than its share of the payment, where the price of the coin is known.
 pub(super) fn is_worth_it(core: &Core, order: &Order, gas: u64, fees: Fees) -> Result<(), SettleError> {
     let Some(coin) = core.policy.coin_prices.get(&order.token) else { return Ok(()) };
-    let [coin, value] = [*coin, order.authorization.value].map(|amount| U256::from_be_bytes(amount.to_be_bytes()));
+    let [coin, value] = [*coin, order.value].map(|amount| U256::from_be_bytes(amount.to_be_bytes()));
     let share = U256::from(core.policy.gas_share);
     let wei = U256::from(fees.expected()).saturating_mul(U256::from(gas));
     // wei / WEI * coin <= value * share / 100
     if wei.saturating_mul(coin).saturating_mul(U256::from(100)) <= value.saturating_mul(share).saturating_mul(WEI) {
         return Ok(());
     }
-    warn!(payer = %order.authorization.from, "a payment is not settled: its gas costs more than `max_gas_share` of it");
+    warn!(payer = %order.payer, "a payment is not settled: its gas costs more than `max_gas_share` of it");
     Err(SettleError::new(SettleErrorKind::GasAbovePrice))
 }
 

@@ -120,9 +120,9 @@ impl Core {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call of a token, all but nonce and signature.
-    pub(super) fn draft(&self, token: Address, input: Vec<u8>, gas_limit: u64, fees: Fees) -> TxEip1559 {
-        let to = TxKind::Call(token.as_bytes().into());
+    /// A call of a contract, all but nonce and signature.
+    pub(super) fn draft(&self, contract: Address, input: Vec<u8>, gas_limit: u64, fees: Fees) -> TxEip1559 {
+        let to = TxKind::Call(contract.as_bytes().into());
         self.transaction(to, input, gas_limit, fees)
     }
 

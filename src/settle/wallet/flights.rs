@@ -32,6 +32,8 @@ pub(super) struct Progress {
 struct Open {
     /// The call that settles it.
     call: Box<[u8]>,
+    /// What was shown, whatever is charged of it.
+    shown: [u8; 32],
     progress: watch::Receiver<Progress>,
     token: Address,
     payer: Address,
@@ -40,7 +42,7 @@ struct Open {
     number: u64,
 }
 
-/// By the authorization's name.
+/// By the name of what was signed.
 type ByName = HashMap<Box<[u8]>, Open>;
 
 #[derive(Debug, Default)]
@@ -74,26 +76,26 @@ impl Flights {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let started = Open {
             call: order.input.clone().into(),
+            shown: order.shown,
             progress: receiver.clone(),
             token: order.token,
-            payer: order.authorization.from,
-            value: order.authorization.value,
+            payer: order.payer,
+            value: order.value,
             number,
         };
         open.insert(name.clone(), started);
         Some((receiver, Some(Flight { open: Arc::clone(&self.open), name, number, progress: sender })))
     }
 
-    /// Whether this call is the one that settles the authorization now; `None` if the authorization is not being
-    /// settled.
+    /// Whether what is settled under this name now was shown as this was; `None` if nothing is.
     pub(super) fn are_by(&self, order: &Order) -> Option<bool> {
-        locked(&self.open).get(&order.name()).map(|other| *other.call == *order.input)
+        locked(&self.open).get(&order.name()).map(|other| other.shown == order.shown)
     }
 
     /// The sum of the payer's payments in this token that are being settled: before that flight, or in all.
     pub(super) fn owed(&self, order: &Order, before: Option<&Flight>) -> Amount {
         let open = locked(&self.open);
-        let same = open.values().filter(|open| open.token == order.token && open.payer == order.authorization.from);
+        let same = open.values().filter(|open| open.token == order.token && open.payer == order.payer);
         let earlier = same.filter(|open| before.is_none_or(|flight| open.number < flight.number));
         earlier.fold(Amount::ZERO, |sum, open| sum.checked_add(open.value).unwrap_or(Amount::MAX))
     }
@@ -142,17 +144,23 @@ pub(super) fn unknown(progress: &watch::Receiver<Progress>) -> Settlement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::v2::Authorization;
+    use crate::{protocol::ChainTime, settle::wallet::order::Method};
 
     /// An authorization of that nonce, and a call that settles it.
     fn order(nonce: usize, call: u8) -> Order {
         let mut word = [0; 32];
         word[..8].copy_from_slice(&nonce.to_be_bytes());
-        let authorization = Authorization::new(Address::new([1; 20]), word);
         Order {
-            authorization: authorization.paying(Address::new([2; 20]), Amount::from_base_units(10)),
+            payer: Address::new([1; 20]),
             token: Address::new([3; 20]),
+            value: Amount::from_base_units(10),
+            nonce: word,
+            valid_after: ChainTime::default(),
+            expires: ChainTime::default(),
+            method: Method::Authorization,
+            target: Address::new([3; 20]),
             input: vec![call],
+            shown: [call; 32],
             question: Vec::new(),
             is_by_key: true,
             is_undeployed: false,
@@ -221,7 +229,7 @@ mod tests {
         assert_eq!(flights.owed(&order(2, 9), Some(&second)), units(10));
         assert_eq!(flights.owed(&order(3, 9), None), units(20));
         let mut other = order(3, 9);
-        other.authorization.from = Address::new([9; 20]);
+        other.payer = Address::new([9; 20]);
         assert_eq!(flights.owed(&other, None), units(0));
         drop(first);
         assert_eq!(flights.owed(&order(2, 9), Some(&second)), units(0));

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::{core::Core, order::GAS_MAX};
 use crate::evm::{
-    eip3009,
+    eip3009, permit2,
     wallet::{
         fees::Fees,
         node::{Call, Waiting},
@@ -68,7 +68,8 @@ async fn may_pay(core: &Core, nonce: u64) -> bool {
 /// Whether the transaction settles a payment and still can: at least one node does not say that it fails in the latest
 /// block.
 async fn pays(core: &Core, waiting: &Waiting) -> bool {
-    let (Some(to), true) = (waiting.to, eip3009::is_transfer(&waiting.input)) else { return false };
+    let settles = eip3009::is_transfer(&waiting.input) || permit2::is_settle(&waiting.input);
+    let (Some(to), true) = (waiting.to, settles) else { return false };
     let call = Call { from: core.account.address, to, data: &waiting.input, gas: GAS_MAX, fees: None };
     !core.account.nodes.all_say(async |node| Ok(node.run(&call, "latest").await?.is_err())).await
 }

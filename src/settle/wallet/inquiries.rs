@@ -57,7 +57,7 @@ impl Inquiries {
     pub(super) async fn enter(&self, order: &Order) -> Option<Inquiry<'_>> {
         // A forged signature can name any payer. It takes no place from real signers.
         let line = if order.is_by_key { &self.by_key } else { &self.others };
-        line.enter(order.authorization.from).await
+        line.enter(order.payer).await
     }
 }
 

@@ -7,6 +7,8 @@ mod flights;
 mod gaps;
 mod inquiries;
 mod order;
+mod permits;
+mod reasons;
 mod recall;
 mod settling;
 mod trial;
@@ -18,13 +20,20 @@ use tokio::time::timeout;
 
 pub use self::builder::WalletSettlerBuilder;
 use self::{core::Core, order::Order};
-use super::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity};
-use crate::protocol::{Address, Network, TokenDomain};
+use super::{
+    PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
+    TransactionRecorder, Validity,
+};
+use crate::{
+    evm::permit2,
+    protocol::{Address, Amount, Network, TokenDomain, TxHash, permit2::PermitScheme},
+};
 
 /// How long a payment may take to be settled before it is not known whether it is.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A settler with a key of its own, which sends `transferWithAuthorization` (EIP-3009) through one node or several, and pays the gas.
+/// A settler with a key of its own, which sends `transferWithAuthorization` (EIP-3009) through one node or several, and pays the gas. It
+/// settles permits too ([`PermitSettler`]), by the standard's proxies: for `upto`, its own account is the facilitator.
 ///
 /// The money goes from the payer to the recipient: the settling account holds nothing but ether, and can be another one than the
 /// recipient. Each call is tried without being sent before it is sent, so that what would fail costs nothing; its call data ends with
@@ -110,7 +119,47 @@ impl Settler for WalletSettler {
         if let Some(reason) = checks::misfit(&self.core, payment) {
             return Settlement::Refused(reason);
         }
-        let order = Order::of(payment);
+        self.settle_order(Order::of(payment), recorder).await
+    }
+
+    async fn health(&self) -> Result<(), SettleError> {
+        checks::has_ether(&self.core, self.core.policy.min_balance).await
+    }
+}
+
+impl PermitSettler for WalletSettler {
+    async fn terms(
+        &self,
+        network: Network,
+        token: Address,
+        scheme: PermitScheme,
+    ) -> Result<Option<PermitTerms>, SettleError> {
+        permits::terms(&self.core, network, token, scheme).await
+    }
+
+    async fn verify(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
+        permits::verify(&self.core, payment).await
+    }
+
+    fn is_signed_by_key(&self, payment: &PermitPayment) -> bool {
+        permit2::signer(&payment.permit, payment.requirements.network()) == Some(payment.permit.permit.from)
+    }
+
+    /// As for every settler; dropping the future does not stop the settlement.
+    async fn settle(&self, payment: &PermitPayment, charge: Amount, recorder: &TransactionRecorder) -> Settlement {
+        if let Some(reason) = permits::misfit(&self.core, payment).or_else(|| payment.overcharged(charge)) {
+            return Settlement::Refused(reason);
+        }
+        self.settle_order(Order::of_permit(payment, charge), recorder).await
+    }
+
+    async fn state(&self, payment: &PermitPayment, recorded: Option<TxHash>) -> Result<PermitState, SettleError> {
+        permits::state(&self.core, payment, recorded).await
+    }
+}
+
+impl WalletSettler {
+    async fn settle_order(&self, order: Order, recorder: &TransactionRecorder) -> Settlement {
         let Some((mut progress, flight)) = self.core.flights.enter(&order) else {
             return Settlement::Unknown(None);
         };
@@ -119,9 +168,5 @@ impl Settler for WalletSettler {
         }
         let landed = timeout(SETTLED_WITHIN, flights::landed(&mut progress)).await;
         landed.unwrap_or_else(|_| flights::unknown(&progress))
-    }
-
-    async fn health(&self) -> Result<(), SettleError> {
-        checks::has_ether(&self.core, self.core.policy.min_balance).await
     }
 }

@@ -1,14 +1,15 @@
 //! `Order`: a signed payment as the call that settles it.
 
-use alloy::primitives::keccak256;
+use alloy::primitives::{B256, keccak256};
 
+use super::reasons::Reasons;
 use crate::{
     evm::{
-        eip3009, erc1271,
+        eip3009, erc1271, permit2,
         wallet::{fees::Fees, node::Call},
     },
-    protocol::{Address, PaymentTag, v2::Authorization},
-    settle::SignedPayment,
+    protocol::{Address, Amount, ChainTime, IntentId, PaymentTag, permit2::PERMIT2},
+    settle::{PermitPayment, SignedPayment},
 };
 
 /// The most gas that a settling transaction may take: a contract account's own check of its signature is part of it.
@@ -17,10 +18,21 @@ pub(super) const GAS_MAX: u64 = 300_000;
 /// A payment as the call that settles it.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
-    pub(super) authorization: Authorization,
+    pub(super) payer: Address,
     pub(super) token: Address,
-    /// The call data. The tag of the quote stands behind the arguments, where tokens do not look.
+    /// What the call moves, in base units.
+    pub(super) value: Amount,
+    pub(super) nonce: [u8; 32],
+    /// What was signed is worth nothing before the one moment, and from the other one on.
+    pub(super) valid_after: ChainTime,
+    pub(super) expires: ChainTime,
+    pub(super) method: Method,
+    /// The contract that is called.
+    pub(super) target: Address,
+    /// The call data. The tag of the quote stands behind the arguments, where contracts do not look.
     pub(super) input: Vec<u8>,
+    /// What was shown, whatever is charged of it.
+    pub(super) shown: [u8; 32],
     /// The call that asks a contract account whether the signature is its own.
     pub(super) question: Vec<u8>,
     /// Whether the key of the payer's address signed.
@@ -29,43 +41,116 @@ pub(super) struct Order {
     pub(super) is_undeployed: bool,
 }
 
+/// What was signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// An authorization of the token itself (EIP-3009).
+    Authorization,
+    /// A permit of Permit2. Whether an allowance for Permit2 is sent along.
+    Permit { sponsored: bool },
+}
+
 impl Order {
     pub(super) fn of(payment: &SignedPayment) -> Self {
         let SignedPayment { authorization: signed, requirements, domain, .. } = payment;
-        let network = requirements.network;
-        let mut input = eip3009::transfer(signed, domain, network);
-        if let Ok(Some(intent)) = requirements.intent() {
-            input.extend(PaymentTag::of(intent.as_str()).to_call_data());
-        }
-        let (digest, bytes) = (eip3009::digest(&signed.authorization, domain, network), signed.signature.as_bytes());
+        let (network, authorization) = (requirements.network, &signed.authorization);
+        let digest = eip3009::digest(authorization, domain, network);
+        let input = tagged(eip3009::transfer(signed, domain, network), requirements.intent().ok().flatten());
         Self {
+            payer: authorization.from,
             token: requirements.asset,
+            value: authorization.value,
+            nonce: authorization.nonce,
+            valid_after: authorization.valid_after,
+            expires: authorization.valid_before,
+            method: Method::Authorization,
+            target: requirements.asset,
+            shown: keccak256(&input).0,
             input,
-            question: erc1271::is_valid_signature(digest, bytes),
-            is_by_key: eip3009::signer(signed, domain, network) == Some(signed.authorization.from),
-            is_undeployed: bytes.ends_with(&[0x64, 0x92].repeat(16)),
-            authorization: signed.authorization.clone(),
+            question: erc1271::is_valid_signature(digest, signed.signature.as_bytes()),
+            is_by_key: eip3009::signer(signed, domain, network) == Some(authorization.from),
+            is_undeployed: is_undeployed(signed.signature.as_bytes()),
         }
     }
 
-    /// The name of the authorization, which is used once: token, payer and nonce.
-    pub(super) fn name(&self) -> Box<[u8]> {
-        let Authorization { from, nonce, .. } = &self.authorization;
-        [&self.token.as_bytes()[..], from.as_bytes(), nonce].concat().into()
+    /// A permit, of which that much is charged.
+    pub(super) fn of_permit(payment: &PermitPayment, charge: Amount) -> Self {
+        let PermitPayment { permit: signed, requirements, allowance, .. } = payment;
+        let (network, permit) = (requirements.network(), &signed.permit);
+        let call = |charge| {
+            let call = permit2::settle(signed, charge, allowance.as_ref(), network);
+            tagged(call, requirements.intent().ok().flatten())
+        };
+        Self {
+            payer: permit.from,
+            token: permit.token,
+            value: charge,
+            nonce: permit.nonce,
+            valid_after: permit.valid_after,
+            // It is valid at its last moment.
+            expires: ChainTime::from_unix(permit.deadline.unix().saturating_add(1)),
+            method: Method::Permit { sponsored: allowance.is_some() },
+            target: permit.spender,
+            input: call(charge),
+            shown: keccak256(call(permit.amount)).0,
+            question: erc1271::is_valid_signature(B256::new(permit.digest(network)), signed.signature.as_bytes()),
+            is_by_key: permit2::signer(signed, network) == Some(permit.from),
+            is_undeployed: is_undeployed(signed.signature.as_bytes()),
+        }
     }
 
-    /// The key of this payment in the memory. The question has the signed digest, which covers the token's domain.
+    /// The contract that knows whether the nonce is used, and that asks a contract account for its signature.
+    pub(super) const fn keeper(&self) -> Address {
+        match self.method {
+            Method::Authorization => self.token,
+            Method::Permit { .. } => PERMIT2,
+        }
+    }
+
+    /// In which words it is refused.
+    pub(super) const fn reasons(&self) -> &'static Reasons {
+        Reasons::of(self.method)
+    }
+
+    /// The name of what was signed, which is used once: the contract that counts the nonces, payer and nonce.
+    pub(super) fn name(&self) -> Box<[u8]> {
+        [&self.keeper().as_bytes()[..], self.payer.as_bytes(), &self.nonce].concat().into()
+    }
+
+    /// The key of this payment in the memory. The question has the signed digest, which covers the domain.
     pub(super) fn digest(&self) -> [u8; 32] {
         keccak256([&self.name(), &self.input[..], &self.question].concat()).0
     }
 
-    /// The call of the token, by the account that settles.
+    /// The call that settles, by the account that settles.
     pub(super) fn call(&self, from: Address, fees: Option<Fees>) -> Call<'_> {
-        Call { from, to: self.token, data: &self.input, gas: GAS_MAX, fees }
+        Call { from, to: self.target, data: &self.input, gas: GAS_MAX, fees }
     }
 
-    /// The call that asks whether the authorization is used.
+    /// The call that asks whether the nonce is used.
     pub(super) fn state(&self) -> Vec<u8> {
-        eip3009::authorization_state(self.authorization.from, &self.authorization.nonce)
+        match self.method {
+            Method::Authorization => eip3009::authorization_state(self.payer, &self.nonce),
+            Method::Permit { .. } => permit2::nonce_bitmap(self.payer, &self.nonce),
+        }
     }
+
+    /// Reads the answer to that.
+    pub(super) fn read_state(&self, returned: &[u8]) -> Option<bool> {
+        match self.method {
+            Method::Authorization => eip3009::read_flag(returned),
+            Method::Permit { .. } => permit2::read_used(returned, &self.nonce),
+        }
+    }
+}
+
+fn tagged(mut call: Vec<u8>, intent: Option<IntentId>) -> Vec<u8> {
+    if let Some(intent) = intent {
+        call.extend(PaymentTag::of(intent.as_str()).to_call_data());
+    }
+    call
+}
+
+fn is_undeployed(signature: &[u8]) -> bool {
+    signature.ends_with(&[0x64, 0x92].repeat(16))
 }

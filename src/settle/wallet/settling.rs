@@ -92,11 +92,11 @@ impl From<Failure> for Stop {
 
 /// The transaction, all but nonce and signature.
 async fn draft(core: &Core, order: &Order, flight: &Flight) -> Result<TxEip1559, Stop> {
-    if core.reverted.get(&order.authorization.from).is_some() {
+    if core.reverted.get(&order.payer).is_some() {
         return Err(refused(core, order, Reason::INVALID_TRANSACTION_STATE).await);
     }
     if !checks::is_plausible(core, order).await? {
-        return Err(refused(core, order, Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE).await);
+        return Err(refused(core, order, order.reasons().signature.clone()).await);
     }
     // The payer's earlier payments may leave nothing for this one.
     while checks::cover(core, order, core.flights.owed(order, Some(flight))).await? == Cover::Later {
@@ -112,10 +112,10 @@ async fn draft(core: &Core, order: &Order, flight: &Flight) -> Result<TxEip1559,
         Trial::Used => return Err(Stop::Unsure),
         Trial::Fails(reason) => return Err(refused(core, order, reason).await),
     };
-    Ok(core.draft(order.token, order.input.clone(), gas, fees))
+    Ok(core.draft(order.target, order.input.clone(), gas, fees))
 }
 
-/// A refusal has the payer sign anew: it takes every node to say that this authorization is not used.
+/// A refusal has the payer sign anew: it takes every node to say that its nonce is not used.
 async fn refused(core: &Core, order: &Order, reason: Reason) -> Stop {
     let is_unused = async |node| Ok(trial::is_used(order, node, "pending").await? != Some(true));
     if core.account.nodes.all_say(is_unused).await { Stop::Refused(reason) } else { Stop::Unsure }

@@ -2,11 +2,15 @@
 
 use futures_util::future::{join, try_join};
 
-use super::{core::Core, order::Order};
+use super::{
+    core::Core,
+    order::{Method, Order},
+};
 use crate::{
     evm::{
-        eip3009, erc20, erc1271,
+        erc20, erc1271,
         json_rpc::RpcError,
+        permit2,
         wallet::{
             fees::Fees,
             node::{Call, Failure, Node},
@@ -29,32 +33,32 @@ pub(super) enum Trial {
     Fails(Reason),
 }
 
-/// The state of an authorization before the trial of its call.
+/// The state of a payment before the trial of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Unused,
     Used,
-    /// The payer has less than it authorized.
+    /// The payer has less than it signed for.
     Poor,
-    /// The contract does not tell: it is no token, or one without authorizations.
-    NoToken,
+    /// The contract does not tell: it is no token, or one without authorizations; or there is no Permit2.
+    NoKeeper,
 }
 
-/// Asks whether the authorization is used, and whether its payer has the money.
+/// Asks whether the nonce is used, and whether its payer has the money.
 pub(super) async fn standing(core: &Core, order: &Order) -> Result<Standing, Failure> {
     let ask = async |node| try_join(is_used(order, node, "pending"), balance(order, node, "pending")).await;
     let (used, balance) = core.account.nodes.first(ask).await?;
     Ok(match used {
-        None => Standing::NoToken,
+        None => Standing::NoKeeper,
         Some(true) => Standing::Used,
-        Some(false) if balance.is_some_and(|balance| balance < order.authorization.value) => Standing::Poor,
+        Some(false) if balance.is_some_and(|balance| balance < order.value) => Standing::Poor,
         Some(false) => Standing::Unused,
     })
 }
 
 /// The payer's balance in the token; `None` where the contract does not tell.
 pub(super) async fn balance(order: &Order, node: &Node, at: &str) -> Result<Option<Amount>, Failure> {
-    let balance = node.word_at(order.token, &erc20::balance_of(order.authorization.from), at).await?;
+    let balance = node.word_at(order.token, &erc20::balance_of(order.payer), at).await?;
     Ok(balance.map(Amount::from_be_bytes))
 }
 
@@ -71,7 +75,7 @@ async fn tried_on(core: &Core, order: &Order, fees: Fees, node: &Node) -> Result
     match used? {
         Some(false) => {}
         Some(true) => return Ok(Trial::Used),
-        None => return Ok(Trial::Fails(Reason::INVALID_PAYMENT_REQUIREMENTS)),
+        None => return Ok(Trial::Fails(order.reasons().no_keeper.clone())),
     }
     match gas? {
         Ok(gas) => Ok(Trial::Settles { gas }),
@@ -89,11 +93,11 @@ pub(super) async fn is_dead(core: &Core, order: &Order) -> Result<bool, Failure>
     Ok(core.account.nodes.first(|node| node.run(&call, "latest")).await?.is_err())
 }
 
-/// Whether the authorization's nonce is used; `None` where the token does not say.
+/// Whether the nonce is used; `None` where its contract does not say.
 pub(super) async fn is_used(order: &Order, node: &Node, at: &str) -> Result<Option<bool>, Failure> {
     let state = order.state();
-    let call = Call { from: order.authorization.from, to: order.token, data: &state, gas: SIGNATURE_GAS, fees: None };
-    Ok(node.run(&call, at).await?.ok().and_then(|returned| eip3009::read_flag(&returned)))
+    let call = Call { from: order.payer, to: order.keeper(), data: &state, gas: SIGNATURE_GAS, fees: None };
+    Ok(node.run(&call, at).await?.ok().and_then(|returned| order.read_state(&returned)))
 }
 
 /// Whether the payer signed: by its key, or by its contract's own word.
@@ -101,25 +105,35 @@ pub(super) async fn is_signed(core: &Core, order: &Order) -> Result<bool, Failur
     if order.is_by_key {
         return Ok(true);
     }
-    let payer = order.authorization.from;
-    let call = Call { from: order.token, to: payer, data: &order.question, gas: SIGNATURE_GAS, fees: None };
+    let call = Call { from: order.keeper(), to: order.payer, data: &order.question, gas: SIGNATURE_GAS, fees: None };
     let said = core.account.nodes.first(|node| node.run(&call, "latest")).await?;
     Ok(said.is_ok_and(|returned| erc1271::is_accepted(&returned)))
 }
 
-/// Why the call failed: by what the chain says now, and only then by the token's words.
+/// Why the call failed: by what the chain says now, and only then by the contract's words.
 async fn reason(order: &Order, node: &Node, error: &RpcError) -> Result<Reason, Failure> {
-    let now = node.head().await?.time;
-    let signed = &order.authorization;
-    if signed.valid_before <= now || error.says(&["expired"]) {
-        return Ok(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE);
+    let (now, reasons) = (node.head().await?.time, order.reasons());
+    if order.expires <= now || error.says(&["expired"]) {
+        return Ok(reasons.expired.clone());
     }
-    if signed.valid_after >= now && error.says(&["not yet valid"]) {
-        return Ok(Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER);
+    if order.valid_after >= now && error.says(&["not yet valid"]) {
+        return Ok(reasons.early.clone());
     }
-    if balance(order, node, "pending").await? < Some(signed.value) {
-        return Ok(Reason::INSUFFICIENT_FUNDS);
+    if order.method != Method::Authorization && !node.has_code(order.target).await? {
+        return Ok(reasons.no_keeper.clone());
+    }
+    if balance(order, node, "pending").await? < Some(order.value) {
+        return Ok(reasons.funds.clone());
+    }
+    if order.method == (Method::Permit { sponsored: false }) && !is_allowed(order, node).await? {
+        return Ok(Reason::PERMIT2_ALLOWANCE_REQUIRED);
     }
     let is_signature = error.says(&["invalid signature", "ecrecover"]) || !order.is_by_key;
-    Ok(if is_signature { Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE } else { Reason::INVALID_TRANSACTION_STATE })
+    Ok(if is_signature { reasons.signature.clone() } else { reasons.fails.clone() })
+}
+
+/// Whether the payer allows Permit2 to move what the call moves.
+async fn is_allowed(order: &Order, node: &Node) -> Result<bool, Failure> {
+    let allowed = node.word_at(order.token, &permit2::allowance(order.payer), "pending").await?;
+    Ok(allowed.map(Amount::from_be_bytes) >= Some(order.value))
 }

@@ -161,7 +161,7 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
     if let Some(Look::Settled(transaction)) = receipts(core, sent).await {
         return Some(Settlement::Settled(transaction));
     }
-    // In one state: the nonce is used, and the authorization is not. Thus no transaction for it can be mined any more.
+    // In one state: the account's nonce is used, and the payment's is not. Thus no transaction for it can be mined any more.
     let unused = async |node| {
         let Some(at) = deep(core, node, nonce).await? else { return Ok(false) };
         Ok(trial::is_used(order, node, &at).await? == Some(false))
@@ -177,7 +177,7 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
 
 /// Remembers a payer with code that let the trial succeed and the transaction fail.
 async fn remember(core: &Core, order: &Order) {
-    let payer = order.authorization.from;
+    let payer = order.payer;
     if checks::has_code(core, payer).await.unwrap_or(!order.is_by_key) {
         warn!(%payer, "the payment of an account with code reverted; it is refused for six hours");
         core.reverted.set(payer, ());

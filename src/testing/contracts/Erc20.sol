@@ -7,7 +7,7 @@ pragma solidity 0.8.37;
 /// so `totalSupply` counts what was minted and not what was written.
 abstract contract Erc20 {
     mapping(address => uint256) private balances;
-    mapping(address => mapping(address => uint256)) private allowances;
+    mapping(address => mapping(address => uint256)) internal allowances;
     uint256 public totalSupply;
 
     event Transfer(address indexed from, address indexed to, uint256 value);

@@ -54,6 +54,21 @@ pub const LIAR: Contract = contract!("Liar");
 /// Pays, then reverts: [`pay`].
 pub const REVERTER: Contract = contract!("Reverter");
 
+/// Signed transfers with a witness and unordered nonces, as Permit2 has them: the part of it that the standard's proxies call. A chain
+/// [with Permit2](crate::testing::DevChainBuilder::with_permit2) has it at its official address.
+pub const PERMIT2: Contract = contract!("Permit2");
+
+/// The standard's proxy for the scheme `exact`, which a chain [with Permit2](crate::testing::DevChainBuilder::with_permit2) has at its
+/// official address.
+pub const EXACT_PROXY: Contract = contract!("ExactProxy");
+
+/// The standard's proxy for the scheme `upto`, which a chain [with Permit2](crate::testing::DevChainBuilder::with_permit2) has at its
+/// official address.
+pub const UPTO_PROXY: Contract = contract!("UptoProxy");
+
+/// A 6-decimal token with EIP-2612 and without EIP-3009, of the name "Permit Coin" and the version "1". [`COIN`] has neither.
+pub const PERMIT_COIN: Contract = contract!("PermitCoin");
+
 /// A contract account of the owner that its constructor is told, whose signatures are its own (EIP-1271). Anyone may have it pay:
 /// [`wallet_pay`].
 pub const WALLET: Contract = contract!("Wallet");

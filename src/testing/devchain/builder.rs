@@ -14,7 +14,7 @@ use super::{
     rpc::{Rpc, unexpected},
 };
 use crate::{
-    protocol::{Address, Amount, Asset, ChainTime, Network},
+    protocol::{Address, Amount, Asset, ChainTime, Network, permit2},
     testing::contracts,
 };
 
@@ -31,6 +31,7 @@ pub struct DevChainBuilder {
     every: Option<Duration>,
     genesis: Option<ChainTime>,
     epoch: u64,
+    permit2: bool,
 }
 
 impl DevChain {
@@ -51,7 +52,15 @@ impl DevChain {
 
 impl Default for DevChainBuilder {
     fn default() -> Self {
-        Self { npm: false, tools: None, chain_id: 8453, every: Some(Duration::from_secs(2)), genesis: None, epoch: 1 }
+        Self {
+            npm: false,
+            tools: None,
+            chain_id: 8453,
+            every: Some(Duration::from_secs(2)),
+            genesis: None,
+            epoch: 1,
+            permit2: false,
+        }
     }
 }
 
@@ -96,6 +105,13 @@ impl DevChainBuilder {
         self
     }
 
+    /// Puts Permit2 and the standard's two proxies at their official addresses: the contracts that settle a
+    /// [permit](crate::protocol::permit2).
+    pub fn with_permit2(mut self) -> Self {
+        self.permit2 = true;
+        self
+    }
+
     /// Starts the chain. Looks for `anvil` in `$X402_ANVIL`, on `PATH` and in `tools/` of the target folder.
     ///
     /// # Errors
@@ -121,6 +137,15 @@ impl DevChainBuilder {
             anvil,
         };
         chain.set_code(chain.usdc, contracts::USDC.runtime).await?;
+        if self.permit2 {
+            for (address, contract) in [
+                (permit2::PERMIT2, contracts::PERMIT2),
+                (permit2::EXACT_PROXY, contracts::EXACT_PROXY),
+                (permit2::UPTO_PROXY, contracts::UPTO_PROXY),
+            ] {
+                chain.set_code(address, contract.runtime).await?;
+            }
+        }
         for account in &chain.accounts {
             chain.set_usdc(account.address(), Amount::from_base_units(USDC_OF_AN_ACCOUNT)).await?;
         }

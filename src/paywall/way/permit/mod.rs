@@ -49,12 +49,12 @@ impl WayToPay for ByPermit {
         let mut ways = Vec::new();
         for token in tokens {
             let domain = token.domain.as_ref().map(|(name, version)| (&**name, &**version));
-            if let (true, Some(facilitator)) = (tariff.is_metered(), token.facilitators.first()) {
-                ways.push(Way::up_to(chain.network, token.contract, timeout, *facilitator, domain));
+            if let (true, Some(facilitator)) = (tariff.is_metered(), token.facilitator) {
+                ways.push(Way::up_to(chain.network, token.contract, timeout, facilitator, domain));
             }
             // A token that has authorizations is paid by them: more clients know how.
             let is_authorized = chain.standard.as_ref().is_some_and(|standard| standard.has_or_may_have(token.contract));
-            if tariff.offers_fixed() && !is_authorized {
+            if tariff.offers_fixed() && token.exact && !is_authorized {
                 ways.push(Way::permit(chain.network, token.contract, timeout, domain));
             }
         }

@@ -147,10 +147,10 @@ impl Signed for ReservedPermit {
                 // A settler may lag. From here on, each recorded payment was unused at its recording.
                 Ok(Validity::Valid) => match self.is_used().await {
                     Ok(false) => return Found::Valid,
-                    Ok(true) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
+                    Ok(true) => Reason::PERMIT2_INVALID_NONCE,
                     Err(_) => return Found::Unavailable,
                 },
-                Ok(Validity::Used) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
+                Ok(Validity::Used) => Reason::PERMIT2_INVALID_NONCE,
                 Ok(Validity::Refused(reason)) => reason,
                 Err(error) => {
                     tracing::warn!(%error, "a permit could not be checked");
@@ -240,7 +240,7 @@ impl ReservedPermit {
         }
         match (self.is_used().await, recorded) {
             // One of the two is behind.
-            (Ok(false), _) if reason == Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED => Found::Unavailable,
+            (Ok(false), _) if calls_it_used(&reason) => Found::Unavailable,
             (Ok(false), _) => Found::Refused(reason),
             (Ok(true), Some(Sent::Waits(wait))) => Found::Pending(wait),
             (Ok(true), _) => Found::UsedUntold,
@@ -283,4 +283,9 @@ impl ReservedPermit {
         let Permit { from, nonce, .. } = self.permit();
         verifier_in_time(signatures.permit_is_used(*from, nonce)).await
     }
+}
+
+/// Whether this says that the nonce is used.
+fn calls_it_used(reason: &Reason) -> bool {
+    [Reason::PERMIT2_INVALID_NONCE, Reason::DUPLICATE_SETTLEMENT].contains(reason)
 }

@@ -19,13 +19,13 @@ use crate::{
     },
     protocol::{
         Address, Amount, Asset, IntentId, IntentTerms, Network, ParseError, PaymentId,
-        permit2::{Permit, PermitScheme, SignedPermit},
+        permit2::{Permit, SignedPermit},
         v2::{
             PaymentOption, PaymentPayload, PaymentRequirements, Reason, ResourceInfo, SchemePayload, TransferMethod,
             UpToRequirements,
         },
     },
-    settle::PermitPayment,
+    settle::{PermitPayment, PermitRequirements},
 };
 
 /// A permit as it was offered, with an unverified signature.
@@ -54,13 +54,6 @@ impl<'p> Accepted<'p> {
                 Some(Self::Exact(accepted))
             }
             _ => None,
-        }
-    }
-
-    const fn scheme(self) -> PermitScheme {
-        match self {
-            Self::Exact(_) => PermitScheme::Exact,
-            Self::UpTo(_) => PermitScheme::UpTo,
         }
     }
 
@@ -100,7 +93,7 @@ impl<'p> Accepted<'p> {
     }
 
     /// The offer that this echoes, of this token for these terms; `None` where it echoes none.
-    fn echoed(self, token: &Token, opened: &Opened<'_>, intent: Option<&IntentId>) -> Option<PaymentOption> {
+    fn echoed(self, token: &Token, opened: &Opened<'_>, intent: Option<&IntentId>) -> Option<PermitRequirements> {
         // Decimals and symbol are no part of requirements.
         let asset = Asset::new(self.network(), token.contract, 0, "");
         let (amount, pay_to) = (opened.terms.amount, opened.recipient);
@@ -111,7 +104,8 @@ impl<'p> Accepted<'p> {
                 accepted.echoes(&offered).then(|| offered.into())
             }
             Self::UpTo(accepted) => {
-                let facilitator = accepted.facilitator().filter(|account| token.facilitators.contains(account))?;
+                // An earlier quote may have named another one: the settler decides.
+                let facilitator = accepted.facilitator()?;
                 let offered = UpToRequirements::new(&asset, amount, pay_to, accepted.max_timeout_seconds);
                 let offered = offered.with_facilitator(facilitator);
                 let offered = intent.into_iter().fold(offered, UpToRequirements::with_intent);
@@ -156,7 +150,8 @@ impl<'a> Permitted<'a> {
         };
         let opened = opened.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         let offered = accepted.echoed(token, &opened, shown.as_ref()).ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
-        pays(&signed.permit, accepted.scheme(), token, &opened, merchant)?;
+        let payment = PermitPayment::new(signed.clone(), offered);
+        pays(&payment, merchant)?;
         let quoted = shown.is_some();
         let is_asked_for = |now: &Cost| match accepted {
             Accepted::UpTo(_) => now.tariff.is_metered(),
@@ -168,13 +163,12 @@ impl<'a> Permitted<'a> {
             false => now.amount == opened.terms.amount && opened.recipient == merchant.recipient(),
         });
         let timely = may_be_settled(merchant, &opened, &signed.permit);
-        let mut payment = PermitPayment::new(signed.clone(), offered);
-        payment.resource = Some(ResourceInfo::new(request.url().text()));
-        payment.extensions = request.route.bazaar(&request.parts.method);
-        if merchant.gas_sponsoring {
-            let allowance = payload.extensions.eip2612_permit().map_err(|_| Reason::INVALID_PAYLOAD)?;
-            payment.allowance = allowance;
-        }
+        let sent = merchant.gas_sponsoring.then(|| payload.extensions.eip2612_permit());
+        let allowance = sent.transpose().map_err(|_| Reason::INVALID_EIP2612_EXTENSION_FORMAT)?.flatten();
+        let payment = payment
+            .with_resource(ResourceInfo::new(request.url().text()))
+            .with_extensions(request.route.bazaar(&request.parts.method))
+            .with_allowance(allowance);
         // At the present price: what was signed may be less.
         let fresh =
             now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now.amount));
@@ -206,34 +200,14 @@ fn unquoted<'a>(request: &'a PricedRequest, accepted: Accepted<'_>, id: &Payment
     known.then(|| Opened::unquoted(route, terms, recipient, id))
 }
 
-/// Whether the permit pays exactly this, by the scheme's proxy and by an account of the settler's, and not the seller's own account to
-/// itself.
-fn pays(
-    permit: &Permit,
-    scheme: PermitScheme,
-    token: &Token,
-    opened: &Opened<'_>,
-    merchant: &MerchantInner,
-) -> Result<(), Reason> {
-    if permit.spender != scheme.proxy() || permit.scheme() != scheme {
-        return Err(Reason::INVALID_PERMIT2_SPENDER);
+/// Whether the permit pays exactly this, and not the seller's own account to itself. Who may send it, the settler decides.
+fn pays(payment: &PermitPayment, merchant: &MerchantInner) -> Result<(), Reason> {
+    let payer = payment.permit.permit.from;
+    match payment.mismatch() {
+        Some(reason) => Err(reason),
+        None if payer == Address::ZERO || merchant.recipients.contains(&payer) => Err(Reason::INVALID_PAYLOAD),
+        None => Ok(()),
     }
-    if permit.to != opened.recipient {
-        return Err(Reason::INVALID_PERMIT2_RECIPIENT_MISMATCH);
-    }
-    if permit.facilitator.is_some_and(|facilitator| !token.facilitators.contains(&facilitator)) {
-        return Err(Reason::UPTO_FACILITATOR_MISMATCH);
-    }
-    if permit.amount != opened.terms.amount {
-        return Err(Reason::PERMIT2_AMOUNT_MISMATCH);
-    }
-    if permit.token != token.contract {
-        return Err(Reason::PERMIT2_TOKEN_MISMATCH);
-    }
-    if permit.from == Address::ZERO || merchant.recipients.contains(&permit.from) {
-        return Err(Reason::INVALID_PAYLOAD);
-    }
-    Ok(())
 }
 
 /// Whether the quote's time and the permit's window allow settling it now.
