@@ -40,7 +40,6 @@ impl SignedTransaction {
     }
 
     /// The account or contract that it is sent to; `None` where it makes a contract.
-    #[cfg(feature = "wallet")]
     pub(crate) fn to(&self) -> Option<Address> {
         self.envelope.to().map(|to| Address::new(to.into_array()))
     }
@@ -96,8 +95,7 @@ impl SentTransaction {
         }
         let signed = SignedTransaction::read(json).filter(|signed| signed.hash == hash && signed.signer == told.from);
         let signed = signed.ok_or(Fault::Answer)?;
-        let to = signed.envelope.to().map(|to| Address::new(to.into_array()));
-        Ok(Some(Self { sender: signed.signer, to, input: signed.input().to_vec() }))
+        Ok(Some(Self { sender: signed.signer, to: signed.to(), input: signed.input().to_vec() }))
     }
 }
 

@@ -17,19 +17,26 @@ use http::{
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower_x402::{
-    Merchant, Redelivery,
+    Charge, Merchant, Redelivery,
     ledger::{
         Announcements, Claim, CommitOutcome, KeptAnswer, Lease, Ledger, LedgerError, RenewOutcome, ReserveOutcome,
         Sale, Settling, SqliteLedger,
     },
     protocol::{
-        Address, Amount, ChainTime, IntentKey, Network, PaymentId, SealingKeys, TokenDomain,
+        Address, Amount, ChainTime, IntentKey, Network, PaymentId, SealingKeys, TokenDomain, TxHash,
         headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
+        permit2::{PERMIT2, Permit, PermitScheme, SignedPermit},
         v1,
-        v2::{Authorization, PaymentPayload, PaymentRequired, SignedAuthorization},
+        v2::{Authorization, PaymentOption, PaymentPayload, PaymentRequired, SignedAuthorization},
     },
-    settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity, WalletSettler},
-    testing::{DevChain, contracts::Word},
+    settle::{
+        PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
+        TransactionRecorder, Validity, WalletSettler,
+    },
+    testing::{
+        DevChain,
+        contracts::{Word, approve},
+    },
     verify::EvmVerifier,
 };
 
@@ -44,6 +51,9 @@ use crate::{
 const SETTINGS: &str = "X402_TEST_KILLED";
 /// How long a payment waits for a process that was killed.
 const LEASE: Duration = Duration::from_secs(5);
+/// A route whose handler charges so much of the price.
+const METERED: &str = "/metered";
+const CHARGE: u128 = 1_858;
 /// An account of the chain's ten, of which the first settle.
 const PAYER: usize = 9;
 
@@ -52,6 +62,20 @@ enum Dialect {
     V2,
     V1,
     Mpp,
+    /// A permit, of which the handler charges a part.
+    UpTo,
+}
+
+impl Dialect {
+    /// Where it buys.
+    const fn path(self) -> &'static str {
+        if matches!(self, Self::UpTo) { METERED } else { INSIGHTS }
+    }
+
+    /// What an answer costs, in base units.
+    const fn cost(self) -> u128 {
+        if matches!(self, Self::UpTo) { CHARGE } else { PRICE }
+    }
 }
 
 /// Where the seller is killed.
@@ -105,7 +129,8 @@ async fn as_a_child() {
     let settler = WalletSettler::builder().key(key).endpoint(rpc).connect().await.unwrap();
     let merchant = Merchant::builder(recipient.parse().unwrap())
         .verifier(EvmVerifier::connect([rpc]).await.unwrap())
-        .settler(Dying { inner: settler, at, rpc: rpc.into() })
+        .settler(Dying { inner: settler.clone(), at, rpc: rpc.into() })
+        .permit_settler(Dying { inner: settler, at, rpc: rpc.into() })
         .ledger(ledger)
         .sealing_keys(SealingKeys::new([7; 32]))
         .mpp("shop.example")
@@ -120,7 +145,11 @@ async fn as_a_child() {
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     eprintln!("listening on http://{}", listener.local_addr().unwrap());
-    axum::serve(listener, Router::new().route(INSIGHTS, post(handler).route_layer(layer))).await.unwrap();
+    let most = Amount::from_base_units(PRICE);
+    let metered = merchant.charge_up_to("metered", most).unwrap().redeliver(Redelivery::default());
+    let charging = async move || (Charge(Amount::from_base_units(CHARGE)), handler().await);
+    let routes = Router::new().route(INSIGHTS, post(handler).route_layer(layer));
+    axum::serve(listener, routes.route(METERED, post(charging).route_layer(metered))).await.unwrap();
 }
 
 /// A settler or a ledger whose process dies at a step.
@@ -141,16 +170,57 @@ impl Settler for Dying<WalletSettler> {
     }
 
     async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
-        self.inner.verify(payment).await
+        Settler::verify(&self.inner, payment).await
     }
 
     fn is_signed_by_key(&self, payment: &SignedPayment) -> bool {
-        self.inner.is_signed_by_key(payment)
+        Settler::is_signed_by_key(&self.inner, payment)
     }
 
     async fn settle(&self, payment: &SignedPayment, recorder: &TransactionRecorder) -> Settlement {
+        let watched = self.watched(recorder);
+        let settled = Settler::settle(&self.inner, payment, &watched).await;
+        self.died(settled).await
+    }
+
+    async fn health(&self) -> Result<(), SettleError> {
+        self.inner.health().await
+    }
+}
+
+impl PermitSettler for Dying<WalletSettler> {
+    async fn terms(
+        &self,
+        network: Network,
+        token: Address,
+        scheme: PermitScheme,
+    ) -> Result<Option<PermitTerms>, SettleError> {
+        self.inner.terms(network, token, scheme).await
+    }
+
+    async fn verify(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
+        PermitSettler::verify(&self.inner, payment).await
+    }
+
+    fn is_signed_by_key(&self, payment: &PermitPayment) -> bool {
+        PermitSettler::is_signed_by_key(&self.inner, payment)
+    }
+
+    async fn settle(&self, payment: &PermitPayment, charge: Amount, recorder: &TransactionRecorder) -> Settlement {
+        let watched = self.watched(recorder);
+        let settled = PermitSettler::settle(&self.inner, payment, charge, &watched).await;
+        self.died(settled).await
+    }
+
+    async fn state(&self, payment: &PermitPayment, recorded: Option<TxHash>) -> Result<PermitState, SettleError> {
+        self.inner.state(payment, recorded).await
+    }
+}
+
+impl Dying<WalletSettler> {
+    fn watched(&self, recorder: &TransactionRecorder) -> TransactionRecorder {
         let (at, rpc, recorder) = (self.at, self.rpc.clone(), recorder.clone());
-        let watched = TransactionRecorder::new(move |transaction| {
+        TransactionRecorder::new(move |transaction| {
             let (rpc, recorder) = (rpc.clone(), recorder.clone());
             async move {
                 let is_recorded = recorder.record(transaction).await;
@@ -163,18 +233,16 @@ impl Settler for Dying<WalletSettler> {
                 }
                 is_recorded
             }
-        });
-        let settled = self.inner.settle(payment, &watched).await;
+        })
+    }
+
+    async fn died(&self, settled: Settlement) -> Settlement {
         if self.at == Some(Step::Sent) {
             // It dies meanwhile.
             pending().await
         }
         die_at(Step::Mined, self.at).await;
         settled
-    }
-
-    async fn health(&self) -> Result<(), SettleError> {
-        self.inner.health().await
     }
 }
 
@@ -263,11 +331,21 @@ impl Case<'_> {
     /// What the payer shows for a quote.
     fn pay(&self, quote: &Answer) -> (HeaderName, String) {
         let required = PaymentRequired::from_headers(&quote.headers).unwrap().unwrap();
+        let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() + 600;
+        let from = self.chain.accounts()[PAYER].address();
+        let text = |value: http::HeaderValue| value.to_str().unwrap().to_owned();
+        if let PaymentOption::UpTo(offer) = &required.accepts[0] {
+            let permit = Permit::new(PermitScheme::UpTo, from, rand::random())
+                .paying(self.recipient, offer.asset, offer.amount)
+                .by_facilitator(offer.facilitator().unwrap())
+                .valid_between(ChainTime::from_unix(0), ChainTime::from_unix(until));
+            let signed = self.payer().sign_hash_sync(&permit.digest(offer.network).into()).unwrap();
+            let signed = SignedPermit::new(permit, signed.to_string().parse().unwrap());
+            return (PAYMENT_SIGNATURE, text(PaymentPayload::new(offer.clone(), signed).to_header()));
+        }
         let offer = required.accepts[0].exact().unwrap().clone();
         let challenge = mpp::parameters(quote.headers[WWW_AUTHENTICATE].to_str().unwrap());
         let nonce = if self.dialect == Dialect::V1 { rand::random() } else { mpp::nonces(&challenge)[1] };
-        let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() + 600;
-        let from = self.chain.accounts()[PAYER].address();
         let terms: [Word; 6] = [
             from.into(),
             self.recipient.into(),
@@ -281,9 +359,8 @@ impl Case<'_> {
             .paying(self.recipient, offer.amount)
             .valid_between(ChainTime::from_unix(0), ChainTime::from_unix(until));
         let signed = SignedAuthorization::new(authorization, signed.to_string().parse().unwrap());
-        let text = |value: http::HeaderValue| value.to_str().unwrap().to_owned();
         match self.dialect {
-            Dialect::V2 => (PAYMENT_SIGNATURE, text(PaymentPayload::new(offer, signed).to_header())),
+            Dialect::V2 | Dialect::UpTo => (PAYMENT_SIGNATURE, text(PaymentPayload::new(offer, signed).to_header())),
             Dialect::V1 => (X_PAYMENT, text(v1::PaymentPayload::new(offer.network, signed).to_header())),
             Dialect::Mpp => (AUTHORIZATION, mpp::by_authorization(&challenge, &signed)),
         }
@@ -327,14 +404,15 @@ impl Case<'_> {
 
     async fn is_fair(&self) {
         let seller = self.seller(&format!("{:?}", self.step)).await;
-        let quote = Answer::to(Self::request(&seller.insights(), None)).await;
+        let url = format!("{}{}", seller.url(), self.dialect.path());
+        let quote = Answer::to(Self::request(&url, None)).await;
         let payment = self.pay(&quote);
-        let lost = Self::request(&seller.insights(), Some(&payment)).send().await;
+        let lost = Self::request(&url, Some(&payment)).send().await;
         assert!(lost.is_err(), "{self:?}: {lost:?}");
         seller.kill();
 
         let seller = self.seller("nowhere").await;
-        let url = seller.insights();
+        let url = format!("{}{}", seller.url(), self.dialect.path());
         let answer = self.show_on(&url, &payment).await;
         let told = (answer.status, answer.code());
         let charged = match (self.dialect, self.step) {
@@ -368,7 +446,7 @@ impl Case<'_> {
             assert!(again.status != 200 || again.headers.contains_key("idempotent-replayed"), "{self:?}");
         }
         let earned = self.chain.usdc_balance(self.recipient).await.unwrap();
-        assert_eq!(earned, Amount::from_base_units(charged * PRICE), "{self:?}");
+        assert_eq!(earned, Amount::from_base_units(charged * self.dialect.cost()), "{self:?}");
         seller.kill();
     }
 }
@@ -382,7 +460,10 @@ impl std::fmt::Debug for Case<'_> {
 #[tokio::test(flavor = "multi_thread")]
 async fn at_each_step_in_each_dialect_a_payer_pays_once_and_is_answered() {
     let chain = node::steady().await;
-    for (place, dialect) in [Dialect::V2, Dialect::V1, Dialect::Mpp].into_iter().enumerate() {
+    let allow = approve(PERMIT2, Amount::MAX);
+    let sent = chain.send(chain.accounts()[PAYER].address(), chain.usdc(), &allow).await.unwrap();
+    chain.wait_until_mined(sent).await.unwrap();
+    for (place, dialect) in [Dialect::V2, Dialect::V1, Dialect::Mpp, Dialect::UpTo].into_iter().enumerate() {
         let cases = Step::ALL.map(|step| Case {
             chain: &chain,
             folder: tempfile::tempdir().unwrap(),

@@ -18,7 +18,8 @@ use crate::support::servers::free_port;
 /// Without that, a machine that stalled makes up for blocks within one second. A payment of the second in which its ledger began counts
 /// as older than the ledger.
 pub async fn steady() -> DevChain {
-    let chain = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
+    let builder = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).with_permit2();
+    let chain = builder.start().await.unwrap();
     chain.rpc("anvil_setBlockTimestampInterval", json!([1])).await.unwrap();
     chain
 }

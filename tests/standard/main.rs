@@ -31,6 +31,11 @@ mod facilitator;
 mod faults;
 pub mod foreign;
 mod messages;
+mod metered;
+mod metered_attacks;
+#[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/metered.rs"]
+mod metered_example;
 mod mpp;
 mod named;
 mod networks;
@@ -100,7 +105,7 @@ impl World {
         let _ = tools::node().await?;
         let place = PLACES.acquire().await.unwrap();
         let chain =
-            DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
+            DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).with_permit2().start().await.unwrap();
         let owner = chain.accounts()[1].address();
         let wallet = chain.deploy(contracts::WALLET.creation, &[Word::from(owner)]).await.unwrap();
         let world = Self { chain, wallet, _place: place };

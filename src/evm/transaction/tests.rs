@@ -59,7 +59,8 @@ fn sender_and_input_of_every_type_are_proven() {
     let sender = Address::new(key.address().into_array());
     for transaction in of_every_type(&key) {
         let (mut told, hash) = (told(&transaction, key.address()), hash_of(&transaction));
-        let expected = Ok(Some(SentTransaction { sender, input: INPUT.to_vec() }));
+        let to = transaction.to().map(|to| Address::new(to.into_array()));
+        let expected = Ok(Some(SentTransaction { sender, to, input: INPUT.to_vec() }));
         assert_eq!(read(&told, hash), expected, "{told}");
         if transaction.is_legacy() {
             told.as_object_mut().unwrap().remove("type");
@@ -105,7 +106,7 @@ fn what_the_signature_does_not_prove_is_no_answer() {
 #[test]
 fn what_nobody_signed_is_as_the_node_says() {
     let (hash, from) = (TxHash::new([9; 32]), format!("0x{}", "de".repeat(20)));
-    let expected = Ok(Some(SentTransaction { sender: Address::new([0xde; 20]), input: vec![1, 2, 3] }));
+    let expected = Ok(Some(SentTransaction { sender: Address::new([0xde; 20]), to: None, input: vec![1, 2, 3] }));
     let deposit = json!({
         "type": "0x7e", "hash": hash.to_string(), "from": from, "input": "0x010203", "sourceHash": hash.to_string(),
         "mint": "0x0", "value": "0x0", "gas": "0x5208", "v": "0x0", "r": "0x0", "s": "0x0",

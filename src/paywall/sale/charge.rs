@@ -75,9 +75,12 @@ fn in_headers(headers: &HeaderMap, decimals: u8) -> Said {
 
 fn read(json: &[u8], decimals: u8) -> Option<Said> {
     #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
     struct Overrides {
         amount: String,
     }
+    // A list would be read as well.
+    json.trim_ascii_start().starts_with(b"{").then_some(())?;
     let Overrides { amount } = serde_json::from_slice(json).ok()?;
     Some(match (amount.strip_prefix('$'), amount.strip_suffix('%')) {
         (Some(decimal), _) => Said::Amount(Amount::parse_decimal(decimal, decimals).ok()?),
@@ -149,10 +152,13 @@ mod tests {
     use super::*;
     use crate::paywall::seller::pricing::Tariff;
 
-    const MAXIMUM: Amount = Amount::from_base_units(100_001);
 
     fn units(units: u128) -> Amount {
         Amount::from_base_units(units)
+    }
+
+    fn maximum() -> Amount {
+        units(100_001)
     }
 
     fn header(values: &[&str]) -> Said {
@@ -168,22 +174,22 @@ mod tests {
         for (text, charge) in [
             ("1858", Ok(units(1_858))),
             ("0", Ok(Amount::ZERO)),
-            ("100001", Ok(MAXIMUM)),
+            ("100001", Ok(maximum())),
             // Rounded down.
             ("50%", Ok(units(50_000))),
             ("33.33%", Ok(units(33_330))),
             ("33.3%", Ok(units(33_300))),
             ("0.01%", Ok(units(10))),
             ("0%", Ok(Amount::ZERO)),
-            ("100%", Ok(MAXIMUM)),
+            ("100%", Ok(maximum())),
             ("$0.05", Ok(units(50_000))),
             ("$0", Ok(Amount::ZERO)),
-            ("100002", Err(above(units(100_002), MAXIMUM))),
-            ("$1", Err(above(units(1_000_000), MAXIMUM))),
-            ("100.01%", Err(above(units(100_011), MAXIMUM))),
+            ("100002", Err(above(units(100_002), maximum()))),
+            ("$1", Err(above(units(1_000_000), maximum()))),
+            ("100.01%", Err(above(units(100_011), maximum()))),
         ] {
             let said = header(&[&format!(r#"{{"amount":"{text}"}}"#)]);
-            assert_eq!(of_maximum(said, MAXIMUM), charge, "{text}");
+            assert_eq!(of_maximum(said, maximum()), charge, "{text}");
         }
         assert_eq!(header(&[]), Said::Nothing);
     }
@@ -196,12 +202,12 @@ mod tests {
         ] {
             assert_eq!(header(&[&format!(r#"{{"amount":"{amount}"}}"#)]), Said::Unreadable, "{amount}");
         }
-        for json in ["", "1858", r#"{"amount":1858}"#, r#"{"amount":null}"#, "{}", r#"["1"]"#, r#"{"amount":"1"} x"#] {
+        for json in ["", "1858", r#"{"amount":1858}"#, r#"{"amount":null}"#, "{}", r#"["1"]"#, r#"{"amount":"1"} x"#, r#"{"amount":"1","a":2}"#] {
             assert_eq!(header(&[json]), Said::Unreadable, "{json}");
         }
         let once = r#"{"amount":"1"}"#;
         assert_eq!(header(&[once, once]), Said::Unreadable);
-        assert_eq!(of_maximum(Said::Unreadable, MAXIMUM), Err(ChargeFault::Unreadable));
+        assert_eq!(of_maximum(Said::Unreadable, maximum()), Err(ChargeFault::Unreadable));
     }
 
     #[test]

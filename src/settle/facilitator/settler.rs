@@ -377,7 +377,7 @@ mod tests {
                 PaymentRequirements::new(&Asset::USDC_BASE, price, seller, 60),
                 domain.clone(),
             );
-            assert_eq!(settler.is_signed_by_key(&payment), own);
+            assert_eq!(Settler::is_signed_by_key(&settler, &payment), own);
         }
     }
 }

@@ -7,6 +7,7 @@ import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from "@x402/
 import { toClientEvmSigner } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/client";
+import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
@@ -19,7 +20,13 @@ const [url, key, rpc, method, body, times = "1"] = positionals;
 const owner = privateKeyToAccount(key);
 const payer = { address: values.account ?? owner.address, signTypedData: (message) => owner.signTypedData(message) };
 const signer = toClientEvmSigner(payer, await reader(rpc));
-const client = new x402Client().register(values.network, new ExactEvmScheme(signer)).registerV1("base", new ExactEvmSchemeV1(signer));
+const client = new x402Client()
+  .register(values.network, new ExactEvmScheme(signer))
+  .register(values.network, new UptoEvmScheme(signer))
+  .registerV1("base", new ExactEvmSchemeV1(signer));
+
+// Tokens that are none of its own list are bought, too.
+client.setSpendControls({ allowedAssets: true });
 
 if (values.name) {
   client.onBeforePaymentCreation(async ({ paymentRequired }) => {

@@ -6,6 +6,7 @@ import { x402Facilitator } from "@x402/core/facilitator";
 import { toFacilitatorEvmSigner } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
+import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import { announce, wallet } from "./chain.mjs";
 
 const { values, positionals } = parseArgs({ options: { fault: { type: "string" } }, allowPositionals: true });
@@ -14,6 +15,7 @@ const client = await wallet(rpc, key);
 const signer = toFacilitatorEvmSigner({ ...client, address: client.account.address });
 const facilitator = new x402Facilitator()
   .register(`eip155:${client.chain.id}`, new ExactEvmScheme(signer))
+  .register(`eip155:${client.chain.id}`, new UptoEvmScheme(signer))
   .registerV1("base", new ExactEvmSchemeV1(signer));
 
 let fault = values.fault;
