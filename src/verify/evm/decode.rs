@@ -12,7 +12,10 @@ use super::view::{Log, Transaction, TxReceipt};
 pub(super) use crate::evm::eth_call::{eth_call_at, returned};
 use crate::{
     evm::{eip3009, erc20, erc1271, json_rpc::Fault, receipt::Inclusion, transaction::SentTransaction},
-    protocol::{Address, PaymentTag, TxHash},
+    protocol::{
+        Address, PaymentTag, TxHash,
+        permit2::{EXACT_PROXY, UPTO_PROXY},
+    },
 };
 
 pub(super) fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Fault> {
@@ -33,8 +36,8 @@ struct Logs {
     logs_bloom: Bloom,
 }
 
-/// The answer to `eth_getTransactionReceipt`. Logs that can neither be transfers nor tell what became of an authorization are left out, to keep
-/// caches small.
+/// The answer to `eth_getTransactionReceipt`. Logs that can neither be transfers nor tell what became of an authorization or a permit are left
+/// out, to keep caches small.
 pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxReceipt>, Fault> {
     let Some(Inclusion { mined_in, success }) = Inclusion::read(raw.get(), transaction)? else { return Ok(None) };
     let Logs { logs, logs_bloom } = parse(raw)?;
@@ -44,7 +47,11 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxRe
     let about_nonces = [eip3009::AUTHORIZATION_USED_TOPIC, eip3009::AUTHORIZATION_CANCELED_TOPIC];
     let kept = [erc20::TRANSFER_TOPIC, about_nonces[0], about_nonces[1]].map(B256::new);
     let logs = logs.into_iter().enumerate();
-    let logs = logs.filter(|(_, log)| log.topic0().is_some_and(|topic| kept.contains(topic)));
+    let is_kept = |log: &RpcLog| {
+        let by_proxy = [EXACT_PROXY, UPTO_PROXY].contains(&Address::new(log.inner.address.into_array()));
+        by_proxy || log.topic0().is_some_and(|topic| kept.contains(topic))
+    };
+    let logs = logs.filter(|(_, log)| is_kept(log));
     let mut logs = logs.map(|(position, log)| view(position, log)).collect::<Result<Vec<_>, _>>()?;
     logs.shrink_to_fit();
     Ok(Some(TxReceipt { transaction, mined_in, success, logs }))

@@ -5,7 +5,10 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use super::view::{Block, Log, Transaction, TxReceipt, TxRecord};
 use crate::{
     evm::{eip3009::AUTHORIZATION_USED_TOPIC, erc20::TRANSFER_TOPIC},
-    protocol::{Address, Amount, Binding, Terms, Transfer, TxHash},
+    protocol::{
+        Address, Amount, Binding, Terms, Transfer, TxHash,
+        permit2::{EXACT_PROXY, UPTO_PROXY},
+    },
     verify::Verdict,
 };
 
@@ -67,7 +70,9 @@ fn settled<'a>(transaction: TxHash, receipt: &TxReceipt, canonical: Option<&'a B
     (receipt.transaction == transaction && deep_enough).then_some(block)
 }
 
-/// All transfers of accepted tokens to the recipient from another account, each with its binding.
+/// All transfers of accepted tokens to the recipient from another account, each with its binding; but for those that were made from
+/// permits. These are payments of another name, which their settlers know and no log tells: sold under the name of its log, one would be
+/// sold twice.
 fn transfers<'a>(
     record: &'a TxRecord,
     transaction: TxHash,
@@ -78,15 +83,33 @@ fn transfers<'a>(
     let TxRecord { receipt, transaction: Transaction { sender, call_data } } = record;
     // Looked through once, however many transfers there are.
     let call_data = call_data.as_ref().map_or(Binding::none(), |data| Binding::none().with_call_data(Arc::clone(data)));
+    let permits = made_from_permits(&receipt.logs);
     let before = std::iter::once(None).chain(receipt.logs.iter().map(Some));
     before.zip(&receipt.logs).filter_map(move |(before, log)| {
         let transfer = payment(log, transaction, block, terms, policy)?;
         // A tag in anybody else's transaction, a relay's or a bundler's, is none that the payer put there.
         let signed = if transfer.payer == *sender { call_data.clone() } else { Binding::none() };
         let nonce = before.and_then(|before| authorization(before, log, transfer.payer));
+        if nonce.is_none() && permits.contains(&log.position) {
+            return None;
+        }
         let binding = nonce.into_iter().fold(signed, Binding::with_nonce);
         Some(transfer.with_binding(binding))
     })
+}
+
+/// The places of the transfers that the standard's proxies made from permits. A proxy logs directly after its transfer: it is the last one
+/// before that log. Tokens that take a fee log two of the payer's, so all of that payer's count that are behind the proxies' log before.
+fn made_from_permits(logs: &[Log]) -> Vec<u32> {
+    let (mut made, mut start) = (Vec::new(), 0);
+    for (at, _) in logs.iter().enumerate().filter(|(_, log)| [EXACT_PROXY, UPTO_PROXY].contains(&log.emitter)) {
+        let transfers = || logs[start..at].iter().filter_map(|log| Some((log.position, erc20_transfer(log)?.0)));
+        if let Some((_, payer)) = transfers().last() {
+            made.extend(transfers().filter(|(_, from)| *from == payer).map(|(position, _)| position));
+        }
+        start = at + 1;
+    }
+    made
 }
 
 /// The nonce of the payer's authorization that this log says was used, if the transfer was made from it: then the same contract
