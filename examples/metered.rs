@@ -46,10 +46,23 @@ struct Args {
     #[arg(long, env = "X402_SEALING_KEY", value_name = "HEX", hide_env_values = true)]
     sealing_key: String,
     /// Ethereum JSON-RPC endpoint of Base; repeat it for more than one
-    #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true, required = true)]
+    #[arg(
+        long,
+        env = "X402_RPC_URL",
+        value_name = "URL",
+        value_delimiter = ',',
+        hide_env_values = true,
+        required = true
+    )]
     rpc_url: Vec<String>,
     /// Where it is recorded what was sold: `memory`, `sqlite:FILE` or `postgres://…`
-    #[arg(long, env = "X402_LEDGER", value_name = "memory|sqlite:FILE|URL", default_value = "sqlite:metered.db", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "X402_LEDGER",
+        value_name = "memory|sqlite:FILE|URL",
+        default_value = "sqlite:metered.db",
+        hide_env_values = true
+    )]
     ledger: String,
     #[command(flatten)]
     settler: SettlerArgs,

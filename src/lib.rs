@@ -158,8 +158,8 @@ pub use ::alloy;
 #[cfg(feature = "axum")]
 pub use axum::MissingReceipt;
 pub use paywall::{
-    BuildError, Chain, Charge, Consumption, FurtherNetwork, HealthError, LoggedSale, Merchant, MerchantBuilder, Mpp, Offer,
-    Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody,
+    BuildError, Chain, Charge, Consumption, FurtherNetwork, HealthError, LoggedSale, Merchant, MerchantBuilder, Mpp,
+    Offer, Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody,
     ResponseBody, ResponseFuture, RestoredSales, Unredeemed, UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
 };
 pub use protocol::receipt::Receipt;

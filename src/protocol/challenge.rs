@@ -46,7 +46,15 @@ impl Way {
     pub(crate) fn authorization(network: Network, token: &TokenDomain, timeout: u64) -> Self {
         let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));
         let extra = format!(r#""name":{name},"version":{version}"#);
-        Self { scheme: EXACT, network, token: token.token, timeout, extra, signed: Some(token.clone()), by_permit: false }
+        Self {
+            scheme: EXACT,
+            network,
+            token: token.token,
+            timeout,
+            extra,
+            signed: Some(token.clone()),
+            by_permit: false,
+        }
     }
 
     /// Whether it is a permit.

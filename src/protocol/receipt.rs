@@ -49,7 +49,14 @@ impl Receipt {
     /// a service's tests.
     #[must_use]
     pub fn new(resource: impl Into<std::sync::Arc<str>>, intent: IntentId, payment: impl Into<Payment>) -> Self {
-        Self { resource: resource.into(), intent, payment: payment.into(), proved_by: ProvedBy::Nothing, pass: None, maximum: None }
+        Self {
+            resource: resource.into(),
+            intent,
+            payment: payment.into(),
+            proved_by: ProvedBy::Nothing,
+            pass: None,
+            maximum: None,
+        }
     }
 
     /// Sets how the redemption showed that it is the payer's.

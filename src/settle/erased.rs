@@ -80,15 +80,15 @@ impl<S: PermitSettler> ErasedPermitSettler for S {
         token: Address,
         scheme: PermitScheme,
     ) -> Boxed<'_, Result<Option<PermitTerms>, SettleError>> {
-        Box::pin(PermitSettler::terms(self, network, token, scheme))
+        Box::pin(PermitSettler::permit_terms(self, network, token, scheme))
     }
 
     fn verify<'a>(&'a self, payment: &'a PermitPayment) -> Boxed<'a, Result<Validity, SettleError>> {
-        Box::pin(PermitSettler::verify(self, payment))
+        Box::pin(PermitSettler::verify_permit(self, payment))
     }
 
     fn is_signed_by_key(&self, payment: &PermitPayment) -> bool {
-        PermitSettler::is_signed_by_key(self, payment)
+        PermitSettler::is_permit_signed_by_key(self, payment)
     }
 
     fn settle<'a>(
@@ -97,7 +97,7 @@ impl<S: PermitSettler> ErasedPermitSettler for S {
         charge: Amount,
         recorder: &'a TransactionRecorder,
     ) -> Boxed<'a, Settlement> {
-        Box::pin(PermitSettler::settle(self, payment, charge, recorder))
+        Box::pin(PermitSettler::settle_permit(self, payment, charge, recorder))
     }
 
     fn state<'a>(
@@ -105,6 +105,6 @@ impl<S: PermitSettler> ErasedPermitSettler for S {
         payment: &'a PermitPayment,
         recorded: Option<TxHash>,
     ) -> Boxed<'a, Result<PermitState, SettleError>> {
-        Box::pin(PermitSettler::state(self, payment, recorded))
+        Box::pin(PermitSettler::permit_state(self, payment, recorded))
     }
 }

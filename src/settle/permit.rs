@@ -22,7 +22,7 @@ use crate::protocol::{
 /// };
 /// /// The account that is to stand in the witness of a payment of `upto`.
 /// async fn facilitator(settler: &impl PermitSettler, token: Address) -> Result<Option<Address>, SettleError> {
-///     let terms = settler.terms(Network::BASE, token, PermitScheme::UpTo).await?;
+///     let terms = settler.permit_terms(Network::BASE, token, PermitScheme::UpTo).await?;
 ///     Ok(terms.and_then(|terms| terms.facilitators().first().copied()))
 /// }
 /// ```
@@ -33,7 +33,7 @@ use crate::protocol::{
 )]
 pub trait PermitSettler: Send + Sync + 'static {
     /// Returns what a quote says of permits of this scheme, where they are settled; `None` where they are not.
-    fn terms(
+    fn permit_terms(
         &self,
         network: Network,
         token: Address,
@@ -41,10 +41,10 @@ pub trait PermitSettler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<PermitTerms>, SettleError>> + Send;
 
     /// Checks whether a payment could be settled now, to its whole amount. Nothing is sent.
-    fn verify(&self, payment: &PermitPayment) -> impl Future<Output = Result<Validity, SettleError>> + Send;
+    fn verify_permit(&self, payment: &PermitPayment) -> impl Future<Output = Result<Validity, SettleError>> + Send;
 
     /// Returns whether the key of the payer's address signed the payment, as far as a check without I/O can tell: false by default.
-    fn is_signed_by_key(&self, _payment: &PermitPayment) -> bool {
+    fn is_permit_signed_by_key(&self, _payment: &PermitPayment) -> bool {
         false
     }
 
@@ -52,7 +52,7 @@ pub trait PermitSettler: Send + Sync + 'static {
     ///
     /// The charge of a payment of `exact` is its amount. More than the payment allows is refused, and so is a charge of nothing, before
     /// anything is sent. A permit's nonce can be used once, so the chain ensures that it is charged once.
-    fn settle(
+    fn settle_permit(
         &self,
         payment: &PermitPayment,
         charge: Amount,
@@ -61,7 +61,7 @@ pub trait PermitSettler: Send + Sync + 'static {
 
     /// Returns what the chain says of a payment that may have been settled before, by the transaction that was recorded for it, if one
     /// was. Without a node, nothing is known.
-    fn state(
+    fn permit_state(
         &self,
         payment: &PermitPayment,
         recorded: Option<TxHash>,
@@ -85,7 +85,7 @@ impl PermitTerms {
     /// Returns the accounts that may stand in the witness of a permit of `upto`: a quote names the first. There is at least one for
     /// `upto`, and none for `exact`, which anyone may send.
     ///
-    /// Another one may stand there as well, for which [`verify`](PermitSettler::verify) decides: an earlier quote may have named it.
+    /// Another one may stand there as well, for which [`verify_permit`](PermitSettler::verify_permit) decides: an earlier quote may have named it.
     #[must_use]
     pub fn facilitators(&self) -> &[Address] {
         &self.facilitators

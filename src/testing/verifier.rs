@@ -86,9 +86,8 @@ impl Act {
             Self::Judge(transfers) => transfers.as_slice(),
             Self::Say(_) | Self::Hang => &[],
         };
-        let is_signed = |transfer: &&Transfer| {
-            transfer.binding.nonce().is_some() || transfer.binding.permit().is_some()
-        };
+        let is_signed =
+            |transfer: &&Transfer| transfer.binding.nonce().is_some() || transfer.binding.permit().is_some();
         transfers.iter().filter(is_signed).map(Transfer::payment_id)
     }
 }
@@ -367,9 +366,7 @@ impl Signatures for ScriptedVerifier {
     async fn permit_is_used(&self, payer: Address, nonce: &[u8; 32]) -> Result<bool, VerifyError> {
         self.with(|script| match script.outage.clone() {
             Some(error) => Err(error),
-            None => {
-                Ok(script.nonce_of(PaymentId::of_permit(script.network, payer, *nonce)) != NonceState::Unused)
-            }
+            None => Ok(script.nonce_of(PaymentId::of_permit(script.network, payer, *nonce)) != NonceState::Unused),
         })
     }
 }

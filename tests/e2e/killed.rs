@@ -170,16 +170,16 @@ impl Settler for Dying<WalletSettler> {
     }
 
     async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
-        Settler::verify(&self.inner, payment).await
+        self.inner.verify(payment).await
     }
 
     fn is_signed_by_key(&self, payment: &SignedPayment) -> bool {
-        Settler::is_signed_by_key(&self.inner, payment)
+        self.inner.is_signed_by_key(payment)
     }
 
     async fn settle(&self, payment: &SignedPayment, recorder: &TransactionRecorder) -> Settlement {
         let watched = self.watched(recorder);
-        let settled = Settler::settle(&self.inner, payment, &watched).await;
+        let settled = self.inner.settle(payment, &watched).await;
         self.died(settled).await
     }
 
@@ -189,31 +189,40 @@ impl Settler for Dying<WalletSettler> {
 }
 
 impl PermitSettler for Dying<WalletSettler> {
-    async fn terms(
+    async fn permit_terms(
         &self,
         network: Network,
         token: Address,
         scheme: PermitScheme,
     ) -> Result<Option<PermitTerms>, SettleError> {
-        self.inner.terms(network, token, scheme).await
+        self.inner.permit_terms(network, token, scheme).await
     }
 
-    async fn verify(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
-        PermitSettler::verify(&self.inner, payment).await
+    async fn verify_permit(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
+        self.inner.verify_permit(payment).await
     }
 
-    fn is_signed_by_key(&self, payment: &PermitPayment) -> bool {
-        PermitSettler::is_signed_by_key(&self.inner, payment)
+    fn is_permit_signed_by_key(&self, payment: &PermitPayment) -> bool {
+        self.inner.is_permit_signed_by_key(payment)
     }
 
-    async fn settle(&self, payment: &PermitPayment, charge: Amount, recorder: &TransactionRecorder) -> Settlement {
+    async fn settle_permit(
+        &self,
+        payment: &PermitPayment,
+        charge: Amount,
+        recorder: &TransactionRecorder,
+    ) -> Settlement {
         let watched = self.watched(recorder);
-        let settled = PermitSettler::settle(&self.inner, payment, charge, &watched).await;
+        let settled = self.inner.settle_permit(payment, charge, &watched).await;
         self.died(settled).await
     }
 
-    async fn state(&self, payment: &PermitPayment, recorded: Option<TxHash>) -> Result<PermitState, SettleError> {
-        self.inner.state(payment, recorded).await
+    async fn permit_state(
+        &self,
+        payment: &PermitPayment,
+        recorded: Option<TxHash>,
+    ) -> Result<PermitState, SettleError> {
+        self.inner.permit_state(payment, recorded).await
     }
 }
 

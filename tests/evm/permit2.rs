@@ -17,6 +17,11 @@ use tower_x402::{
     },
 };
 
+use super::{
+    Duration, EvmVerifier, RECIPIENT, Verdict,
+    anvil::{PRICE, look},
+};
+
 const SELLER: Address = Address::new([0x5e; 20]);
 
 mod sol {
@@ -61,7 +66,7 @@ async fn permit(chain: &DevChain, scheme: PermitScheme, nonce: u8) -> Permit {
     Permit::new(scheme, chain.accounts()[1].address(), [nonce; 32])
         .paying(SELLER, chain.usdc(), Amount::from_base_units(10_000))
         .by_facilitator(chain.accounts()[0].address())
-        .valid_between(ChainTime::from_unix(0), now.after(std::time::Duration::from_secs(3_600)))
+        .valid_between(ChainTime::from_unix(0), now.after(Duration::from_secs(3_600)))
 }
 
 fn signature(chain: &DevChain, permit: &Permit, key: &PrivateKeySigner) -> Vec<u8> {
@@ -168,7 +173,7 @@ async fn what_was_not_signed_is_refused() {
     allow(&chain, Amount::MAX).await;
     let (payer, now) = (key(&chain, 1), chain.timestamp().await.unwrap());
     let (exact, up_to) = (permit(&chain, PermitScheme::Exact, 1).await, permit(&chain, PermitScheme::UpTo, 2).await);
-    let soon = now.after(std::time::Duration::from_secs(600));
+    let soon = now.after(Duration::from_secs(600));
     let signed = |permit: &Permit, charge| call(permit, charge, signature(&chain, permit, &payer));
     for (from, permit, charge, error) in [
         (3, up_to.clone(), 1, "UnauthorizedFacilitator()"),
@@ -273,4 +278,29 @@ async fn an_allowance_that_is_signed_is_sent_along() {
     // The token has no authorizations of its own.
     let state = contracts::calldata("authorizationState(address,bytes32)", &[owner.into(), Word::from(0)]);
     assert!(chain.call(token, &state).await.is_err());
+}
+
+/// A payer who was sold an answer for a permit shows the transaction that settled it, for another answer.
+#[tokio::test]
+async fn what_settled_a_permit_is_no_ordinary_transfer() {
+    let chain = chain(8_453).await;
+    let verifier = EvmVerifier::builder().endpoints([chain.rpc_url()]).block_time(Duration::from_millis(1));
+    let verifier = verifier.max_head_age(None).connect().await.unwrap();
+    allow(&chain, Amount::MAX).await;
+    for (scheme, nonce) in [(PermitScheme::Exact, 1), (PermitScheme::UpTo, 2)] {
+        let mut permit = permit(&chain, scheme, nonce).await;
+        (permit.to, permit.amount) = (RECIPIENT, Amount::from_base_units(PRICE));
+        let call = call(&permit, u64::try_from(PRICE).unwrap(), signature(&chain, &permit, &key(&chain, 1)));
+        let hash = chain.send(chain.accounts()[0].address(), scheme.proxy(), &call).await.unwrap();
+        chain.mine(1).await.unwrap();
+        assert_eq!(chain.wait_until_mined(hash).await.unwrap()["status"], "0x1");
+        let Ok(Verdict::Paid { transfers, .. }) = look(&verifier, hash).await else { panic!("{scheme:?}") };
+        let [transfer] = &transfers[..] else { panic!("{transfers:?}") };
+        assert_eq!(transfer.payment_id(), permit.payment_id(Network::BASE), "{scheme:?}");
+        assert!(transfer.binding.is_bound(), "{scheme:?}");
+    }
+    let ordinary =
+        chain.transfer(chain.accounts()[1].address(), RECIPIENT, Amount::from_base_units(PRICE)).await.unwrap();
+    chain.mine(1).await.unwrap();
+    assert!(matches!(look(&verifier, ordinary).await, Ok(Verdict::Paid { .. })));
 }

@@ -14,11 +14,18 @@ use axum::{
 };
 use serde_json::{Value, json};
 use tower_x402::protocol::{
-    Network,
-    v2::{FacilitatorRequest, Reason, SchemePayload, SettleResponse, Supported, SupportedKind, VerifyResponse},
+    Address, Network,
+    permit2::SignedPermit,
+    v2::{
+        FacilitatorRequest, PaymentOption, Reason, SchemePayload, SettleResponse, Supported, SupportedKind,
+        VerifyResponse,
+    },
 };
 
 use super::{CANARY, market::Market};
+
+/// The accounts that settle permits; `/supported` names one for the scheme, and both as its signers.
+pub const SIGNERS: [Address; 2] = [Address::new([0xf1; 20]), Address::new([0xf2; 20])];
 
 /// What goes wrong. Of those that are about an answer, the market has done its part before.
 #[derive(Clone, Debug)]
@@ -208,9 +215,15 @@ impl Script {
         if action == "supported" {
             let old = json!({ "kinds": [{ "x402Version": 1, "scheme": "exact", "network": "base" }] });
             let old = Supported::from_json(old.to_string()).expect("it is of the standard's form");
-            return old.with(SupportedKind::exact(self.network)).to_json();
+            let mut supported = old.with(SupportedKind::exact(self.network));
+            supported = supported.with(SupportedKind::up_to(self.network, SIGNERS[0]));
+            supported.signers = supported.signers.with("eip155:*", SIGNERS.map(|signer| signer.to_string()).to_vec());
+            return supported.to_json();
         }
         let request = FacilitatorRequest::from_json(body).expect("a request of the standard");
+        if let SchemePayload::Permit(signed) = &request.payment_payload.payload {
+            return self.answer_permit(action, signed, &request.payment_requirements);
+        }
         let offered = request.payment_requirements.exact().expect("the scheme exact").clone();
         assert_eq!(request.payment_payload.accepted.exact(), Some(&offered), "official servers compare them");
         let SchemePayload::Authorization(signed) = request.payment_payload.payload else { panic!("no authorization") };
@@ -225,6 +238,34 @@ impl Script {
             "settle" => match elsewhere.map_or_else(|| self.market.execute(&signed), Err) {
                 Ok(transaction) => SettleResponse::settled(transaction, offered.network).with_payer(payer).to_json(),
                 Err(word) => SettleResponse::failed(reason(word), offered.network).with_payer(payer).to_json(),
+            },
+            other => panic!("asked for {other}"),
+        }
+    }
+}
+
+impl Script {
+    fn answer_permit(&self, action: &str, signed: &SignedPermit, required: &PaymentOption) -> String {
+        let amount = match required {
+            PaymentOption::Exact(required) => required.amount,
+            PaymentOption::UpTo(required) => required.amount,
+            other => panic!("neither exact nor upto: {other:?}"),
+        };
+        let facilitator = signed.permit.facilitator;
+        let foreign = facilitator.is_some_and(|facilitator| !SIGNERS.contains(&facilitator));
+        let foreign = foreign.then_some("upto_facilitator_mismatch");
+        let reason = |word: &'static str| word.parse::<Reason>().expect("one word");
+        match action {
+            "verify" => match foreign.map_or_else(|| self.market.simulate_permit(signed, amount), Err) {
+                Ok(()) => VerifyResponse::valid(signed.permit.from).to_json(),
+                Err(word) => VerifyResponse::invalid(reason(word)).with_payer(signed.permit.from).to_json(),
+            },
+            "settle" => match foreign.map_or_else(|| self.market.execute_permit(signed, amount), Err) {
+                Ok(transaction) => {
+                    let settled = SettleResponse::settled(transaction, self.network).with_payer(signed.permit.from);
+                    if facilitator.is_some() { settled.with_amount(amount) } else { settled }.to_json()
+                }
+                Err(word) => SettleResponse::failed(reason(word), self.network).to_json(),
             },
             other => panic!("asked for {other}"),
         }

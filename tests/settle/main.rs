@@ -28,6 +28,7 @@ mod facilitator;
 mod fallback;
 mod faults;
 mod market;
+mod permits;
 mod secrets;
 mod suite;
 #[allow(dead_code, reason = "each program uses a part of it")]

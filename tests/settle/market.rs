@@ -8,6 +8,7 @@ use std::{
 use tower_x402::{
     protocol::{
         Address, Amount, ChainTime, PaymentSignature, TxHash,
+        permit2::{Permit, SignedPermit},
         v2::{Authorization, SignedAuthorization},
     },
     testing::scripted_signature,
@@ -110,6 +111,45 @@ impl Market {
         state.nonces.insert(key, NonceState::Used(transaction));
         state.add(authorization.from, |balance| balance.checked_sub(authorization.value));
         state.add(authorization.to, |balance| balance.checked_add(authorization.value));
+        Ok(transaction)
+    }
+
+    /// What a payer of a permit signs.
+    pub fn permit_signature(&self, permit: &Permit) -> PaymentSignature {
+        scripted_signature(permit.from, &format!("{permit:?}"))
+    }
+
+    /// `settle` of a proxy, as a call that changes nothing.
+    pub fn simulate_permit(&self, signed: &SignedPermit, charge: Amount) -> Result<(), &'static str> {
+        let permit = &signed.permit;
+        let signature = self.permit_signature(permit);
+        let state = self.state();
+        let balance = state.balances.get(&permit.from).copied().unwrap_or(Amount::ZERO);
+        match () {
+            () if state.now > permit.deadline => Err("permit2_deadline_expired"),
+            () if state.now < permit.valid_after => Err("permit2_not_yet_valid"),
+            () if signature != signed.signature => Err("invalid_permit2_signature"),
+            () if state.nonces.contains_key(&(permit.from, permit.nonce)) => Err("permit2_invalid_nonce"),
+            () if charge > permit.amount => Err("upto_amount_exceeds_permitted"),
+            () if balance < charge => Err("permit2_insufficient_balance"),
+            () => Ok(()),
+        }
+    }
+
+    /// `settle` of a proxy, in a block of its own.
+    pub fn execute_permit(&self, signed: &SignedPermit, charge: Amount) -> Result<TxHash, &'static str> {
+        self.simulate_permit(signed, charge)?;
+        let permit = &signed.permit;
+        let mut state = self.state();
+        let transaction = TxHash::new(state.name());
+        let key = (permit.from, permit.nonce);
+        // Someone may have been faster.
+        if state.nonces.contains_key(&key) {
+            return Err("invalid_upto_evm_transaction_failed");
+        }
+        state.nonces.insert(key, NonceState::Used(transaction));
+        state.add(permit.from, |balance| balance.checked_sub(charge));
+        state.add(permit.to, |balance| balance.checked_add(charge));
         Ok(transaction)
     }
 

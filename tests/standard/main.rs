@@ -104,8 +104,13 @@ impl World {
     pub async fn with(token: Token) -> Option<Self> {
         let _ = tools::node().await?;
         let place = PLACES.acquire().await.unwrap();
-        let chain =
-            DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).with_permit2().start().await.unwrap();
+        let chain = DevChain::builder()
+            .install_with_npm(true)
+            .mine_every(Duration::from_secs(1))
+            .with_permit2()
+            .start()
+            .await
+            .unwrap();
         let owner = chain.accounts()[1].address();
         let wallet = chain.deploy(contracts::WALLET.creation, &[Word::from(owner)]).await.unwrap();
         let world = Self { chain, wallet, _place: place };

@@ -155,14 +155,17 @@ async fn by_a_facilitator_one_header_buys_one_answer() {
 #[tokio::test]
 async fn what_was_charged_buys_nothing_as_a_transfer() {
     for by in [By::Wallet, By::Facilitator] {
-        let Some(stage) = Stage::with(by, |builder| builder.hold_unbound(std::time::Duration::ZERO)).await else { return };
+        let Some(stage) = Stage::with(by, |builder| builder.hold_unbound(std::time::Duration::ZERO)).await else {
+            return;
+        };
         let bought = stage.buy(wish("one two three four five", 10)).await;
         assert_eq!(bought.status(), 200, "{bought:?}");
         let transaction = bought.settled()["transaction"].as_str().unwrap().to_owned();
         // A route that costs less than was charged.
         let app = axum::Router::new().route(
             "/cheap",
-            axum::routing::post(|| async { "sold" }).route_layer(stage.shop.merchant.charge("cheap", "0.001 USDC").unwrap()),
+            axum::routing::post(|| async { "sold" })
+                .route_layer(stage.shop.merchant.charge("cheap", "0.001 USDC").unwrap()),
         );
         let cheap = Shop::serving(stage.shop.merchant.clone(), app, Counter::default()).await;
         let quote = client().post(cheap.url("/cheap")).send().await.unwrap();

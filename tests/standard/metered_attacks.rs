@@ -1,8 +1,6 @@
 //! Attacks on metered answers over real HTTP, on a real chain: charged never more than the maximum, never twice, and never without an answer
 //! that was delivered or can be had again.
 
-use std::time::Duration;
-
 use axum::{Router, http::StatusCode, routing::post};
 use serde_json::{Value, json};
 use tower_x402::{
@@ -43,18 +41,6 @@ async fn show(stage: &Stage, header: &str, words: usize) -> (u16, Option<String>
     let answer = request.header("payment-signature", header).send().await.unwrap();
     let code = answer.headers().get("x402-error").map(|code| code.to_str().unwrap().to_owned());
     (answer.status().as_u16(), code, answer.json().await.unwrap_or_default())
-}
-
-/// Waits until the leases that an earlier answer left behind are over.
-async fn answered(stage: &Stage, header: &str, words: usize) -> (u16, Option<String>, Value) {
-    for _ in 0..40 {
-        let answer = show(stage, header, words).await;
-        if answer.1.as_deref() != Some("redemption_in_progress") {
-            return answer;
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    panic!("it stays in progress")
 }
 
 #[tokio::test]
@@ -159,7 +145,8 @@ async fn what_is_withdrawn_before_the_settlement_sells_nothing() {
     for by in [By::Wallet, By::Facilitator] {
         for what in ["allowance", "balance"] {
             let Some(stage) = Stage::new(by).await else { return };
-            let (began, go) = (std::sync::Arc::new(tokio::sync::Notify::new()), std::sync::Arc::new(tokio::sync::Notify::new()));
+            let (began, go) =
+                (std::sync::Arc::new(tokio::sync::Notify::new()), std::sync::Arc::new(tokio::sync::Notify::new()));
             let layer = stage.shop.merchant.charge_up_to("slow", "0.01 USDC").unwrap();
             let (begins, goes) = (began.clone(), go.clone());
             let handler = move || async move {

@@ -121,7 +121,8 @@ fn refund(noted: &str) -> Result<Option<Refund>, LedgerError> {
 }
 
 fn sale(told: &[String; WORDS]) -> Result<BookedSale, LedgerError> {
-    let [id, resource, chain, hash, _position, payer, recipient, token, amount, number, time, maximum, sold_at, noted] = told;
+    let [id, resource, chain, hash, _position, payer, recipient, token, amount, number, time, maximum, sold_at, noted] =
+        told;
     let read = || {
         let transaction: TxHash = hash.parse().ok()?;
         let number: u64 = number.parse().ok()?;
@@ -134,7 +135,11 @@ fn sale(told: &[String; WORDS]) -> Result<BookedSale, LedgerError> {
             recipient: recipient.parse().ok()?,
             amount: amount.parse().ok()?,
             // None at a fixed price.
-            maximum: Some(maximum).filter(|maximum| !maximum.is_empty()).map(|maximum| maximum.parse()).transpose().ok()?,
+            maximum: Some(maximum)
+                .filter(|maximum| !maximum.is_empty())
+                .map(|maximum| maximum.parse())
+                .transpose()
+                .ok()?,
             transaction: known(transaction),
             block_number: Some(number).filter(|number| *number > 0),
             block_time: super::maintenance::time(time)?,

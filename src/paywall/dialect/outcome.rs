@@ -24,13 +24,8 @@ pub(crate) fn mark_taken(headers: &mut HeaderMap, paid: &Payment, maximum: Optio
     if let Some(transaction) = paid.transaction() {
         let _ = write!(taken, "{transaction}");
     }
-    let _ = write!(
-        taken,
-        r#"","network":"{}","payer":"{:x}","amount":"{}""#,
-        paid.network(),
-        paid.payer(),
-        paid.amount(),
-    );
+    let _ =
+        write!(taken, r#"","network":"{}","payer":"{:x}","amount":"{}""#, paid.network(), paid.payer(), paid.amount(),);
     if let Some(maximum) = maximum {
         let _ = write!(taken, r#","extra":{{"maximum":"{maximum}"}}"#);
     }

@@ -39,7 +39,14 @@ pub struct Chain {
 impl Chain {
     /// Returns the settings of a network: its USDC is accepted, unless set otherwise.
     pub const fn new(network: Network) -> Self {
-        Self { network, assets: Vec::new(), former_assets: Vec::new(), verifier: None, settler: None, permit_settler: None }
+        Self {
+            network,
+            assets: Vec::new(),
+            former_assets: Vec::new(),
+            verifier: None,
+            settler: None,
+            permit_settler: None,
+        }
     }
 
     /// Sets the verifier of payments on this network; see [`MerchantBuilder::verifier`](crate::MerchantBuilder::verifier).

@@ -6,9 +6,7 @@ use crate::{
     discovery::{Described, Discovery, Storefront},
     paywall::{
         merchant::Merchant,
-        seller::{
-            demands::payable, inner::MerchantInner, payment_identifier::PaymentIdentifier, pricing::Tariff,
-        },
+        seller::{demands::payable, inner::MerchantInner, payment_identifier::PaymentIdentifier, pricing::Tariff},
         way::offers,
     },
     protocol::{Address, Network},
@@ -45,7 +43,8 @@ impl Storefront for MerchantInner {
 
     fn takes_x402(&self) -> bool {
         // A settler that did not answer yet will.
-        [Tariff::Fixed, Tariff::UpTo].into_iter().any(|tariff| !offers(self, tariff).is_empty()) || !self.knows_ways_to_pay()
+        [Tariff::Fixed, Tariff::UpTo].into_iter().any(|tariff| !offers(self, tariff).is_empty())
+            || !self.knows_ways_to_pay()
     }
 
     fn mpp_tokens(&self) -> Vec<Address> {

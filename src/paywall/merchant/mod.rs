@@ -20,8 +20,8 @@ use crate::{
         error::{BuildError, HealthError},
         layer::X402Layer,
         seller::{
-            inner::MerchantInner,
             catalog::Listed,
+            inner::MerchantInner,
             pricing::{AsyncClosure, Price, PriceTag, Prices, Pricing},
             route::Route,
             text,

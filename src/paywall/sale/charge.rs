@@ -152,7 +152,6 @@ mod tests {
     use super::*;
     use crate::paywall::seller::pricing::Tariff;
 
-
     fn units(units: u128) -> Amount {
         Amount::from_base_units(units)
     }
@@ -197,12 +196,45 @@ mod tests {
     #[test]
     fn no_other_spelling_is_taken() {
         for amount in [
-            "", " 1", "1 ", "+1", "-1", "01", "1.5", "1e3", "0x10", "%", "five%", "-5%", "50 %", "050%", "1000.5%", "5%%",
-            "33.333%", ".5%", "5.%", "+5%", "$", "$-1", "$ 1", "$0.0000001", "$1%", "1$",
+            "",
+            " 1",
+            "1 ",
+            "+1",
+            "-1",
+            "01",
+            "1.5",
+            "1e3",
+            "0x10",
+            "%",
+            "five%",
+            "-5%",
+            "50 %",
+            "050%",
+            "1000.5%",
+            "5%%",
+            "33.333%",
+            ".5%",
+            "5.%",
+            "+5%",
+            "$",
+            "$-1",
+            "$ 1",
+            "$0.0000001",
+            "$1%",
+            "1$",
         ] {
             assert_eq!(header(&[&format!(r#"{{"amount":"{amount}"}}"#)]), Said::Unreadable, "{amount}");
         }
-        for json in ["", "1858", r#"{"amount":1858}"#, r#"{"amount":null}"#, "{}", r#"["1"]"#, r#"{"amount":"1"} x"#, r#"{"amount":"1","a":2}"#] {
+        for json in [
+            "",
+            "1858",
+            r#"{"amount":1858}"#,
+            r#"{"amount":null}"#,
+            "{}",
+            r#"["1"]"#,
+            r#"{"amount":"1"} x"#,
+            r#"{"amount":"1","a":2}"#,
+        ] {
             assert_eq!(header(&[json]), Said::Unreadable, "{json}");
         }
         let once = r#"{"amount":"1"}"#;
@@ -226,7 +258,8 @@ mod tests {
             (Said::Share(5_000), false, true),
             (Said::Unreadable, false, false),
         ] {
-            for (tariff, agrees) in [(Tariff::Fixed, at_fixed), (Tariff::UpTo, at_most), (Tariff::UpToOrFixed, at_most)] {
+            for (tariff, agrees) in [(Tariff::Fixed, at_fixed), (Tariff::UpTo, at_most), (Tariff::UpToOrFixed, at_most)]
+            {
                 let cost = Cost { amount: price, tariff };
                 assert_eq!(of_fixed(said, cost, paid).is_ok(), agrees, "{said:?} {tariff:?}");
             }

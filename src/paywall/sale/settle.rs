@@ -39,7 +39,8 @@ pub(crate) trait Unsettled: Send + Sync {
     fn is_metered(&self) -> bool;
 
     /// Settles the payment, and records the results. `charge`: what is to be paid, of the amount that was reserved.
-    fn settle<'a>(&'a self, charge: Amount, records: &'a Records) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
+    fn settle<'a>(&'a self, charge: Amount, records: &'a Records)
+    -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
 
     /// Decides what that means for the sale. `begun` is the settlement that is recorded by now.
     fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome;
@@ -153,11 +154,12 @@ async fn settle_under(unsettled: &dyn Unsettled, guard: &mut LeaseGuard) -> Resu
         }
     }
     let records = guard.records(unsettled.record());
-    let settled = match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle(guard.payment().amount(), &records))).await {
-        HoldOutcome::Finished(settled) => settled,
-        HoldOutcome::LeaseLost => return Err(NotSettled::LeaseLost),
-        HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),
-    };
+    let settled =
+        match guard.keep(SETTLE_AND_CONFIRM, None, pin!(unsettled.settle(guard.payment().amount(), &records))).await {
+            HoldOutcome::Finished(settled) => settled,
+            HoldOutcome::LeaseLost => return Err(NotSettled::LeaseLost),
+            HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Settled::Unknown(None),
+        };
     // A sent authorization is public, even if its settlement failed: any reader of the chain can send it again.
     let begun = guard.begun_by_now(unsettled.record());
     match unsettled.conclude(settled, begun.as_ref()) {

@@ -14,7 +14,10 @@ mod way_to_pay;
 
 use crate::{
     paywall::{
-        priced_request::PricedRequest, refusal::Rejection, sale::deliver::Purchase, seller::{inner::MerchantInner, pricing::Tariff},
+        priced_request::PricedRequest,
+        refusal::Rejection,
+        sale::deliver::Purchase,
+        seller::{inner::MerchantInner, pricing::Tariff},
         way::way_to_pay::WayToPay,
     },
     protocol::{ProblemCode, Proof, Way},

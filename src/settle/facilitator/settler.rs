@@ -303,7 +303,7 @@ impl Settler for FacilitatorSettler {
 }
 
 impl PermitSettler for FacilitatorSettler {
-    async fn terms(
+    async fn permit_terms(
         &self,
         network: Network,
         _token: Address,
@@ -321,7 +321,7 @@ impl PermitSettler for FacilitatorSettler {
     }
 
     /// Which accounts may stand in a witness, the facilitator decides: it may have more than it names.
-    async fn verify(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
+    async fn verify_permit(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
         match payment.mismatch() {
             Some(reason) => Ok(Validity::Refused(reason)),
             None => self.inner.verify(&Question::of_permit(payment, payment.permit.permit.amount)).await,
@@ -329,12 +329,17 @@ impl PermitSettler for FacilitatorSettler {
     }
 
     #[cfg(any(feature = "evm", feature = "wallet"))]
-    fn is_signed_by_key(&self, payment: &PermitPayment) -> bool {
+    fn is_permit_signed_by_key(&self, payment: &PermitPayment) -> bool {
         permit2::signer(&payment.permit, payment.requirements.network()) == Some(payment.permit.permit.from)
     }
 
     /// The facilitator sends the transaction: its hash is known afterwards.
-    async fn settle(&self, payment: &PermitPayment, charge: Amount, _recorder: &TransactionRecorder) -> Settlement {
+    async fn settle_permit(
+        &self,
+        payment: &PermitPayment,
+        charge: Amount,
+        _recorder: &TransactionRecorder,
+    ) -> Settlement {
         if let Some(reason) = payment.mismatch().or_else(|| payment.overcharged(charge)) {
             return Settlement::Refused(reason);
         }
@@ -342,7 +347,11 @@ impl PermitSettler for FacilitatorSettler {
     }
 
     /// Facilitators are not asked what the chain says.
-    async fn state(&self, _payment: &PermitPayment, _recorded: Option<TxHash>) -> Result<PermitState, SettleError> {
+    async fn permit_state(
+        &self,
+        _payment: &PermitPayment,
+        _recorded: Option<TxHash>,
+    ) -> Result<PermitState, SettleError> {
         Ok(PermitState::Unknown)
     }
 }
@@ -377,7 +386,7 @@ mod tests {
                 PaymentRequirements::new(&Asset::USDC_BASE, price, seller, 60),
                 domain.clone(),
             );
-            assert_eq!(Settler::is_signed_by_key(&settler, &payment), own);
+            assert_eq!(settler.is_signed_by_key(&payment), own);
         }
     }
 }

@@ -128,7 +128,7 @@ impl Settler for WalletSettler {
 }
 
 impl PermitSettler for WalletSettler {
-    async fn terms(
+    async fn permit_terms(
         &self,
         network: Network,
         token: Address,
@@ -137,23 +137,32 @@ impl PermitSettler for WalletSettler {
         permits::terms(&self.core, network, token, scheme).await
     }
 
-    async fn verify(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
+    async fn verify_permit(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
         permits::verify(&self.core, payment).await
     }
 
-    fn is_signed_by_key(&self, payment: &PermitPayment) -> bool {
+    fn is_permit_signed_by_key(&self, payment: &PermitPayment) -> bool {
         permit2::signer(&payment.permit, payment.requirements.network()) == Some(payment.permit.permit.from)
     }
 
     /// As for every settler; dropping the future does not stop the settlement.
-    async fn settle(&self, payment: &PermitPayment, charge: Amount, recorder: &TransactionRecorder) -> Settlement {
+    async fn settle_permit(
+        &self,
+        payment: &PermitPayment,
+        charge: Amount,
+        recorder: &TransactionRecorder,
+    ) -> Settlement {
         if let Some(reason) = permits::misfit(&self.core, payment).or_else(|| payment.overcharged(charge)) {
             return Settlement::Refused(reason);
         }
         self.settle_order(Order::of_permit(payment, charge), recorder).await
     }
 
-    async fn state(&self, payment: &PermitPayment, recorded: Option<TxHash>) -> Result<PermitState, SettleError> {
+    async fn permit_state(
+        &self,
+        payment: &PermitPayment,
+        recorded: Option<TxHash>,
+    ) -> Result<PermitState, SettleError> {
         permits::state(&self.core, payment, recorded).await
     }
 }

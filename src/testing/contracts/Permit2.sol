@@ -108,7 +108,7 @@ contract Permit2 {
     /// Also of tokens that return nothing.
     function pull(address token, address from, address to, uint256 amount) private {
         (bool done, bytes memory said) = token.call(abi.encodeCall(Erc20.transferFrom, (from, to, amount)));
-        bool agreed = said.length == 0 ? token.code.length > 0 : abi.decode(said, (bool));
-        require(done && agreed, "TRANSFER_FROM_FAILED");
+        bool agreed = done && (said.length == 0 ? token.code.length > 0 : abi.decode(said, (bool)));
+        require(agreed, "TRANSFER_FROM_FAILED");
     }
 }

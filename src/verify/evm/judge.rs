@@ -88,9 +88,10 @@ fn transfers<'a>(
         // A tag in anybody else's transaction, a relay's or a bundler's, is none that the payer put there.
         let signed = if transfer.payer == *sender { call_data.clone() } else { Binding::none() };
         let nonce = before.and_then(|before| authorization(before, log, transfer.payer));
-        let binding = nonce.into_iter().fold(signed, Binding::with_nonce);
         let behind = receipt.logs.get(at + 1..).unwrap_or_default();
-        let permit = permit_of(log, behind, transfer.payer, *permit);
+        // Made from an authorization, it has that one's name, whatever else its payer does.
+        let permit = nonce.is_none().then(|| permit_of(log, behind, transfer.payer, *permit)).flatten();
+        let binding = nonce.into_iter().fold(signed, Binding::with_nonce);
         Some(transfer.with_binding(permit.into_iter().fold(binding, Binding::with_permit)))
     })
 }
@@ -108,9 +109,8 @@ fn authorization(before: &Log, transfer: &Log, payer: Address) -> Option<[u8; 32
 /// further transfers of the same tokens by the same payer: a token may take a fee by one. Such a transfer is a payment of the permit
 /// alone, and so is the payer's transfer before it.
 fn permit_of(transfer: &Log, behind: &[Log], payer: Address, used: Option<UsedPermit>) -> Option<ByPermit> {
-    let is_same = |log: &&Log| {
-        log.emitter == transfer.emitter && erc20_transfer(log).is_some_and(|(from, _, _)| from == payer)
-    };
+    let is_same =
+        |log: &&Log| log.emitter == transfer.emitter && erc20_transfer(log).is_some_and(|(from, _, _)| from == payer);
     let next = behind.iter().find(|log| !is_same(log))?;
     let [topic] = next.topics.as_slice() else { return None };
     (is_proxy(next.emitter) && SETTLED_TOPICS.contains(topic)).then_some(())?;

@@ -4,6 +4,7 @@ mod conformance;
 mod limits;
 mod nonces;
 mod outages;
+mod permits;
 mod refusals;
 mod served;
 mod settling;

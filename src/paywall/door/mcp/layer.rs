@@ -11,8 +11,8 @@ use super::{service::Mcp, table::Table};
 use crate::paywall::{
     error::BuildError,
     seller::{
-        inner::MerchantInner,
         catalog::Listed,
+        inner::MerchantInner,
         pricing::{Price, PriceTag, Prices},
         redelivery::Redelivery,
         route::Route,

@@ -148,7 +148,12 @@ impl Voice {
     }
 
     /// The quote for a call.
-    pub(super) fn bill(&self, request: &PricedRequest, bill: &Bill<'_>, (terms, tariff): (&IntentTerms, Tariff)) -> Message {
+    pub(super) fn bill(
+        &self,
+        request: &PricedRequest,
+        bill: &Bill<'_>,
+        (terms, tariff): (&IntentTerms, Tariff),
+    ) -> Message {
         let requote = Requote {
             route: std::sync::Arc::clone(&request.route),
             terms: *terms,

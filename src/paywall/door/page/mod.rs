@@ -124,7 +124,11 @@ fn address(request: &PricedRequest) -> String {
 
 fn further(chain: &SellingChain, tariff: Tariff) -> FurtherNetwork {
     let SellingChain { network, assets, .. } = chain;
-    FurtherNetwork { network: *network, assets: assets.clone(), takes_transfers: chain.reader().is_some() && tariff.offers_fixed() }
+    FurtherNetwork {
+        network: *network,
+        assets: assets.clone(),
+        takes_transfers: chain.reader().is_some() && tariff.offers_fixed(),
+    }
 }
 
 /// Whether the script of a page sends the request. A redirect would lead it away from the sold answer.

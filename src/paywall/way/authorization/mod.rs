@@ -138,12 +138,7 @@ async fn accept(
 }
 
 /// What to answer to a payment that is none of those that are offered: a new quote, unless it was used.
-async fn unmatched(
-    request: &PricedRequest,
-    payload: &PaymentPayload,
-    now: Cost,
-    reason: Reason,
-) -> Rejection {
+async fn unmatched(request: &PricedRequest, payload: &PaymentPayload, now: Cost, reason: Reason) -> Rejection {
     let merchant = &request.route.merchant;
     let payer = match &payload.payload {
         SchemePayload::Authorization(signed) => Some(signed.authorization.from),

@@ -122,7 +122,9 @@ impl Signed for ReservedAuthorization {
     }
 
     async fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> Found {
-        let confirmed = begun.filter(|_| self.showing.is_quoted() && !self.showing.is_read()).and_then(|begun| begun.confirmed_by());
+        let confirmed = begun
+            .filter(|_| self.showing.is_quoted() && !self.showing.is_read())
+            .and_then(|begun| begun.confirmed_by());
         if let Some((transaction, at)) = confirmed {
             return Found::Settled(self.signed(at).with_transaction(transaction).into());
         }
@@ -288,7 +290,6 @@ impl ReservedAuthorization {
         let asked = signatures.nonce_state(asset, authorization.from, &authorization.nonce, self.showing.since);
         Some(verifier_in_time(asked).await)
     }
-
 }
 
 /// Whether this says that the payment was made, perhaps here.

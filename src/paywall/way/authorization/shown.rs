@@ -149,11 +149,7 @@ fn pays(authorization: &Authorization, opened: &Opened<'_>, merchant: &MerchantI
 }
 
 /// Whether the quote's time and the authorization's window allow settling it now.
-fn may_be_settled(
-    merchant: &MerchantInner,
-    opened: &Opened<'_>,
-    authorization: &Authorization,
-) -> Result<(), Reason> {
+fn may_be_settled(merchant: &MerchantInner, opened: &Opened<'_>, authorization: &Authorization) -> Result<(), Reason> {
     if merchant.clock.unix() > opened.pay_until().unix() {
         return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
     }

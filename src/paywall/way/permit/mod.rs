@@ -53,7 +53,8 @@ impl WayToPay for ByPermit {
                 ways.push(Way::up_to(chain.network, token.contract, timeout, facilitator, domain));
             }
             // A token that has authorizations is paid by them: more clients know how.
-            let is_authorized = chain.standard.as_ref().is_some_and(|standard| standard.has_or_may_have(token.contract));
+            let is_authorized =
+                chain.standard.as_ref().is_some_and(|standard| standard.has_or_may_have(token.contract));
             if tariff.offers_fixed() && token.exact && !is_authorized {
                 ways.push(Way::permit(chain.network, token.contract, timeout, domain));
             }

@@ -53,7 +53,9 @@ pub(crate) async fn reserve_signed<S: Signed>(
     let metered = reserved.is_metered();
     if let Some(found) = reserved.forged().await {
         let judgement = judge(found, &reserved.showing().case(metered, None));
-        return Err(opened.unless_consumed(shown, rejection(request, &opened, reserved.showing(), judgement, now)).await);
+        return Err(opened
+            .unless_consumed(shown, rejection(request, &opened, reserved.showing(), judgement, now))
+            .await);
     }
     // A signature that may be forged reserves no purchase: its payer might be another's.
     let proven = match purchase {

@@ -2,8 +2,8 @@
 
 use super::with;
 use crate::protocol::{
-    Network,
-    v2::{InvalidMessageKind::Member, Supported, SupportedKind},
+    Address, Network,
+    v2::{InvalidMessageKind::Member, JsonObject, Supported, SupportedKind},
 };
 
 #[test]
@@ -34,5 +34,25 @@ fn what_a_facilitator_supports() {
         (r#"{"kinds":[],"signers":[]}"#, "signers"),
     ] {
         assert_eq!(Supported::from_json(json).unwrap_err().kind(), Member(name), "{json}");
+    }
+}
+
+/// Any account of a facilitator may settle: the one that it names for the scheme comes first, and none twice.
+#[test]
+fn who_settles_what_is_charged() {
+    let [first, second] = [Address::new([0xf1; 20]), Address::new([0xf2; 20])];
+    let supported = Supported::default().with(SupportedKind::up_to(Network::BASE, second));
+    assert!(supported.settles_up_to(Network::BASE) && !supported.settles_exact(Network::BASE));
+    assert_eq!(supported.facilitators(Network::BASE), [second]);
+    assert!(
+        !supported.settles_up_to(Network::BASE_SEPOLIA) && supported.facilitators(Network::BASE_SEPOLIA).is_empty()
+    );
+    let signers =
+        |chain: &str| JsonObject::new().with(chain, vec![first.to_string(), second.to_string(), "f3".to_owned()]);
+    for (chain, all) in [("eip155:*", &[second, first][..]), ("eip155:8453", &[second, first]), ("eip155:1", &[second])]
+    {
+        let supported = Supported { signers: signers(chain), ..supported.clone() };
+        assert_eq!(supported.facilitators(Network::BASE), all, "{chain}");
+        assert_eq!(Supported::from_json(supported.to_json()), Ok(supported));
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod binding;
+mod permits;
 
 use proptest::prelude::*;
 

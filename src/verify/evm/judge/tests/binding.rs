@@ -1,10 +1,7 @@
 //! What each transfer is bound to: by call data of its payer's own, by an authorization's nonce, or by nothing.
 
 use super::*;
-use crate::protocol::{
-    ByPermit, PaymentId, PaymentTag, ProvedBy,
-    permit2::{EXACT_PROXY, UPTO_PROXY},
-};
+use crate::protocol::{PaymentId, PaymentTag, ProvedBy};
 
 const RELAY: Address = Address::new([0xdd; 20]);
 const OTHER: Address = Address::new([0xee; 20]);
@@ -240,46 +237,4 @@ proptest! {
     ) {
         prop_assert!(!binding(PAYER, &input).has_tag(&tag("mine")));
     }
-}
-
-/// A proxy's word that it has settled.
-fn proxy_settled(position: u32, proxy: Address, topic: [u8; 32]) -> Log {
-    Log { emitter: proxy, topics: vec![topic], data: Vec::new(), ..transfer(position, 0) }
-}
-
-#[test]
-fn a_transfer_that_a_proxy_settled_is_a_payment_of_the_permit() {
-    let named = |logs, permit| {
-        let sent = Transaction { sender: RELAY, call_data: None, permit };
-        let record = TxRecord { receipt: receipt(logs), transaction: sent };
-        match judge(TX, &record, Some(&block()), &tip(), &terms(), &policy()) {
-            Verdict::Paid { transfers, .. } => {
-                transfers.into_iter().map(|transfer| transfer.binding.permit()).collect::<Vec<_>>()
-            }
-            other => panic!("{other:?}"),
-        }
-    };
-    let (used, others) = (UsedPermit { owner: PAYER, nonce: NONCE }, UsedPermit { owner: OTHER, nonce: NONCE });
-    let told = Some(ByPermit::Nonce(NONCE));
-    for proxy in [EXACT_PROXY, UPTO_PROXY] {
-        for word in SETTLED_TOPICS {
-            let settled = |position| proxy_settled(position, proxy, word);
-            assert_eq!(named(vec![transfer_of(0, PAYER), settled(1)], Some(used)), [told]);
-            // By way of another contract, or of somebody else's permit.
-            for permit in [None, Some(others)] {
-                assert_eq!(named(vec![transfer_of(0, PAYER), settled(1)], permit), [Some(ByPermit::Untold)]);
-            }
-            // A fee in the same tokens.
-            let fee = Log { topics: vec![TRANSFER_TOPIC, topic(PAYER), topic(OTHER)], ..transfer(1, 5) };
-            assert_eq!(named(vec![transfer_of(0, PAYER), fee, settled(2)], Some(used)), [told]);
-            // What others do in the same transaction is none of the permit's.
-            let others = vec![transfer_of(0, OTHER), transfer_of(1, PAYER), settled(2), transfer_of(3, PAYER)];
-            assert_eq!(named(others, Some(used)), [None, told, None]);
-        }
-    }
-    // Anyone can emit such an event.
-    let forged = proxy_settled(1, OTHER, SETTLED_TOPICS[0]);
-    assert_eq!(named(vec![transfer_of(0, PAYER), forged], Some(used)), [None]);
-    let another = proxy_settled(1, UPTO_PROXY, AUTHORIZATION_USED_TOPIC);
-    assert_eq!(named(vec![transfer_of(0, PAYER), another], Some(used)), [None]);
 }
