@@ -30,6 +30,8 @@ pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value
         "decimals": quote.decimals,
         "balance": format!("0x{BALANCE_OF}"),
         "contact": offer.contact,
+        "passes": offer.passes.iter().map(|pass| &*pass.name).collect::<Vec<_>>(),
+        "sells": offer.sells_pass,
         "resource": offer.required.as_ref().map(|required| &required.resource),
         "chains": chains(offer),
         "texts": page.said().iter().map(|text| (text.key().to_owned(), page.words(language, *text).into())).collect::<Map<_, _>>(),
