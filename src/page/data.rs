@@ -20,6 +20,8 @@ const BALANCE_OF: &str = "70a08231";
 /// All of it.
 pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value {
     let quote = &offer.quote;
+    let has_passes = !offer.passes.is_empty() || offer.sells_pass.is_some();
+    let said = page.said().iter().filter(|text| has_passes || !text.is_of_passes());
     json!({
         "intent": quote.intent.as_str(),
         "issued": offer.issued.unix(),
@@ -34,7 +36,7 @@ pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value
         "sells": offer.sells_pass,
         "resource": offer.required.as_ref().map(|required| &required.resource),
         "chains": chains(offer),
-        "texts": page.said().iter().map(|text| (text.key().to_owned(), page.words(language, *text).into())).collect::<Map<_, _>>(),
+        "texts": said.map(|text| (text.key().to_owned(), page.words(language, *text).into())).collect::<Map<_, _>>(),
     })
 }
 

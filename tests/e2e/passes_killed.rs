@@ -73,8 +73,8 @@ async fn as_a_child() {
     let [folder, step] = settings.split('\n').collect::<Vec<_>>().try_into().unwrap();
     let (folder, at) = (Path::new(folder), Step::of(step));
     let inner = SqliteLedger::open(folder.join("ledger.db")).await.unwrap().time_limit(PATIENT);
-    let shop = Shop::open().await;
-    let merchant = shop.sibling(|builder| builder.ledger(Dying { inner, at }).lease(LEASE)).await;
+    let shop = Shop::open_with(|builder| builder.ledger(Dying { inner, at }).lease(LEASE)).await;
+    let merchant = shop.merchant.clone();
     let pass = merchant.pass("three", "1 USDC").unwrap().calls(CALLS).unwrap();
     let handler = async move || {
         die_at(Step::Asked, at).await;
@@ -151,7 +151,8 @@ async fn a_seller_that_dies_at_any_step_of_a_pass_sells_one_and_loses_no_call_th
         let dying = Seller::start(folder.path(), &format!("{step:?}")).await;
         let early = match step {
             Step::Opened | Step::Sold => {
-                assert!(dying.buys().await.is_none(), "{step:?}");
+                let told = dying.buys().await;
+                assert!(told.is_none(), "{step:?}: {told:?}");
                 None
             }
             _ => {
