@@ -49,7 +49,7 @@ pub(crate) struct Buying {
     pub(crate) journal: Journal,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    /// Show the seller's pass of this name, and buy one where none is held and the seller's quote names it. Passes are kept in
+    /// Show the seller's pass of this name, and buy one where no pass of that seller is held and its quote names this one. Passes are kept in
     /// <JOURNAL>.passes.json. A pass may cost more than one answer: see --max
     #[arg(long, value_name = "NAME", conflicts_with_all = ["paid", "again"])]
     pub(crate) pass: Option<String>,

@@ -6,10 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use http::Uri;
 use serde_json::{Value, json};
 use tower_x402::{
-    client::{HeldPass, PassLayer, PayLayer, PurchaseState},
+    client::{HeldPass, PassLayer, PayLayer},
     protocol::ChainTime,
 };
 
@@ -29,13 +28,11 @@ pub(crate) fn layer(journal: &Path, name: &str) -> Result<PassLayer, BoxError> {
     Ok(PassLayer::new().preferring(name).kept_in(file(journal))?)
 }
 
-/// Closes the purchases of passes that are held: their answers are kept.
+/// Closes the purchases of passes: their answers are kept.
 pub(crate) async fn acknowledge(passes: &PassLayer, layer: &PayLayer) {
-    let held: Vec<Uri> = passes.passes().iter().filter_map(|pass| pass.url.parse().ok()).collect();
-    for entry in layer.unfinished() {
-        let is_pass = |url: &Uri| entry.request == format!("POST {}", url.path());
-        if entry.state == PurchaseState::Answered && held.iter().any(is_pass) {
-            let _ = layer.acknowledge(entry.id).await;
+    for purchase in passes.purchases() {
+        if let Err(error) = layer.acknowledge(purchase).await {
+            eprintln!("The journal did not record that the pass is here; it is asked for again: {error}");
         }
     }
 }

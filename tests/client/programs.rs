@@ -285,6 +285,9 @@ async fn a_pass_is_bought_by_its_name_used_up_and_bought_again() {
     assert!(listed.contains("answers  1     never          http://127.0.0.1:"), "{listed}");
     let (_, _, said) = ended(child(folder, &["--unfinished"])).await;
     assert!(!said.contains("POST /pass"), "the purchases of passes are closed: {said}");
+    // An origin has one pass at a time: the one that is held pays, whatever is asked for.
+    let (code, _, said) = buys(&["--pass", "other"]).await;
+    assert_eq!((code, market.takings().await), (Some(0), 1_800_000), "{said}");
     // Another pass is not offered, and one that is too dear is not bought: the answer is paid for alone.
     let (code, _, said) = buys(&["--pass", "other"]).await;
     assert_eq!((code, market.takings().await), (Some(0), 1_800_000 + PRICE), "{said}");

@@ -1,20 +1,17 @@
 //! `PassLayer`: the layer that shows passes.
 
-use std::{
-    fmt,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, path::Path};
 
 use tower_layer::Layer;
 
 use super::{
     held::{HeldPass, PassError},
     offered::Wanted,
-    purse::Purse,
+    purse::{Purse, SharedPurse},
     service::UsePass,
     shop::Shop,
 };
+use crate::client::PurchaseId;
 
 /// A client layer that shows a pass with each request to a shop, and buys one where it has none.
 ///
@@ -51,7 +48,7 @@ use super::{
 #[must_use]
 pub struct PassLayer {
     /// Locked to build it, and to write its file.
-    purse: Arc<Mutex<Purse>>,
+    purse: SharedPurse,
 }
 
 impl PassLayer {
@@ -73,13 +70,13 @@ impl PassLayer {
     /// For this, the first request to an address asks for the price alone, and is then sent again. A pass is bought at the origin of the request
     /// only. Call it before [`kept_in`](Self::kept_in).
     pub fn expecting(self, calls: u64) -> Self {
-        self.purse().wanted = Some(Wanted::Calls(calls));
+        self.purse.lock().wanted = Some(Wanted::Calls(calls));
         self
     }
 
     /// Buys the pass of this name where a quote names it, whatever single answers cost. Otherwise as [`expecting`](Self::expecting).
     pub fn preferring(self, name: &str) -> Self {
-        self.purse().wanted = Some(Wanted::Named(name.into()));
+        self.purse.lock().wanted = Some(Wanted::Named(name.into()));
         self
     }
 
@@ -96,16 +93,19 @@ impl PassLayer {
     /// Returns the passes that are held.
     #[must_use]
     pub fn passes(&self) -> Vec<HeldPass> {
-        self.purse().held()
+        self.purse.lock().held()
+    }
+
+    /// Returns the purchases of passes since this layer was made. What they bought is kept: where the caller
+    /// [acknowledges](crate::client::PayLayerBuilder::acknowledged_by_caller) purchases, it can close them.
+    #[must_use]
+    pub fn purchases(&self) -> Vec<PurchaseId> {
+        self.purse.lock().bought.clone()
     }
 
     fn with(self, change: impl FnOnce(&mut Purse) -> Result<(), PassError>) -> Result<Self, PassError> {
-        change(&mut self.purse())?;
+        change(&mut self.purse.lock())?;
         Ok(self)
-    }
-
-    pub(super) fn purse(&self) -> MutexGuard<'_, Purse> {
-        self.purse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +113,7 @@ impl<S> Layer<S> for PassLayer {
     type Service = UsePass<S>;
 
     fn layer(&self, service: S) -> UsePass<S> {
-        UsePass::new(service, self.clone())
+        UsePass::new(service, self.purse.clone())
     }
 }
 

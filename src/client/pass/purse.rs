@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashMap,
-    fs,
+    fmt, fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -17,11 +17,29 @@ use super::{
     offered::{Offered, Wanted},
     shop::{Shop, origin},
 };
+use crate::client::PurchaseId;
 
 /// How long no quote is asked for again where none named a pass that is wanted.
 const PAUSE: Duration = Duration::from_secs(600);
 /// How many such addresses are remembered.
 const MOST_LOOKED_AT: usize = 1_000;
+
+/// One purse, for all clones of a layer and their services.
+#[derive(Clone, Default)]
+pub(super) struct SharedPurse(Arc<Mutex<Purse>>);
+
+impl SharedPurse {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Purse> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Shows what is held, without tokens.
+impl fmt::Debug for SharedPurse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock().held().fmt(f)
+    }
+}
 
 /// All passes of a client.
 #[derive(Default)]
@@ -30,6 +48,8 @@ pub(super) struct Purse {
     file: Option<PathBuf>,
     /// Which passes of quotes are bought, if any.
     pub(super) wanted: Option<Wanted>,
+    /// What was bought since it was opened, and is kept.
+    pub(super) bought: Vec<PurchaseId>,
     /// Where no quote named such a pass, by origin and path.
     looked: HashMap<(String, String), Instant>,
 }
@@ -105,11 +125,13 @@ impl Purse {
         Ok(self.write()?)
     }
 
-    /// Writes the file, whole: a crash leaves the old one or the new one.
-    pub(super) fn save(&self) {
-        if let Err(error) = self.write() {
+    /// Writes the file, whole: a crash leaves the old one or the new one. Tells whether that was done.
+    pub(super) fn save(&self) -> bool {
+        let written = self.write();
+        if let Err(error) = &written {
             tracing::warn!(%error, "the file of passes was not written");
         }
+        written.is_ok()
     }
 
     fn write(&self) -> io::Result<()> {

@@ -15,28 +15,27 @@ use http_body_util::{BodyExt as _, Limited};
 use tower_service::Service;
 
 use super::{
-    layer::PassLayer,
     offered::Wanted,
-    purse::now,
+    purse::{SharedPurse, now},
     shop::{Learned, Shop},
 };
 use crate::{
-    client::{AlreadyPaid, AskAgain, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
+    client::{AlreadyPaid, AskAgain, Purchase, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
     protocol::{Quote, headers::X402_PASS},
 };
 
 /// The longest answer with a pass, and the longest quote, that is read, in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// An HTTP client that shows passes: the [`Service`] that [`PassLayer`] makes.
+/// An HTTP client that shows passes: the [`Service`] that [`PassLayer`](super::PassLayer) makes.
 #[derive(Clone, Debug)]
 pub struct UsePass<S> {
     service: S,
-    passes: PassLayer,
+    passes: SharedPurse,
 }
 
 impl<S> UsePass<S> {
-    pub(super) const fn new(service: S, passes: PassLayer) -> Self {
+    pub(super) const fn new(service: S, passes: SharedPurse) -> Self {
         Self { service, passes }
     }
 }
@@ -65,7 +64,7 @@ where
         let (shop, wanted) = match goes_on_as_it_is(&request) {
             true => (None, None),
             false => {
-                let purse = self.passes.purse();
+                let purse = self.passes.lock();
                 (purse.shop_of(request.uri()), purse.looks_at(request.uri()))
             }
         };
@@ -104,7 +103,7 @@ struct Errand<S> {
     service: S,
     /// The instance that was polled ready, until it is called.
     polled: Option<S>,
-    passes: PassLayer,
+    passes: SharedPurse,
 }
 
 impl<S> Errand<S> {
@@ -143,7 +142,7 @@ impl<S> Errand<S> {
         let answer = self.send(request).await?;
         let learned = shop.learn(&shown, &path, answer.status(), answer.headers());
         if learned != Learned::Nothing {
-            self.passes.purse().save();
+            let _ = self.passes.lock().save();
         }
         match without {
             // Nothing was done for it.
@@ -195,7 +194,7 @@ impl<S> Errand<S> {
             (Some(quote), Some(body)) => wanted.choose(&body, &quote),
             _ => None,
         };
-        let mut purse = self.passes.purse();
+        let mut purse = self.passes.lock();
         let shop = offered.and_then(|offered| purse.found(&uri, offered));
         if shop.is_none() {
             purse.looked(&uri);
@@ -222,16 +221,22 @@ impl<S> Errand<S> {
         }
         let mut request = Request::new(B::default());
         (*request.method_mut(), *request.uri_mut()) = (Method::POST, shop.url.clone());
-        let sold = match self.send(request).await {
-            Ok(answer) if answer.status() == StatusCode::OK => read(answer.into_body()).await,
-            _ => None,
+        let (purchase, sold) = match self.send(request).await {
+            Ok(answer) if answer.status() == StatusCode::OK => {
+                let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
+                (purchase, read(answer.into_body()).await)
+            }
+            _ => (None, None),
         };
         if !sold.is_some_and(|body| shop.take(&body)) {
             tracing::warn!(url = %shop.url, "no pass was bought; requests go on without one");
             shop.pause();
             return None;
         }
-        self.passes.purse().save();
+        let mut purse = self.passes.lock();
+        if purse.save() {
+            purse.bought.extend(purchase);
+        }
         shop.header(now())
     }
 }
