@@ -167,6 +167,16 @@ impl Discovery {
                 " A pass holds many answers: it is bought like one of them, at its address, and shown with each request in the header x402-pass.",
             );
         }
+        if let (Some(required), true) = (shop.names_required, shop.takes_x402) {
+            text.push_str(match required {
+                true => " A signed payment must name its purchase",
+                false => {
+                    " A signed payment may name its purchase, which is then charged once, however often it is signed"
+                }
+            });
+            text.push_str(": in the extension payment-identifier");
+            text.push_str(if shop.mpp_tokens.is_empty() { "." } else { ", in MPP in the header Idempotency-Key." });
+        }
         text
     }
 
@@ -187,7 +197,8 @@ impl Discovery {
 
     fn shop(&self) -> Shop<'_> {
         let (symbol, decimals) = (self.seller.symbol(), self.seller.decimals());
-        Shop { symbol, decimals, takes_x402: self.seller.takes_x402(), mpp_tokens: self.seller.mpp_tokens() }
+        let (takes_x402, mpp_tokens) = (self.seller.takes_x402(), self.seller.mpp_tokens());
+        Shop { symbol, decimals, takes_x402, mpp_tokens, names_required: self.seller.names_required() }
     }
 
     pub(super) fn public_url(&self) -> Option<&str> {

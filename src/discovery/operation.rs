@@ -16,6 +16,8 @@ pub(super) struct Shop<'a> {
     pub(super) takes_x402: bool,
     /// The tokens of the offers of MPP.
     pub(super) mpp_tokens: Vec<Address>,
+    /// Whether the names of purchases are read; if so, whether a payment must have one.
+    pub(super) names_required: Option<bool>,
 }
 
 impl Shop<'_> {
@@ -47,6 +49,9 @@ pub(super) fn operation(shop: &Shop<'_>, described: &Described, ids: &mut BTreeS
         operation["x-passes"] = described.passes.clone().into();
         operation["responses"]["200"]["headers"] = pass_headers();
         parameters.push(pass_parameter());
+    }
+    if shop.names_required.is_some() && !shop.mpp_tokens.is_empty() {
+        parameters.push(idempotency_key());
     }
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
@@ -96,7 +101,19 @@ fn payment_info(shop: &Shop<'_>, described: &Described) -> Value {
     if !offers.is_empty() {
         info["offers"] = offers.into();
     }
+    if let Some(required) = shop.names_required.filter(|_| shop.takes_x402) {
+        info["extensions"] = json!({ "payment-identifier": { "info": { "required": required } } });
+    }
     info
+}
+
+/// The name of a purchase beside a credential of MPP. A request without a payment needs none.
+fn idempotency_key() -> Value {
+    json!({
+        "name": "Idempotency-Key", "in": "header", "required": false,
+        "description": "Beside a payment of MPP: the name of the purchase, the same at each try",
+        "schema": { "type": "string", "pattern": "^[a-zA-Z0-9_-]{16,128}$" },
+    })
 }
 
 /// The same as MPP says it: one offer for each token. `null` is a price that depends on the request.

@@ -30,6 +30,9 @@ pub(crate) trait Storefront: fmt::Debug + Send + Sync {
     /// The tokens that clients of MPP are asked for; none where it is not spoken.
     fn mpp_tokens(&self) -> Vec<Address>;
 
+    /// Whether the names of purchases are read; if so, whether a payment must have one.
+    fn names_required(&self) -> Option<bool>;
+
     fn contact(&self) -> Option<&str>;
 
     fn public_url(&self) -> Option<&str>;

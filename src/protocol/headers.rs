@@ -31,6 +31,8 @@ pub const PAYMENT_AUTHORIZATION: HeaderName = HeaderName::from_static("payment-a
 pub const PAYMENT_RECEIPT: HeaderName = HeaderName::from_static("payment-receipt");
 /// `Accept-Payment`, on a request: which payments of MPP the client can make.
 pub const ACCEPT_PAYMENT: HeaderName = HeaderName::from_static("accept-payment");
+/// `Idempotency-Key`, on a request beside a payment of MPP: the client's [name](super::PurchaseName) for its purchase.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// `x402-pass`, on a request: the token of a [`Pass`](crate::Pass), or the ticket of an answer.
 pub const X402_PASS: HeaderName = HeaderName::from_static("x402-pass");
@@ -72,7 +74,7 @@ pub const EXPOSED: [HeaderName; 12] = [
 
 /// The headers that a browser's script may send, as tower-http's `CorsLayer::allow_headers` accepts them. The official client of the standard
 /// sends the last one. A `*` does not cover `Authorization`.
-pub const ALLOWED: [HeaderName; 9] = [
+pub const ALLOWED: [HeaderName; 10] = [
     header::CONTENT_TYPE,
     X402_PAYMENT,
     PAYMENT_SIGNATURE,
@@ -81,6 +83,7 @@ pub const ALLOWED: [HeaderName; 9] = [
     header::AUTHORIZATION,
     PAYMENT_AUTHORIZATION,
     ACCEPT_PAYMENT,
+    IDEMPOTENCY_KEY,
     header::ACCESS_CONTROL_EXPOSE_HEADERS,
 ];
 

@@ -22,6 +22,7 @@ use tower_x402::{
 use crate::{
     app::{App, PATIENT},
     kinds::{Kind, Place},
+    node,
     replicas::KEY,
     served::{
         market::{PRICE, SELLER},
@@ -107,8 +108,7 @@ async fn two_servers_charge_a_purchase_once() {
         let Some(place) = Place::new(kind).await else { continue };
         let (chain, runs) = (chain().await, Counter::default());
         let servers = [server(&chain, &place, 0, &runs).await, server(&chain, &place, 1, &runs).await];
-        // A new ledger refuses what is as old as itself.
-        sleep(Duration::from_secs(2)).await;
+        node::next_second(&chain).await;
         let mut payments = Vec::new();
         for number in 0..20 {
             payments.push(signed(&chain, &servers[number % 2], NAME).await);
@@ -152,7 +152,7 @@ async fn killed_between_settlement_and_sale_a_purchase_is_charged_once() {
         App::start(chain.rpc_url(), &[&flags[..], &["--payment-identifier", "required"]].concat()).await
     };
     let (first, second) = (start(0).await, start(1).await);
-    sleep(Duration::from_secs(2)).await;
+    node::next_second(&chain).await;
     let payment = signed(&chain, &first.insights(), NAME).await;
     let url = first.insights();
     let asking = tokio::spawn({

@@ -1,13 +1,36 @@
-//! A node that is down until it comes up.
+//! Nodes that are down: one until it comes up, and one for good.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::{
     io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::JoinSet,
+    time::sleep,
 };
+use tower_x402::testing::DevChain;
 
 use super::market::Market;
 use crate::support::servers::free_port;
+
+/// Waits until a payment is later than a ledger that was opened before. A ledger begins with the present second, and a payment in a block
+/// of that second counts as older.
+pub async fn next_second(chain: &DevChain) {
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    while chain.timestamp().await.unwrap().unix() <= begun {
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Ends a chain. While the result lives, its port refuses connections: without it, another test's chain may get the port and answer.
+pub fn gone(chain: DevChain) -> TcpSocket {
+    let address = chain.rpc_url().trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    drop(chain);
+    let port = TcpSocket::new_v4().unwrap();
+    port.set_reuseaddr(true).unwrap();
+    port.bind(address).unwrap();
+    port
+}
 
 /// A way to a market's node that nobody can go yet.
 pub struct Node {

@@ -11,6 +11,7 @@ use tower_x402::{
 
 use super::{
     market::{CONTACT, Market, PRICE, SELLER, usdc},
+    node,
     shop::{CHEAP, DEAR, GOALS, INSIGHTS, Shop},
 };
 
@@ -38,7 +39,7 @@ async fn a_second_redemption_buys_nothing_whatever_else_is_true() {
 
     let fresh = shop.intent(INSIGHTS).await;
     let Market { chain, clock, .. } = market;
-    drop(chain);
+    let _gone = node::gone(chain);
     clock.advance(Duration::from_secs(2));
     shop.redeem(INSIGHTS, &intent, payment).await.refused("already_consumed");
     shop.redeem(INSIGHTS, &intent, TxHash::new([9; 32])).await.refused("already_consumed");

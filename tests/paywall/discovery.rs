@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use tower_x402::{
-    BuildError, Merchant, Price, X402Layer,
+    BuildError, Merchant, PaymentIdentifier, Price, X402Layer,
     discovery::Endpoint,
     protocol::{
         Address, Amount, Network, TokenDomain,
@@ -359,4 +359,47 @@ async fn who_settles_is_told_what_was_bought() {
     let info = told[0].info("bazaar").unwrap();
     assert_eq!((told.len(), &info["input"]["method"]), (1, &json!("POST")));
     assert_eq!(info["output"]["example"], json!({ "reply": "42" }));
+}
+
+/// Programs are told of names where quotes declare them, and of the header where MPP is spoken.
+#[tokio::test]
+async fn the_names_of_purchases_are_told() {
+    let info = |required: bool| json!({ "payment-identifier": { "info": { "required": required } } });
+    for (setting, mpp, extensions, said) in [
+        (None, true, None, None),
+        (Some(PaymentIdentifier::Optional), false, Some(info(false)), Some("may name its purchase")),
+        (Some(PaymentIdentifier::Optional), true, Some(info(false)), Some("in MPP in the header Idempotency-Key.")),
+        (Some(PaymentIdentifier::Required), true, Some(info(true)), Some("must name its purchase")),
+    ] {
+        let stall = Stall::open_with(|mut builder| {
+            if let Some(setting) = setting {
+                builder = builder.payment_identifier(setting);
+            }
+            if mpp { builder.mpp("api.example.com") } else { builder }
+        })
+        .await;
+        let layer = stall.shop.layer().describe(question()).unwrap();
+        // The document says what the quote declares.
+        let service = layered(&layer, echo(Counter::default()));
+        let declared = said_of(&ask(&service, asked(Method::POST, "/answer", None)).await);
+        assert_eq!(declared, extensions.as_ref().map(|told| told["payment-identifier"]["info"].clone()));
+        let discovery = stall.shop.merchant.discovery();
+        let paths = discovery.paths();
+        let operation = &paths["/answer"]["post"];
+        assert_eq!(operation["x-payment-info"].get("extensions"), extensions.as_ref(), "{setting:?}");
+        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        let keys = parameters.iter().filter(|parameter| parameter["name"] == "Idempotency-Key");
+        let keys: Vec<_> = keys.map(|key| (key["in"].as_str(), &key["required"])).collect();
+        let expected = if setting.is_some() && mpp { vec![(Some("header"), &json!(false))] } else { vec![] };
+        assert_eq!(keys, expected, "{setting:?}");
+        let text = discovery.text("https://shop.example");
+        assert_eq!(text.contains("name its purchase"), said.is_some(), "{text}");
+        assert!(said.is_none_or(|said| text.contains(said)), "{text}");
+        let listed = discovery.well_known("https://shop.example");
+        assert!(said.is_none_or(|said| listed["instructions"].as_str().unwrap().contains(said)), "{listed}");
+    }
+}
+
+fn said_of(answer: &Answer) -> Option<Value> {
+    said(answer).info("payment-identifier").cloned()
 }

@@ -14,7 +14,7 @@ const REALM: &str = "api.example.com";
 
 /// What a client may make of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+pub enum Fault {
     /// The payment is made: it is charged once, and answered, or told to wait.
     Settles,
     /// The payment is certainly not made, and the client is told so.
@@ -23,7 +23,7 @@ enum Fault {
     Leaves,
 }
 
-const FAULTS: [(&str, Fault); 10] = [
+pub const FAULTS: [(&str, Fault); 10] = [
     ("settles-and-hangs", Fault::Settles),
     ("settles-and-errs", Fault::Settles),
     ("settles-and-babbles", Fault::Settles),

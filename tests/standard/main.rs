@@ -23,6 +23,7 @@
 
 mod buying;
 mod charged;
+mod charged_ours;
 mod circle;
 mod clients;
 mod discovery;

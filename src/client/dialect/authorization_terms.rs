@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{HeaderMap, header};
+use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
     client::{Budget, JournalEntry, PurchaseId, Standard, http::CarriedProof},
     protocol::{
         Asset, ChainTime, IntentId, Quote, TokenDomain,
-        headers::{PAYMENT_AUTHORIZATION, PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
+        headers::{PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
         mpp, v1,
         v2::{PaymentFlow, PaymentRequired, PaymentRequirements, SignedAuthorization, TransferMethod},
     },
@@ -34,8 +34,8 @@ enum Envelope {
     V1(Box<v1::Demand>),
     /// As the seller wrote it: official servers compare it member by member.
     V2 { accepted: Value, resource: Option<Arc<Value>>, extensions: Option<Arc<Value>> },
-    /// A challenge of MPP, which gives the nonce.
-    Mpp(Box<mpp::Demand>),
+    /// A challenge of MPP, which gives the nonce. `is_named`: whether the seller reads the name of the purchase.
+    Mpp { demand: Box<mpp::Demand>, is_named: bool },
 }
 
 impl AuthorizationTerms {
@@ -72,14 +72,22 @@ impl AuthorizationTerms {
     }
 
     /// Takes over a challenge of MPP. If its id is the `intent` that `Pay` names in the same 402, the seller redeems transactions as well.
-    pub(crate) fn of_mpp(demand: mpp::Demand, intent: Option<&IntentId>, budget: &Budget, now: ChainTime) -> Self {
+    /// `is_named`: whether it reads the name of the purchase.
+    pub(crate) fn of_mpp(
+        demand: mpp::Demand,
+        is_named: bool,
+        intent: Option<&IntentId>,
+        budget: &Budget,
+        now: ChainTime,
+    ) -> Self {
         let mpp::Asked { amount, token, network } = demand.asked;
         let (label, expiry) = (demand.description.clone(), demand.expires);
         let seconds = expiry.unix().saturating_sub(now.unix());
         // Decimals and symbol are no part of requirements.
         let requirements =
             PaymentRequirements::new(&Asset::new(network, token, 0, ""), amount, demand.recipient, seconds);
-        let mut terms = Self::new(requirements, label, Envelope::Mpp(Box::new(demand)), budget, now);
+        let envelope = Envelope::Mpp { demand: Box::new(demand), is_named };
+        let mut terms = Self::new(requirements, label, envelope, budget, now);
         terms.quote.expiry = expiry;
         terms.intent = intent.filter(|intent| terms.challenge().is_some_and(|(id, _)| id == intent.as_str())).cloned();
         if let Some(intent) = &terms.intent {
@@ -122,14 +130,14 @@ impl AuthorizationTerms {
         match self.envelope {
             Envelope::V1(_) => Standard::X402V1,
             Envelope::V2 { .. } => Standard::X402,
-            Envelope::Mpp(_) => Standard::Mpp,
+            Envelope::Mpp { .. } => Standard::Mpp,
         }
     }
 
     /// The challenge's id, and the nonce that it asks for.
     pub(crate) fn challenge(&self) -> Option<(&str, [u8; 32])> {
         match &self.envelope {
-            Envelope::Mpp(demand) => Some((&demand.id, demand.nonce())),
+            Envelope::Mpp { demand, .. } => Some((&demand.id, demand.nonce())),
             Envelope::V1(_) | Envelope::V2 { .. } => None,
         }
     }
@@ -137,14 +145,14 @@ impl AuthorizationTerms {
     /// The latest end of an authorization, where the seller names a moment.
     pub(crate) fn not_after(&self) -> Option<ChainTime> {
         match &self.envelope {
-            Envelope::Mpp(demand) => Some(demand.expires),
+            Envelope::Mpp { demand, .. } => Some(demand.expires),
             Envelope::V1(_) | Envelope::V2 { .. } => None,
         }
     }
 
     /// Whether the payment is shown in `Authorization`, which a caller may need for itself.
     pub(crate) fn is_shown_in_authorization(&self) -> bool {
-        matches!(&self.envelope, Envelope::Mpp(demand) if !demand.has_own_header)
+        matches!(&self.envelope, Envelope::Mpp { demand, .. } if !demand.has_own_header)
     }
 
     /// Whether the seller names the token's own domain, or none.
@@ -173,11 +181,13 @@ impl AuthorizationTerms {
         is_its_own.then(|| self.message(signed, entry.id))
     }
 
-    /// Returns the paying message as JSON, which [`proof`] turns into the header. It names the purchase where the seller reads that.
+    /// Returns the paying message as JSON, which [`proof`] turns into headers. It names the purchase where the seller reads that.
     pub(crate) fn message(&self, signed: &SignedAuthorization, purchase: PurchaseId) -> String {
         match &self.envelope {
             Envelope::V1(demand) => demand.payment(signed),
-            Envelope::Mpp(demand) => demand.credential(signed),
+            Envelope::Mpp { demand, is_named } => {
+                demand.message(signed, is_named.then(|| name_of(purchase)).as_deref())
+            }
             Envelope::V2 { accepted, resource, extensions } => {
                 let mut message = json!({"x402Version": 2, "accepted": accepted, "payload": signed});
                 for (name, value) in [("resource", resource), ("extensions", extensions)] {
@@ -196,8 +206,12 @@ impl AuthorizationTerms {
 fn name_purchase(message: &mut Value, purchase: PurchaseId) {
     let info = message.pointer_mut("/extensions/payment-identifier/info").and_then(Value::as_object_mut);
     if let Some(info) = info {
-        info.insert("id".to_owned(), format!("pay_{purchase}").into());
+        info.insert("id".to_owned(), name_of(purchase).into());
     }
+}
+
+fn name_of(purchase: PurchaseId) -> String {
+    format!("pay_{purchase}")
 }
 
 /// Whether the tokens move in a way that is known here.
@@ -212,14 +226,14 @@ fn written(headers: &HeaderMap) -> Option<Map<String, Value>> {
     serde_json::from_slice(&json).ok()
 }
 
-/// Returns the header of a message; its name depends on the standard, and in MPP on the challenge.
+/// Returns the headers of a message; their names depend on the standard, and in MPP on the challenge.
 pub(crate) fn proof(message: &str) -> CarriedProof {
     let name = match Standard::of_message(message) {
         Standard::X402 => PAYMENT_SIGNATURE,
         Standard::X402V1 => X_PAYMENT,
         Standard::Mpp => {
-            let name = if mpp::has_own_header(message) { PAYMENT_AUTHORIZATION } else { header::AUTHORIZATION };
-            return CarriedProof::in_header(name, mpp::credential_header(message));
+            let mpp::Shown { header, credential, purchase } = mpp::Shown::of(message);
+            return CarriedProof::in_header(header, credential).naming(purchase);
         }
     };
     CarriedProof::in_header(name, STANDARD.encode(message))

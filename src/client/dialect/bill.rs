@@ -97,6 +97,7 @@ impl Bill {
                 Err(error) => malformed = Some(error),
             }
         }
+        let is_named = required.as_ref().is_some_and(|required| required.extensions.takes_purchase_name());
         if let Some(required) = required {
             bill.authorizations = AuthorizationTerms::of_headers(headers, required, budget, now);
         }
@@ -105,8 +106,8 @@ impl Bill {
             malformed.get_or_insert(QuoteError::malformed("WWW-Authenticate"));
         }
         let intent = bill.transfers.first().map(|terms| &terms.quote.intent);
-        let terms = demands.into_iter().map(|demand| AuthorizationTerms::of_mpp(demand, intent, budget, now));
-        bill.authorizations.extend(terms);
+        let terms = |demand| AuthorizationTerms::of_mpp(demand, is_named, intent, budget, now);
+        bill.authorizations.extend(demands.into_iter().map(terms));
         malformed.filter(|_| bill.is_empty()).map_or(Ok(bill), Err)
     }
 

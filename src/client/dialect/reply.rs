@@ -93,19 +93,24 @@ fn is_sold(status: StatusCode, headers: &HeaderMap) -> bool {
     tells && status != StatusCode::PAYMENT_REQUIRED && !failed()
 }
 
-/// Whether the seller says that it took this very transaction.
-pub(crate) fn confirms(headers: &HeaderMap, transaction: TxHash) -> bool {
-    taken(headers).is_some_and(|taken| taken.success == Some(true) && taken.transaction == Some(transaction))
+/// Whether the seller says with its answer that it took this very transaction.
+pub(crate) fn confirms(answer: &Parts, transaction: TxHash) -> bool {
+    confirmation(answer).is_some_and(|taken| taken.transaction == Some(transaction))
 }
 
-/// Whether the seller confirms that it took the payment.
-pub(crate) fn claims_success(headers: &HeaderMap) -> bool {
-    taken(headers).is_some_and(|taken| taken.success == Some(true))
+/// Whether the seller confirms with its answer that it took the payment.
+pub(crate) fn claims_success(answer: &Parts) -> bool {
+    confirmation(answer).is_some()
 }
 
 /// The transaction that settled an authorization, by the seller's word.
-pub(crate) fn settled_by(headers: &HeaderMap) -> Option<TxHash> {
-    taken(headers).filter(|taken| taken.success == Some(true))?.transaction.filter(|transaction| !transaction.is_zero())
+pub(crate) fn settled_by(answer: &Parts) -> Option<TxHash> {
+    confirmation(answer)?.transaction.filter(|transaction| !transaction.is_zero())
+}
+
+/// What the seller says that it took for its answer. Beside anything else, such a word would make a payment seem used that is not.
+fn confirmation(answer: &Parts) -> Option<Taken> {
+    taken(&answer.headers).filter(|taken| is_sold(answer.status, &answer.headers) && taken.success == Some(true))
 }
 
 /// The seller's reason for refusing an authorization, if it is a word of the standard's form.

@@ -413,10 +413,8 @@ where
     fn bought(&self, entry: &JournalEntry, parts: &Parts) -> Purchase {
         let (transaction, paid_with) = (entry.transaction, entry.paid_with());
         let confirmed = match entry.paid_by() {
-            PaymentMethod::Authorization => reply::claims_success(&parts.headers),
-            PaymentMethod::Transfer => {
-                transaction.is_some_and(|transaction| reply::confirms(&parts.headers, transaction))
-            }
+            PaymentMethod::Authorization => reply::claims_success(parts),
+            PaymentMethod::Transfer => transaction.is_some_and(|transaction| reply::confirms(parts, transaction)),
         };
         Purchase {
             id: entry.id,

@@ -15,7 +15,7 @@ use crate::{
     client::{AlreadyPaid, AskAgain, Deadline, MaxPrice, PurchaseId, QuoteOnly, ReplayBody, ResumeOnly, http::host},
     protocol::{
         Amount, Media, TxHash,
-        headers::{PAYMENT_AUTHORIZATION, PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
+        headers::{IDEMPOTENCY_KEY, PAYMENT_AUTHORIZATION, PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
         is_loopback, is_proof_member, mpp,
     },
 };
@@ -33,7 +33,8 @@ pub enum ProofIn {
 
 /// A proof of payment, as it travels.
 pub(crate) enum CarriedProof {
-    Header(HeaderName, HeaderValue),
+    /// In a header; and the name of its purchase, for `Idempotency-Key`.
+    Header(HeaderName, HeaderValue, Option<HeaderValue>),
     /// Of the JSON object that is the body.
     Members(String),
 }
@@ -45,7 +46,17 @@ impl CarriedProof {
         let mut value = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
         // The first to present it gets the answer.
         value.set_sensitive(true);
-        Self::Header(name, value)
+        Self::Header(name, value, None)
+    }
+
+    /// The same, with the name of its purchase beside it; `purchase` is as plain.
+    pub(crate) fn naming(self, purchase: Option<String>) -> Self {
+        match self {
+            Self::Header(name, value, _) => {
+                Self::Header(name, value, purchase.and_then(|purchase| purchase.try_into().ok()))
+            }
+            members => members,
+        }
     }
 }
 
@@ -119,7 +130,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
 
     /// Whether a proof would take the place of the caller's own credentials.
     pub(crate) fn has_in_the_way(&self, proof: &CarriedProof) -> bool {
-        matches!(proof, CarriedProof::Header(name, _) if *name == header::AUTHORIZATION) && self.is_authorized()
+        matches!(proof, CarriedProof::Header(name, ..) if *name == header::AUTHORIZATION) && self.is_authorized()
     }
 
     pub(crate) fn is_head(&self) -> bool {
@@ -160,9 +171,13 @@ impl<B: ReplayBody> ReplayRequest<B> {
     /// The request with a proof; `None` where the body cannot be sent again, or can hold no proof.
     pub(crate) fn proven(&self, proof: &CarriedProof) -> Option<Request<B>> {
         match proof {
-            CarriedProof::Header(name, value) => {
+            CarriedProof::Header(name, value, purchase) => {
                 let mut request = self.plain()?;
                 request.headers_mut().insert(name, value.clone());
+                if let Some(purchase) = purchase {
+                    // A caller's own name for it is as good.
+                    request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert_with(|| purchase.clone());
+                }
                 Some(request)
             }
             CarriedProof::Members(members) => {

@@ -1,14 +1,11 @@
 //! The purchase that a payment is for, where its client names it.
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 
 use crate::{
     paywall::{refusal::Problem, seller::route::Route},
-    protocol::{ParseError, PurchaseKey, PurchaseName, v2::PaymentPayload},
+    protocol::{ParseError, PurchaseKey, PurchaseName, headers::IDEMPOTENCY_KEY, v2::PaymentPayload},
 };
-
-/// The header in which a client of MPP names its purchase.
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The purchase that a client names, if it names one; else what is wrong with its name.
 pub(crate) type Named = Result<Option<PurchaseKey>, Box<Problem>>;

@@ -6,7 +6,7 @@ use crate::{
     discovery::{Described, Discovery, Storefront},
     paywall::{
         merchant::Merchant,
-        seller::{demands::payable, inner::MerchantInner},
+        seller::{demands::payable, inner::MerchantInner, payment_identifier::PaymentIdentifier},
         way::offers,
     },
     protocol::{Address, Network},
@@ -50,6 +50,10 @@ impl Storefront for MerchantInner {
         let speaks = self.mpp.is_some();
         let ways = if speaks { offers(self) } else { Vec::new() };
         payable(self, &ways).filter(|_| speaks).map(|((_, token, _), _)| token).collect()
+    }
+
+    fn names_required(&self) -> Option<bool> {
+        self.payment_identifier.map(PaymentIdentifier::is_required)
     }
 
     fn contact(&self) -> Option<&str> {

@@ -1,8 +1,8 @@
 //! `Demand`: a challenge of any seller, as a payer reads it.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use http::{HeaderMap, header};
-use serde::{Deserialize, de::IgnoredAny};
+use http::{HeaderMap, HeaderName, header};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::{auth_params::AuthParams, challenge::Asked, nonce::challenge_hashes};
@@ -20,6 +20,9 @@ const HEADERS_MAX: usize = 64 * 1024;
 /// The parameters that a credential repeats.
 const REPEATED: [&str; 10] =
     ["id", "realm", "method", "intent", "request", "expires", "digest", "description", "opaque", "header"];
+
+/// The member of a paying message that is no part of its credential: the name of the purchase.
+const NAME: &str = "idempotencyKey";
 
 /// A charge on an EVM chain that an authorization can pay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,13 +107,18 @@ impl Demand {
         draft
     }
 
-    /// Returns the credential as JSON, which [`credential_header`] turns into the header's value.
-    pub(crate) fn credential(&self, signed: &SignedAuthorization) -> String {
+    /// Returns the paying message as JSON, which [`Shown::of`] turns into headers: the credential, and the name of the purchase, if
+    /// there is one.
+    pub(crate) fn message(&self, signed: &SignedAuthorization, purchase: Option<&str>) -> String {
         let mut payload = json!(signed.authorization);
         payload["type"] = json!("authorization");
         payload["signature"] = json!(signed.signature.to_string());
         let source = format!("did:pkh:{}:{}", self.asked.network, signed.authorization.from);
-        json!({"challenge": self.repeated, "payload": payload, "source": source}).to_string()
+        let mut message = json!({"challenge": self.repeated, "payload": payload, "source": source});
+        if let Some(purchase) = purchase {
+            message[NAME] = json!(purchase);
+        }
+        message.to_string()
     }
 }
 
@@ -124,23 +132,29 @@ fn takes_authorizations(request: &Object<'_>) -> Result<bool, Malformed> {
     request.object("methodDetails", read).map_err(|_| Malformed)?.ok_or(Malformed)
 }
 
-/// Whether a credential is to come in `Payment-Authorization`, as its challenge says.
-pub(crate) fn has_own_header(credential: &str) -> bool {
-    #[derive(Deserialize)]
-    struct Shown {
-        challenge: Repeated,
-    }
-    #[derive(Deserialize)]
-    struct Repeated {
-        header: Option<String>,
-    }
-    let header = serde_json::from_str(credential).ok().and_then(|Shown { challenge }| challenge.header);
-    header.is_some_and(|name| name.eq_ignore_ascii_case(PAYMENT_AUTHORIZATION.as_str()))
+/// A paying message as it travels.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// The header of the credential, as its challenge says.
+    pub(crate) header: HeaderName,
+    pub(crate) credential: String,
+    /// The name of the purchase, for `Idempotency-Key`.
+    pub(crate) purchase: Option<String>,
 }
 
-/// Returns the value of the header that shows a credential.
-pub(crate) fn credential_header(json: &str) -> String {
-    format!("Payment {}", URL_SAFE_NO_PAD.encode(json))
+impl Shown {
+    pub(crate) fn of(message: &str) -> Self {
+        let mut credential: Value = serde_json::from_str(message).unwrap_or_default();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let header = credential.pointer("/challenge/header").and_then(text);
+        let is_own = header.is_some_and(|name| name.eq_ignore_ascii_case(PAYMENT_AUTHORIZATION.as_str()));
+        let purchase = credential.as_object_mut().and_then(|members| text(&members.remove(NAME)?));
+        Self {
+            header: if is_own { PAYMENT_AUTHORIZATION } else { header::AUTHORIZATION },
+            credential: format!("Payment {}", URL_SAFE_NO_PAD.encode(credential.to_string())),
+            purchase,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +207,8 @@ mod tests {
             .paying(demand.recipient, demand.asked.amount)
             .valid_between(ChainTime::from_unix(0), demand.expires);
         let signed = SignedAuthorization::new(authorization, SIGNATURE.parse().unwrap());
-        let json: Value = serde_json::from_str(&demand.credential(&signed)).unwrap();
+        let message = demand.message(&signed, None);
+        let json: Value = serde_json::from_str(&message).unwrap();
         assert_eq!(
             json,
             json!({
@@ -210,10 +225,15 @@ mod tests {
                 "source": "did:pkh:eip155:84532:0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
             })
         );
-        let shown = HeaderValue::try_from(credential_header(&json.to_string())).unwrap();
-        let shown = HeaderMap::from_iter([(header::AUTHORIZATION, shown)]);
-        let read = Credential::from_headers(&shown, &header::AUTHORIZATION).unwrap().unwrap();
-        assert_eq!(read.payload, CredentialPayload::Authorization(signed));
+        let shown = Shown::of(&message);
+        assert_eq!((&shown.header, &shown.purchase), (&header::AUTHORIZATION, &None));
+        let headers =
+            HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::try_from(&shown.credential).unwrap())]);
+        let read = Credential::from_headers(&headers, &header::AUTHORIZATION).unwrap().unwrap();
+        assert_eq!(read.payload, CredentialPayload::Authorization(signed.clone()));
+        // The name travels beside the credential, which stays as it is.
+        let named = Shown::of(&demand.message(&signed, Some("pay_1")));
+        assert_eq!(named, Shown { purchase: Some("pay_1".to_owned()), ..shown });
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) use challenge::{Asked, Challenge, CredentialType};
 pub(crate) use credential::token;
 pub use credential::{Credential, CredentialPayload, EchoedChallenge};
 #[cfg(feature = "client")]
-pub(crate) use demand::{Demand, credential_header, has_own_header};
+pub(crate) use demand::{Demand, Shown};
 pub use nonce::challenge_hashes;
 pub(crate) use problem::problem_type;
 pub(crate) use receipt::receipt;

@@ -8,8 +8,10 @@ mod hostile;
 mod mpp;
 mod named;
 mod networks;
+mod one_challenge;
 mod ours;
 mod payers;
+mod receipts;
 mod sellers;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};

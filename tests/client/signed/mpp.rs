@@ -19,24 +19,25 @@ const REALM: &str = "seller.example";
 
 /// A challenge as mppx writes it, whose parts can be changed.
 #[derive(Clone)]
-struct Challenge {
-    id: String,
-    amount: String,
-    recipient: Address,
-    chain: u64,
+pub struct Challenge {
+    pub id: String,
+    pub realm: String,
+    pub amount: String,
+    pub recipient: Address,
+    pub chain: u64,
     /// In seconds from the beginning.
-    lasts: u64,
-    more: String,
+    pub lasts: u64,
+    pub more: String,
 }
 
 impl Challenge {
-    fn new(id: &str) -> Self {
-        let (id, amount, more) = (id.to_owned(), "490000".to_owned(), String::new());
-        Self { id, amount, recipient: recipient(), chain: 8453, lasts: 300, more }
+    pub fn new(id: &str) -> Self {
+        let (id, realm, amount, more) = (id.to_owned(), REALM.to_owned(), "490000".to_owned(), String::new());
+        Self { id, realm, amount, recipient: recipient(), chain: 8453, lasts: 300, more }
     }
 
-    fn header(&self) -> String {
-        let Self { id, amount, recipient, chain, lasts, more } = self;
+    pub fn header(&self) -> String {
+        let Self { id, realm, amount, recipient, chain, lasts, more } = self;
         let request = json!({
             "amount": amount, "currency": Asset::USDC_BASE.contract(), "recipient": recipient,
             "methodDetails": {"chainId": chain, "credentialTypes": ["authorization"], "decimals": 6},
@@ -45,30 +46,30 @@ impl Challenge {
         let expires = std::time::UNIX_EPOCH + Duration::from_secs(NOW + lasts);
         let expires = humantime::format_rfc3339_millis(expires);
         format!(
-            r#"Payment id="{id}", realm="{REALM}", method="evm", intent="charge", request="{request}", expires="{expires}"{more}"#
+            r#"Payment id="{id}", realm="{realm}", method="evm", intent="charge", request="{request}", expires="{expires}"{more}"#
         )
     }
 
-    fn reply(&self) -> Reply {
+    pub fn reply(&self) -> Reply {
         reply(402, &[("www-authenticate", &self.header()), ("content-type", "application/problem+json")], "{}")
     }
 }
 
-fn read(headers: &HeaderMap) -> Option<(Credential, SignedAuthorization)> {
+pub fn read(headers: &HeaderMap) -> Option<(Credential, SignedAuthorization)> {
     let read = |name| Credential::from_headers(headers, &name).unwrap();
     let credential = read(AUTHORIZATION).or_else(|| read(PAYMENT_AUTHORIZATION))?;
     let CredentialPayload::Authorization(signed) = credential.payload.clone() else { panic!("{credential:?}") };
     Some((credential, signed))
 }
 
-fn settled(chain: &ScriptedVerifier, signed: &SignedAuthorization) -> TxHash {
+pub fn settled(chain: &ScriptedVerifier, signed: &SignedAuthorization) -> TxHash {
     let transaction = TxHash::new(signed.authorization.nonce.map(|byte| byte ^ 0xff));
     let mined = ChainTime::from_unix(NOW);
     chain.mine(transaction, [made_from(Asset::USDC_BASE.contract(), &signed.authorization, transaction, mined)]);
     transaction
 }
 
-fn receipt(transaction: TxHash) -> Reply {
+pub fn receipt(transaction: TxHash) -> Reply {
     let receipt = json!({
         "method": "evm", "reference": transaction, "status": "success", "timestamp": "2026-01-01T00:00:00Z",
     });
@@ -76,7 +77,7 @@ fn receipt(transaction: TxHash) -> Reply {
 }
 
 /// A seller with a fresh challenge for each request, which does this with a payment that it is shown, the so-many-th from 0.
-fn shop(then: impl Fn(&SignedAuthorization, usize) -> Reply + Send + Sync + 'static) -> Seller {
+pub fn shop(then: impl Fn(&SignedAuthorization, usize) -> Reply + Send + Sync + 'static) -> Seller {
     let shows = std::sync::atomic::AtomicUsize::new(0);
     Seller::new(move |asked| match read(&asked.headers) {
         Some((_, signed)) => then(&signed, shows.fetch_add(1, std::sync::atomic::Ordering::SeqCst)),
@@ -90,7 +91,7 @@ fn honest(market: &Market) -> Seller {
 }
 
 /// What was shown: each payment once, and how often.
-fn payments(seller: &Seller) -> (usize, usize) {
+pub fn payments(seller: &Seller) -> (usize, usize) {
     let mut all: Vec<_> = seller.asked().iter().filter_map(|asked| read(&asked.headers)).collect();
     let shows = all.len();
     all.dedup();
@@ -195,7 +196,7 @@ async fn a_callers_own_authorization_is_not_overwritten() {
 }
 
 /// A 402 with a challenge and a demand of x402 at that price.
-fn beside(challenge: &Challenge, x402: &str) -> Reply {
+pub fn beside(challenge: &Challenge, x402: &str) -> Reply {
     let required = json!({
         "x402Version": 2, "accepts": [way(x402)], "resource": {"url": "https://seller.example/answer"},
     });
@@ -258,8 +259,11 @@ async fn what_is_malformed_in_one_standard_spoils_no_other() {
 /// Hostile: another bill for the payment that is shown. One challenge is paid, and that once.
 #[tokio::test(start_paused = true)]
 async fn a_402_for_a_credential_is_not_paid_again_whatever_it_asks() {
-    let changes: [fn(&mut Challenge); 4] = [
+    let changes: [fn(&mut Challenge); 6] = [
         |_| {},
+        |challenge| challenge.realm = "other.example".to_owned(),
+        // The one that was paid, in another realm: another nonce.
+        |challenge| (challenge.id, challenge.realm) = ("challenge-0".to_owned(), "other.example".to_owned()),
         |challenge| challenge.amount = "1".to_owned(),
         |challenge| challenge.recipient = Address::new([9; 20]),
         |challenge| challenge.amount = "990000".to_owned(),

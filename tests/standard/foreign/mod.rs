@@ -1,7 +1,7 @@
 //! Sellers that others wrote: official middleware of the standard, unmodified, each over a facilitator that can be told to misbehave.
 
 mod faults;
-mod paying;
+pub mod paying;
 mod selling;
 
 use std::path::Path;

@@ -226,7 +226,7 @@ impl<'a> Conversation<'a> {
         };
         let (transaction, state) = match transaction {
             Some(_) => (transaction, state),
-            None => (reply::settled_by(&parts.headers).or(guard.entry().transaction), guard.entry().closed_as(state)),
+            None => (reply::settled_by(&parts).or(guard.entry().transaction), guard.entry().closed_as(state)),
         };
         close(guard, transaction, state, &parts).await;
         self.progress.report(PurchaseEvent::Answered(parts.status));

@@ -48,9 +48,10 @@ impl PurchaseGuard {
         self.registry.tables().open.is_paid_for(intent, self.entry.id)
     }
 
-    /// Returns whether an authorization of another purchase was signed for the challenge with that hash: both have one nonce, so one can be used.
-    pub(crate) fn is_challenge_paid(&self, challenge: [u8; 32]) -> bool {
-        self.registry.tables().spent.is_challenge_paid(challenge, self.entry.id)
+    /// Takes the challenge with that hash for this purchase, in one step with the check that no other purchase has it: both would
+    /// have one nonce, so one could be used. `false` where another has it.
+    pub(crate) fn take_challenge(&self, challenge: [u8; 32]) -> bool {
+        self.registry.tables().spent.take_challenge(challenge, self.entry.id)
     }
 
     /// Reserves the highest cost of the purchase's transactions, one of which is about to be recorded.

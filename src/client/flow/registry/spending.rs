@@ -31,7 +31,7 @@ struct Spending {
     network: Network,
     /// The most that its transactions cost, in the coin of the network.
     gas: Amount,
-    /// The hash of the challenge of MPP that an authorization was signed for.
+    /// The hash of the challenge of MPP that an authorization was signed for, or is about to be.
     challenge: Option<[u8; 32]>,
 }
 
@@ -55,9 +55,13 @@ impl Spendings {
         }
     }
 
-    /// Whether another purchase was signed for the challenge with that hash, finished or not: as far back as purchases are known.
-    pub(super) fn is_challenge_paid(&self, challenge: [u8; 32], except: PurchaseId) -> bool {
-        self.0.iter().any(|(id, one)| *id != except && one.challenge == Some(challenge))
+    /// Takes the challenge with that hash for a purchase whose money is set aside; `false` where another purchase has it, finished or
+    /// not: as far back as purchases are known.
+    pub(super) fn take_challenge(&mut self, challenge: [u8; 32], id: PurchaseId) -> bool {
+        if self.0.iter().any(|(other, one)| *other != id && one.challenge == Some(challenge)) {
+            return false;
+        }
+        self.0.get_mut(&id).map(|own| own.challenge = Some(challenge)).is_some()
     }
 
     /// Counts the highest cost of a purchase's transactions, one of which is about to be recorded, in one step with the

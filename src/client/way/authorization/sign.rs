@@ -47,6 +47,9 @@ impl Authorizing<'_> {
         if not_after.is_some_and(|end| end <= now) {
             return Err(Denial::Expired.into());
         }
+        if terms.challenge().is_some_and(|(_, nonce)| !guard.take_challenge(nonce)) {
+            return Err(Denial::IntentReused.into());
+        }
         let request = AuthorizationRequest {
             purchase: guard.entry().id,
             network: terms.quote.network,
@@ -71,9 +74,6 @@ impl Authorizing<'_> {
         // Signing may take a human's time. What no seller was shown is dropped.
         if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
             return Ok(left);
-        }
-        if terms.challenge().is_some_and(|(_, nonce)| guard.is_challenge_paid(nonce)) {
-            return Err(Denial::IntentReused.into());
         }
         let message = terms.message(&signed, request.purchase);
         let authorized = PreparedAuthorization::new(request.network, request.domain.token, signed, message);

@@ -11,6 +11,8 @@ const FORM: u8 = 1;
 const TRANSACTION: u8 = 1;
 const PLACE: u8 = 2;
 const NONCE: u8 = 4;
+/// The nonce is one of Permit2.
+const PERMIT: u8 = 8;
 
 /// Notes a payment. It fits into a memo: all of it is bounded.
 pub(crate) fn write(payment: &Payment) -> AccountMemo {
@@ -36,6 +38,9 @@ pub(crate) fn write(payment: &Payment) -> AccountMemo {
     if let Some(nonce) = nonce {
         parts |= NONCE;
         memo.extend_from_slice(nonce);
+    }
+    if matches!(payment, Payment::Permit(_)) {
+        parts |= PERMIT;
     }
     memo[1] = parts;
     AccountMemo::new(memo).unwrap_or_default()
@@ -79,7 +84,8 @@ pub(crate) fn read(memo: &AccountMemo) -> Option<Payment> {
                 .with_recipient(recipient)
                 .with_amount(amount)
                 .with_shown(time);
-            Some(SignedTransfer { transaction, ..signed }.into())
+            let signed = SignedTransfer { transaction, ..signed };
+            Some(if has(PERMIT) { Payment::Permit(signed) } else { Payment::Authorization(signed) })
         }
         (None, None) => None,
     }
@@ -112,7 +118,9 @@ mod tests {
             Payment::from(mined.clone()),
             mined.with_binding(Binding::none().with_nonce([5; 32])).into(),
             signed.clone().into(),
-            signed.with_transaction(hash).into(),
+            signed.clone().with_transaction(hash).into(),
+            Payment::Permit(signed.clone()),
+            Payment::Permit(signed.with_transaction(hash)),
         ] {
             let noted = read(&write(&payment)).unwrap();
             assert_eq!((noted.id(), &noted), (payment.id(), &payment));

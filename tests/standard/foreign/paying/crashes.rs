@@ -15,7 +15,7 @@ use tokio::{
     process::{Child, ChildStdout, Command},
     time::{sleep, timeout},
 };
-use tower_x402::client::{PayErrorKind, PurchaseState};
+use tower_x402::client::{PayErrorKind, PurchaseState, Standard};
 
 use super::{
     super::{CHEAP, ForeignSeller, Make, WEATHER},
@@ -23,9 +23,14 @@ use super::{
 };
 use crate::World;
 
-const VARIABLES: [&str; 5] =
-    ["X402_TEST_PAYING_URL", "X402_TEST_PAYING_KEY", "X402_TEST_PAYING_RPC", "X402_TEST_PAYING_JOURNAL", STEP];
-const STEP: &str = "X402_TEST_PAYING_STEP";
+const VARIABLES: [&str; 6] = [
+    "X402_TEST_PAYING_URL",
+    "X402_TEST_PAYING_KEY",
+    "X402_TEST_PAYING_RPC",
+    "X402_TEST_PAYING_JOURNAL",
+    "X402_TEST_PAYING_STEP",
+    "X402_TEST_PAYING_STANDARD",
+];
 /// What the buyer's lines begin with.
 const MARK: &str = "buyer: ";
 const PATIENT: Duration = Duration::from_secs(120);
@@ -38,7 +43,7 @@ const STEPS: [&str; 4] = ["quoted", "authorized", "redeeming", "answered"];
 #[tokio::test(flavor = "multi_thread")]
 async fn as_a_child() {
     let Ok(url) = env::var(VARIABLES[0]) else { return };
-    let [key, rpc, journal, step] = [1, 2, 3, 4].map(|at| env::var(VARIABLES[at]).unwrap());
+    let [key, rpc, journal, step, standard] = [1, 2, 3, 4, 5].map(|at| env::var(VARIABLES[at]).unwrap());
     let stands = AtomicBool::new(false);
     let builder = builder(&key, &rpc, Path::new(&journal)).await.on_event(move |event| {
         println!("{MARK}{}", event.name());
@@ -48,7 +53,9 @@ async fn as_a_child() {
             }
         }
     });
-    let layer = builder.build().await.unwrap();
+    let spoken = Standard::ALL.into_iter().filter(|known| standard.is_empty() || known.name() == standard);
+    let layer = builder.standards(spoken).build().await.unwrap();
+    let mut outstanding = None;
     for _ in 0..CALLS_MAX {
         match buy(&layer, get(&url)).await {
             Ok(got) if got.status == 200 => return println!("{MARK}got the answer"),
@@ -56,10 +63,16 @@ async fn as_a_child() {
             Err(error) if error.kind() == PayErrorKind::BilledAgain => {
                 return println!("{MARK}lost {}", error.transaction().unwrap());
             }
-            Err(error) => println!("{MARK}error {error}"),
+            Err(error) => {
+                outstanding = error.transaction().filter(|_| error.is_resumable());
+                println!("{MARK}error {error}");
+            }
         }
     }
-    println!("{MARK}nothing");
+    match outstanding {
+        Some(transaction) => println!("{MARK}outstanding {transaction}"),
+        None => println!("{MARK}nothing"),
+    }
 }
 
 /// A buyer under way.
@@ -69,12 +82,15 @@ struct Running {
 }
 
 impl Running {
-    fn start(buyer: &Buyer, url: &str, step: &str) -> Self {
+    fn start(buyer: &Buyer, seller: &ForeignSeller, url: &str, step: &str) -> Self {
         let module = module_path!().split_once("::").unwrap().1;
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", &format!("{module}::as_a_child"), "--nocapture"]);
         let journal = buyer.journal();
-        for (name, value) in VARIABLES.into_iter().zip([url, &buyer.key, &buyer.rpc, journal.to_str().unwrap(), step]) {
+        // mppx speaks x402 as well, which would go first.
+        let standard = if seller.make == Make::Mppx { Standard::Mpp.name() } else { "" };
+        let values = [url, &buyer.key, &buyer.rpc, journal.to_str().unwrap(), step, standard];
+        for (name, value) in VARIABLES.into_iter().zip(values) {
             command.env(name, value);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
@@ -128,15 +144,15 @@ enum Death {
     After(&'static str),
 }
 
-async fn dies(buyer: &Buyer, url: &str, death: Death) {
+async fn dies(buyer: &Buyer, seller: &ForeignSeller, url: &str, death: Death) {
     match death {
         Death::At(step) => {
-            let mut running = Running::start(buyer, url, step);
+            let mut running = Running::start(buyer, seller, url, step);
             let _ = running.comes_to(step).await;
             running.kill().await;
         }
         Death::After(step) => {
-            let mut running = Running::start(buyer, url, "");
+            let mut running = Running::start(buyer, seller, url, "");
             let _ = running.comes_to(step).await;
             let life = rand::rng().random_range(0..1_500);
             sleep(Duration::from_millis(life)).await;
@@ -150,9 +166,9 @@ async fn purchase(world: &World, seller: &ForeignSeller, buyer: &Buyer, number: 
     let url = format!("{}?purchase={number}", seller.url(WEATHER));
     let before = seller.earned(world).await;
     for death in deaths {
-        dies(buyer, &url, *death).await;
+        dies(buyer, seller, &url, *death).await;
     }
-    let said = Running::start(buyer, &url, "").outcome().await;
+    let said = Running::start(buyer, seller, &url, "").outcome().await;
     let outcome = said.last().cloned().unwrap_or_default();
     let what = format!("{:?}, {deaths:?}: {said:?}", seller.make);
     // One that was there, and was recorded so, is bought once more by those who were killed before they used it.
@@ -165,6 +181,11 @@ async fn purchase(world: &World, seller: &ForeignSeller, buyer: &Buyer, number: 
         ("lost", transaction) => {
             let receipt = world.chain.receipt(transaction.parse().unwrap()).await.unwrap().unwrap();
             assert_eq!((&receipt["status"], charged >= CHEAP), (&"0x1".into(), true), "{what}");
+        }
+        // It gives no answer twice, and says so by failing: the payment stays the only one.
+        ("outstanding", transaction) if seller.make == Make::Mppx => {
+            let receipt = world.chain.receipt(transaction.parse().unwrap()).await.unwrap().unwrap();
+            assert_eq!((&receipt["status"], charged), (&"0x1".into(), CHEAP), "{what}");
         }
         _ => panic!("{what}"),
     }
@@ -215,6 +236,12 @@ async fn a_buyer_that_is_killed_at_fastapi_pays_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_that_is_killed_at_version_1_pays_once() {
     killed(Make::ExpressV1, at_each_step().chain(at_any_moment(2))).await;
+}
+
+/// mppx gives no answer twice: where one was on its way, the buyer knows the transaction that paid for it, and pays no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_buyer_that_is_killed_at_mppx_pays_once() {
+    killed(Make::Mppx, at_each_step().chain(at_any_moment(2))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

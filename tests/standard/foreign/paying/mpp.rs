@@ -4,8 +4,9 @@ use axum::{Json, routing::post};
 use http::{Request, header::CONTENT_TYPE};
 use serde_json::json;
 use tower_x402::{
-    client::{Body, PayErrorKind, PurchaseState, Standard},
-    protocol::Amount,
+    PaymentIdentifier,
+    client::{Body, PayErrorKind, PayLayerBuilder, PurchaseState, Standard},
+    protocol::{Amount, headers::IDEMPOTENCY_KEY},
 };
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     PRICE, SELLER, Token, World,
     seller::{By, settling},
-    served::shop::Shop,
+    served::shop::{INSIGHTS, Shop},
     support::Counter,
 };
 
@@ -88,5 +89,36 @@ async fn by_mpp_at_a_shop_of_this_crate() {
             assert_eq!((got.status, purchase.standard, purchase.confirmed), (200, Some(standard), true), "{got:?}");
             assert_eq!(world.balance(SELLER).await, bought * PRICE);
         }
+    }
+}
+
+/// Where the shop reads names, the purchase has its own at every try; a caller's name is charged once, whoever signs under it.
+#[tokio::test]
+async fn by_mpp_a_purchase_is_named_and_charged_once() {
+    for setting in [PaymentIdentifier::Optional, PaymentIdentifier::Required] {
+        let Some(world) = World::with(Token::Ours).await else { return };
+        let (merchant, _facilitator) = settling(&world, By::Wallet).await;
+        let shop = Shop::open(merchant.mpp("api.example.com").payment_identifier(setting)).await;
+        let ask = |name: Option<&str>| {
+            let request = Request::post(shop.url(INSIGHTS)).header(CONTENT_TYPE, "application/json");
+            let request = name.into_iter().fold(request, |request, name| request.header(IDEMPOTENCY_KEY, name));
+            request.body(Body::from("{}")).unwrap()
+        };
+        let by_mpp = |builder: PayLayerBuilder| builder.standards([Standard::Mpp]);
+        let (buyer, other) = (Buyer::of(&world).await, Buyer::of(&world).await);
+        let (layer, forgetful) = (buyer.layer_with(by_mpp).await, other.layer_with(by_mpp).await);
+        for bought in 1..=2_u8 {
+            let got = buy(&layer, ask(None)).await.unwrap();
+            let purchase = got.purchase.clone().unwrap();
+            assert_eq!((got.status, purchase.standard), (200, Some(Standard::Mpp)), "{setting:?}: {got:?}");
+            assert_eq!(world.balance(SELLER).await, u128::from(bought) * PRICE, "{setting:?}");
+        }
+        // The second one knows nothing of the first one's journal.
+        let name = Some("order_7d5d747be160e280");
+        assert_eq!(buy(&layer, ask(name)).await.unwrap().status, 200, "{setting:?}");
+        let error = buy(&forgetful, ask(name)).await.unwrap_err();
+        assert_eq!(error.kind(), PayErrorKind::Outstanding, "{setting:?}: {error}");
+        assert!(error.to_string().contains("payment_id_conflict"), "{setting:?}: {error}");
+        assert_eq!((world.balance(SELLER).await, shop.runs()), (3 * PRICE, 3), "{setting:?}");
     }
 }
