@@ -413,6 +413,7 @@ impl Case<'_> {
 
     async fn is_fair(&self) {
         let seller = self.seller(&format!("{:?}", self.step)).await;
+        node::next_second(self.chain).await;
         let url = format!("{}{}", seller.url(), self.dialect.path());
         let quote = Answer::to(Self::request(&url, None)).await;
         let payment = self.pay(&quote);
@@ -468,7 +469,8 @@ impl std::fmt::Debug for Case<'_> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_each_step_in_each_dialect_a_payer_pays_once_and_is_answered() {
-    let chain = node::steady().await;
+    let builder = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).with_permit2();
+    let chain = builder.start().await.unwrap();
     let allow = approve(PERMIT2, Amount::MAX);
     let sent = chain.send(chain.accounts()[PAYER].address(), chain.usdc(), &allow).await.unwrap();
     chain.wait_until_mined(sent).await.unwrap();

@@ -231,6 +231,7 @@ impl Route {
 
     /// Takes this pass.
     pub(crate) fn accept_pass(&mut self, pass: Arc<PassTerms>) {
+        self.merchant.catalog.accept_pass(&self.resource, &pass);
         self.passes.push(pass);
         self.template = OnceLock::new();
         self.forget_demands();
