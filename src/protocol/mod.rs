@@ -25,6 +25,7 @@ mod parse_error;
 mod payer_proof;
 mod payment;
 mod payment_id;
+pub mod permit2;
 mod price_text;
 mod problem;
 mod purchase_name;

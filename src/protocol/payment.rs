@@ -1,6 +1,6 @@
 //! `Payment`: what can be reserved and sold for, one case for each way to pay.
 
-use super::{Address, Amount, ChainTime, Network, PaymentId, Transfer, TxHash, v2::Authorization};
+use super::{Address, Amount, ChainTime, Network, PaymentId, Transfer, TxHash, permit2::Permit, v2::Authorization};
 
 /// A payment: what a ledger reserves, and what a sale is recorded with.
 ///
@@ -19,6 +19,9 @@ pub enum Payment {
     Transfer(Transfer),
     /// An EIP-3009 authorization that its payer signed. No block is known that it was mined in.
     Authorization(SignedTransfer),
+    /// A [permit](Permit) that its payer signed for Permit2. No block is known that it was mined in. Once it is settled, its amount is what
+    /// was charged.
+    Permit(SignedTransfer),
 }
 
 /// A transfer that is signed, and was not seen in a block.
@@ -33,7 +36,7 @@ pub struct SignedTransfer {
     pub token: Address,
     /// The account that signed.
     pub payer: Address,
-    /// The authorization's nonce.
+    /// The nonce of the authorization, or of the permit.
     pub nonce: [u8; 32],
     /// The account that is paid.
     pub recipient: Address,
@@ -46,6 +49,22 @@ pub struct SignedTransfer {
 }
 
 impl SignedTransfer {
+    /// Returns what a permit pays at most, shown at that time.
+    ///
+    /// ```
+    /// use tower_x402::protocol::{Address, ChainTime, Network, Payment, SignedTransfer, permit2::{Permit, PermitScheme}};
+    /// let permit = Permit::new(PermitScheme::UpTo, Address::new([0x11; 20]), [0x42; 32]);
+    /// let signed = SignedTransfer::of_permit(Network::BASE, &permit, ChainTime::from_unix(1_795_280_400));
+    /// assert_eq!(Payment::Permit(signed).id(), permit.payment_id(Network::BASE));
+    /// ```
+    #[must_use]
+    pub fn of_permit(network: Network, permit: &Permit, shown: ChainTime) -> Self {
+        Self::new(network, permit.token, permit.from, permit.nonce)
+            .with_recipient(permit.to)
+            .with_amount(permit.amount)
+            .with_shown(shown)
+    }
+
     /// Returns an authorization of nothing, to the zero address, shown at the beginning of chain time: the rest is set on it.
     #[must_use]
     pub const fn new(network: Network, token: Address, payer: Address, nonce: [u8; 32]) -> Self {
@@ -90,7 +109,8 @@ impl SignedTransfer {
         self
     }
 
-    /// Returns the name of this payment: that of the transfer that will be made from it.
+    /// Returns the name of this payment if it is an authorization: that of the transfer that will be made from it. One that is a permit
+    /// has the name that [`Payment::id`] returns.
     #[must_use]
     pub const fn payment_id(&self) -> PaymentId {
         PaymentId::of_authorization(self.network, self.token, self.payer, self.nonce)
@@ -122,12 +142,13 @@ impl PartialEq<SignedTransfer> for Payment {
 }
 
 impl Payment {
-    /// Returns the name of this payment. It stays the same when an authorization becomes a transfer.
+    /// Returns the name of this payment. It stays the same when an authorization becomes a transfer, and when a permit is settled.
     #[must_use]
     pub const fn id(&self) -> PaymentId {
         match self {
             Self::Transfer(transfer) => transfer.payment_id(),
             Self::Authorization(signed) => signed.payment_id(),
+            Self::Permit(signed) => PaymentId::of_permit(signed.network, signed.payer, signed.nonce),
         }
     }
 
@@ -136,7 +157,7 @@ impl Payment {
     pub const fn network(&self) -> Network {
         match self {
             Self::Transfer(transfer) => transfer.network,
-            Self::Authorization(signed) => signed.network,
+            Self::Authorization(signed) | Self::Permit(signed) => signed.network,
         }
     }
 
@@ -145,7 +166,7 @@ impl Payment {
     pub const fn token(&self) -> Address {
         match self {
             Self::Transfer(transfer) => transfer.token,
-            Self::Authorization(signed) => signed.token,
+            Self::Authorization(signed) | Self::Permit(signed) => signed.token,
         }
     }
 
@@ -154,7 +175,7 @@ impl Payment {
     pub const fn payer(&self) -> Address {
         match self {
             Self::Transfer(transfer) => transfer.payer,
-            Self::Authorization(signed) => signed.payer,
+            Self::Authorization(signed) | Self::Permit(signed) => signed.payer,
         }
     }
 
@@ -163,7 +184,7 @@ impl Payment {
     pub const fn recipient(&self) -> Address {
         match self {
             Self::Transfer(transfer) => transfer.recipient,
-            Self::Authorization(signed) => signed.recipient,
+            Self::Authorization(signed) | Self::Permit(signed) => signed.recipient,
         }
     }
 
@@ -172,7 +193,7 @@ impl Payment {
     pub const fn amount(&self) -> Amount {
         match self {
             Self::Transfer(transfer) => transfer.amount,
-            Self::Authorization(signed) => signed.amount,
+            Self::Authorization(signed) | Self::Permit(signed) => signed.amount,
         }
     }
 
@@ -181,7 +202,7 @@ impl Payment {
     pub const fn transaction(&self) -> Option<TxHash> {
         match self {
             Self::Transfer(transfer) => Some(transfer.transaction),
-            Self::Authorization(signed) => signed.transaction,
+            Self::Authorization(signed) | Self::Permit(signed) => signed.transaction,
         }
     }
 
@@ -196,7 +217,7 @@ impl Payment {
     pub const fn position(&self) -> Option<u32> {
         match self {
             Self::Transfer(transfer) => Some(transfer.position),
-            Self::Authorization(_) => None,
+            Self::Authorization(_) | Self::Permit(_) => None,
         }
     }
 
@@ -205,7 +226,7 @@ impl Payment {
     pub const fn block_number(&self) -> Option<u64> {
         match self {
             Self::Transfer(transfer) => Some(transfer.block_number),
-            Self::Authorization(_) => None,
+            Self::Authorization(_) | Self::Permit(_) => None,
         }
     }
 
@@ -214,16 +235,16 @@ impl Payment {
     pub const fn time(&self) -> ChainTime {
         match self {
             Self::Transfer(transfer) => transfer.block_time,
-            Self::Authorization(signed) => signed.shown,
+            Self::Authorization(signed) | Self::Permit(signed) => signed.shown,
         }
     }
 
-    /// Returns the nonce of the authorization that it is, or was made from.
+    /// Returns the nonce of the authorization or permit that it is, or was made from.
     #[must_use]
     pub const fn nonce(&self) -> Option<&[u8; 32]> {
         match self {
             Self::Transfer(transfer) => transfer.binding.nonce(),
-            Self::Authorization(signed) => Some(&signed.nonce),
+            Self::Authorization(signed) | Self::Permit(signed) => Some(&signed.nonce),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use super::{Address, Network, ParseError, TxHash};
+use super::{Address, Network, ParseError, TxHash, permit2::PERMIT2};
 
 /// The name of one payment, fit to be an idempotency key.
 ///
@@ -14,9 +14,11 @@ use super::{Address, Network, ParseError, TxHash};
 /// |---|---|---|
 /// | ordinary transfer | chain, transaction, position of its log *inside that transaction's receipt* | `eip155:8453/0x…/3` |
 /// | transfer made from an EIP-3009 authorization | chain, token, payer, nonce | `eip155:8453/0x…/0x…/0x…` |
+/// | transfer made from a [permit](super::permit2::Permit) | chain, Permit2, payer, nonce | `eip155:8453/0x000000000022d4…/0x…/0x…` |
 ///
 /// The position is not the block-wide log index: a reorganisation can move that one, and the same transfer would be
-/// spendable twice. An authorization can be used once, in any transaction, so it identifies its transfer in advance.
+/// spendable twice. An authorization can be used once, in any transaction, so it identifies its transfer in advance. So can a permit: its
+/// nonce is one of Permit2's, for all tokens together, so that the contract stands in the token's place.
 ///
 /// Each id has one text, in lower case. Parsing takes that spelling and nothing else.
 ///
@@ -41,7 +43,7 @@ enum Kind {
 }
 
 const INVALID: ParseError = ParseError::new(
-    "invalid payment id: write it in lower case as eip155:8453/0x…/3, with chain, transaction hash and position in the receipt, or as eip155:8453/0x…/0x…/0x…, with chain, token, payer and nonce",
+    "invalid payment id: write it in lower case as eip155:8453/0x…/3, with chain, transaction hash and position in the receipt, or as eip155:8453/0x…/0x…/0x…, with chain, token or Permit2, payer and nonce",
 );
 
 impl PaymentId {
@@ -55,6 +57,12 @@ impl PaymentId {
     #[must_use]
     pub const fn of_authorization(network: Network, token: Address, payer: Address, nonce: [u8; 32]) -> Self {
         Self(Kind::Authorization { network, token, payer, nonce })
+    }
+
+    /// Names the transfer that is made from the payer's Permit2 permit of this nonce, of whichever token.
+    #[must_use]
+    pub const fn of_permit(network: Network, payer: Address, nonce: [u8; 32]) -> Self {
+        Self::of_authorization(network, PERMIT2, payer, nonce)
     }
 
     /// Returns the chain.

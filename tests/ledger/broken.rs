@@ -58,6 +58,8 @@ enum Fault {
     AuthorizationByPlace,
     /// Knows an authorization by its nonce alone.
     AuthorizationByNonce,
+    /// Knows a permit by its token too.
+    PermitByToken,
     /// Takes over what is not settled, whoever's lease ran out on it.
     LapsedIsAnybodys,
     /// Records the payment as it was reserved.
@@ -180,6 +182,7 @@ impl Broken {
                 (signed.token, signed.payer) = (Address::ZERO, Address::ZERO);
                 signed.into()
             }
+            (Fault::PermitByToken, Payment::Permit(signed)) => Payment::Authorization(signed),
             (Fault::LapsedIsAnybodys, Payment::Authorization(signed)) if signed.transaction.is_none() => {
                 signed.with_transaction(TxHash::new([9; 32])).into()
             }
@@ -451,6 +454,7 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::IntentUnmarked, &["both_are_consumed", "intent_holds_one", "one_intent_many_payments"]),
         (Fault::AuthorizationByPlace, &["an_authorization_is_one_payment", "a_lease_follows_its_authorization"]),
         (Fault::AuthorizationByNonce, &["authorizations_are_told_apart"]),
+        (Fault::PermitByToken, &["permits_are_told_apart", "a_permit_is_settled_and_sold"]),
         (
             Fault::LapsedIsAnybodys,
             &[

@@ -77,7 +77,7 @@ pub(super) async fn settlements_are_its_own<H: Harness>(fixture: &Fixture<'_, H>
     fixture.begin_on(OTHER).await?;
     let there = match unsettled(fixture) {
         Payment::Authorization(signed) => SignedTransfer { network: OTHER, ..signed }.into(),
-        settled @ Payment::Transfer(_) => settled,
+        other => other,
     };
     let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
     for begun in [&claim, &fixture.brief(fixture.intent(), &[there])] {

@@ -1,11 +1,11 @@
 //! Which transfers are one payment: those made from one authorization, wherever they were mined.
 
 use super::{
-    super::{CommitOutcome, Ledger, ReserveOutcome},
-    fixture::{Fault, Fixture, PAID, must_be},
+    super::{CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
+    fixture::{BEGUN, Fault, Fixture, PAID, must_be},
     harness::Harness,
 };
-use crate::protocol::{Binding, ChainTime, Network, Transfer};
+use crate::protocol::{Amount, Binding, ChainTime, Network, Payment, SignedTransfer, Transfer};
 
 /// Made from an authorization that has the nonce.
 fn authorized<H: Harness>(fixture: &Fixture<'_, H>, nonce: [u8; 32]) -> Transfer {
@@ -77,5 +77,59 @@ pub(super) async fn authorizations_are_told_apart<H: Harness>(fixture: &Fixture<
         let again = fixture.claim(fixture.intent(), std::slice::from_ref(transfer));
         must_be!(fixture.twin.reserve(&again).await?, ReserveOutcome::PaymentUsed, "each of them again");
     }
+    Ok(())
+}
+
+/// A permit that is not settled yet.
+fn permit<H: Harness>(fixture: &Fixture<'_, H>) -> SignedTransfer {
+    let paid = fixture.paid();
+    SignedTransfer::new(paid.network, paid.token, paid.payer, *paid.transaction.as_bytes())
+        .with_recipient(paid.recipient)
+        .with_amount(paid.amount)
+        .with_shown(paid.block_time)
+}
+
+pub(super) async fn permits_are_told_apart<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    fixture.begin_on(Network::BASE_SEPOLIA).await?;
+    let (first, other) = (permit(fixture), permit(fixture));
+    let all = [
+        Payment::Permit(first.clone()),
+        Payment::Authorization(first.clone()),
+        Payment::Permit(SignedTransfer { payer: other.recipient, ..first.clone() }),
+        Payment::Permit(SignedTransfer { network: Network::BASE_SEPOLIA, ..first.clone() }),
+        Payment::Permit(other.clone()),
+    ];
+    for payment in &all {
+        let _ = fixture.sell(&fixture.claim(fixture.intent(), std::slice::from_ref(payment))).await?;
+    }
+    // Permit2 has one nonce for all tokens.
+    let of_another_token = SignedTransfer { token: other.recipient, ..first.clone() };
+    let of_another_amount = SignedTransfer { amount: Amount::MAX, recipient: first.token, ..first };
+    for again in all.iter().cloned().chain([of_another_token, of_another_amount].map(Payment::Permit)) {
+        let again = fixture.claim(fixture.intent(), &[again]);
+        must_be!(fixture.twin.reserve(&again).await?, ReserveOutcome::PaymentUsed, "each of them again");
+    }
+    Ok(())
+}
+
+pub(super) async fn a_permit_is_settled_and_sold<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let signed = permit(fixture);
+    let claim = fixture.claim(fixture.intent(), &[Payment::Permit(signed.clone())]);
+    let lease = fixture.hold(&claim).await?;
+    let other_token = SignedTransfer { token: signed.recipient, ..signed.clone() };
+    let foreign = fixture.claim(fixture.intent(), &[Payment::Permit(other_token)]);
+    must_be!(fixture.twin.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "its nonce in another token");
+    must_be!(fixture.ledger.settling(&lease, &BEGUN).await?, RenewOutcome::Held, "the record of its settlement");
+    fixture.ledger.release(&lease).await?;
+    must_be!(fixture.twin.reserve(&foreign).await?, ReserveOutcome::Busy { .. }, "its nonce after a release");
+    let lease = fixture.hold(&claim).await?;
+    must_be!(lease.settling(), Some(begun) if *begun == BEGUN, "the record in its intent's next lease");
+    let charged = signed.with_amount(Amount::from_base_units(1)).with_transaction(fixture.paid().transaction);
+    let lease = lease.settled_by(Payment::Permit(charged.clone()));
+    must_be!(lease.payment(), paid if *paid == Payment::Permit(charged), "the payment as it was charged");
+    must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
+    must_be!(fixture.twin.reserve(&foreign).await?, ReserveOutcome::PaymentUsed, "its nonce once it is sold");
     Ok(())
 }

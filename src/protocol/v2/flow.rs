@@ -12,6 +12,8 @@ pub enum TransferMethod {
     Eip3009,
     /// By the payer, before the proof.
     TxId,
+    /// By a [permit](crate::protocol::permit2::Permit) that someone else settles.
+    Permit2,
     /// In a way that is not known here.
     Other,
 }
@@ -30,11 +32,15 @@ pub enum PaymentFlow {
     Other,
 }
 
+/// What the method Permit2 is called.
+pub(super) const PERMIT2: &str = "permit2";
+
 impl TransferMethod {
     pub(super) fn of(extra: &JsonObject) -> Self {
         match extra.get("assetTransferMethod").map(Value::as_str) {
             None | Some(Some("eip3009")) => Self::Eip3009,
             Some(Some("txid")) => Self::TxId,
+            Some(Some(PERMIT2)) => Self::Permit2,
             Some(_) => Self::Other,
         }
     }

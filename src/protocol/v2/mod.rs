@@ -60,6 +60,7 @@ mod error;
 mod extensions;
 mod facilitator;
 mod flow;
+mod gas_sponsoring;
 mod json_object;
 pub(in crate::protocol) mod message;
 pub(in crate::protocol) mod object;
@@ -74,6 +75,7 @@ mod resource;
 mod settle_response;
 #[cfg(test)]
 mod tests;
+mod upto_requirements;
 pub(in crate::protocol) mod values;
 mod verify_response;
 
@@ -85,6 +87,7 @@ pub use extensions::Extensions;
 #[doc(hidden)]
 pub use facilitator::{FacilitatorRequest, Supported, SupportedKind};
 pub use flow::{PaymentFlow, TransferMethod};
+pub use gas_sponsoring::Eip2612Permit;
 #[doc(hidden)]
 pub use json_object::JsonObject;
 pub use payload::{PaymentPayload, SchemePayload};
@@ -98,5 +101,6 @@ pub use required::PaymentRequired;
 pub use requirements::PaymentRequirements;
 pub use resource::ResourceInfo;
 pub use settle_response::SettleResponse;
+pub use upto_requirements::UpToRequirements;
 #[doc(hidden)]
 pub use verify_response::VerifyResponse;

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::{
-    Extensions, InvalidMessage, JsonObject, PaymentOption, PaymentProof, PaymentRequirements, ResourceInfo,
-    SignedAuthorization,
+    Extensions, InvalidMessage, JsonObject, PaymentOption, PaymentProof, ResourceInfo, SignedAuthorization,
     flow::TransferMethod,
     message::{Version2, header_message},
     object::Object,
 };
+use crate::protocol::permit2::{PermitScheme, SignedPermit};
 
 /// The content of `PAYMENT-SIGNATURE`, on a request: which way to pay was accepted, and the payment.
 ///
@@ -52,6 +52,8 @@ pub enum SchemePayload {
     Authorization(SignedAuthorization),
     /// A transaction that the payer sent, by [`TransferMethod::TxId`].
     Proof(PaymentProof),
+    /// A signed Permit2 transfer: by [`TransferMethod::Permit2`], and of the scheme `upto`.
+    Permit(SignedPermit),
     /// Anything else: of a scheme, chain or method that is not known here, or not what the accepted way demands.
     Other(JsonObject),
 }
@@ -98,12 +100,20 @@ impl PaymentPayload {
 
 impl SchemePayload {
     fn read(accepted: &PaymentOption, object: &Object<'_>) -> Result<Self, InvalidMessage> {
-        let method = accepted.exact().map(PaymentRequirements::transfer_method);
+        let method = match accepted {
+            PaymentOption::Exact(requirements) => requirements.transfer_method(),
+            PaymentOption::UpTo(_) => TransferMethod::Permit2,
+            PaymentOption::Other(_) => TransferMethod::Other,
+        };
+        let scheme = if accepted.up_to().is_some() { PermitScheme::UpTo } else { PermitScheme::Exact };
         match method {
-            Some(TransferMethod::Eip3009) if object.has(SignedAuthorization::MEMBER) => {
+            TransferMethod::Eip3009 if object.has(SignedAuthorization::MEMBER) => {
                 SignedAuthorization::read(object).map(Self::Authorization)
             }
-            Some(TransferMethod::TxId) if PaymentProof::is(object)? => PaymentProof::read(object).map(Self::Proof),
+            TransferMethod::TxId if PaymentProof::is(object)? => PaymentProof::read(object).map(Self::Proof),
+            TransferMethod::Permit2 if object.has(SignedPermit::MEMBER) => {
+                SignedPermit::read(object, scheme).map(Self::Permit)
+            }
             _ => JsonObject::read(object).map(Self::Other).ok_or(InvalidMessage::member(PAYLOAD)),
         }
     }
@@ -118,6 +128,12 @@ impl From<SignedAuthorization> for SchemePayload {
 impl From<PaymentProof> for SchemePayload {
     fn from(proof: PaymentProof) -> Self {
         Self::Proof(proof)
+    }
+}
+
+impl From<SignedPermit> for SchemePayload {
+    fn from(permit: SignedPermit) -> Self {
+        Self::Permit(permit)
     }
 }
 

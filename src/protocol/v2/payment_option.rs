@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{InvalidMessage, JsonObject, PaymentRequirements, object::Object, values};
+use super::{InvalidMessage, JsonObject, PaymentRequirements, UpToRequirements, object::Object, values};
 
 /// One entry of `accepts`: a way to pay.
 ///
@@ -20,6 +20,8 @@ use super::{InvalidMessage, JsonObject, PaymentRequirements, object::Object, val
 pub enum PaymentOption {
     /// The scheme `exact` on an EVM chain.
     Exact(PaymentRequirements),
+    /// The scheme `upto` on an EVM chain, by Permit2.
+    UpTo(UpToRequirements),
     /// Another scheme, or a chain of another kind.
     Other(OtherRequirements),
 }
@@ -37,16 +39,29 @@ impl PaymentOption {
     pub const fn exact(&self) -> Option<&PaymentRequirements> {
         match self {
             Self::Exact(requirements) => Some(requirements),
-            Self::Other(_) => None,
+            Self::UpTo(_) | Self::Other(_) => None,
+        }
+    }
+
+    /// Returns the requirements, if this is `upto` on an EVM chain by Permit2.
+    #[must_use]
+    pub const fn up_to(&self) -> Option<&UpToRequirements> {
+        match self {
+            Self::UpTo(requirements) => Some(requirements),
+            Self::Exact(_) | Self::Other(_) => None,
         }
     }
 
     /// Reads an option out of the message's member of this name.
     pub(super) fn read(object: &Object<'_>, name: &'static str) -> Result<Self, InvalidMessage> {
-        let exact = object.required("scheme", |scheme| Some(scheme == "exact"))?;
+        let [exact, up_to] =
+            object.required("scheme", |scheme| Some(["exact", "upto"].map(|known| scheme == known)))?;
         let evm = object.required("network", |network| values::namespace(network).map(|name| name == "eip155"))?;
         if exact && evm {
             return PaymentRequirements::read_exact(object).map(Self::Exact);
+        }
+        if up_to && evm && UpToRequirements::is_known(object) {
+            return UpToRequirements::read(object).map(Self::UpTo);
         }
         let json = JsonObject::read(object).ok_or(InvalidMessage::member(name))?;
         Ok(Self::Other(OtherRequirements { json }))
@@ -56,6 +71,12 @@ impl PaymentOption {
 impl From<PaymentRequirements> for PaymentOption {
     fn from(requirements: PaymentRequirements) -> Self {
         Self::Exact(requirements)
+    }
+}
+
+impl From<UpToRequirements> for PaymentOption {
+    fn from(requirements: UpToRequirements) -> Self {
+        Self::UpTo(requirements)
     }
 }
 

@@ -4,11 +4,56 @@ use serde::Serialize;
 
 use super::{
     InvalidMessage, JsonObject,
-    flow::{PaymentFlow, TransferMethod},
+    flow::{PERMIT2, PaymentFlow, TransferMethod},
     object::Object,
     values,
 };
-use crate::protocol::{Address, Amount, Asset, IntentId, Network, ParseError};
+use crate::protocol::{Address, Amount, Asset, Network};
+
+/// What requirements of every scheme on an EVM chain have in common: what `extra` says, and when one is the echo of another.
+macro_rules! common_requirements {
+    ($name:ident) => {
+        impl $name {
+            /// Sets `extra.name` and `extra.version`: the token's EIP-712 domain, without which no client can sign for the token.
+            #[must_use]
+            pub fn with_token_domain(self, name: &str, version: &str) -> Self {
+                self.with_extra("name", name).with_extra("version", version)
+            }
+
+            /// Sets `extra.intentId`: the intent of the quote, which clients echo.
+            #[must_use]
+            pub fn with_intent(self, intent: &$crate::protocol::IntentId) -> Self {
+                self.with_extra("intentId", intent.as_str())
+            }
+
+            /// Sets a member of `extra`.
+            #[must_use]
+            pub fn with_extra(mut self, name: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
+                self.extra = self.extra.with(name, value);
+                self
+            }
+
+            /// Returns the intent of the quote, if `extra` has one.
+            ///
+            /// # Errors
+            /// Returns [`ParseError`](crate::protocol::ParseError) if `extra.intentId` is there and cannot be an intent id.
+            pub fn intent(&self) -> Result<Option<$crate::protocol::IntentId>, $crate::protocol::ParseError> {
+                let text =
+                    |value: &serde_json::Value| $crate::protocol::IntentId::new(value.as_str().unwrap_or_default());
+                self.extra.get("intentId").map(text).transpose()
+            }
+
+            /// Returns whether these requirements are those that were offered: all members equal, and all of the offered `extra` in theirs.
+            #[must_use]
+            pub fn echoes(&self, offered: &Self) -> bool {
+                let terms = |of: &Self| (of.network, of.amount, of.asset, of.pay_to, of.max_timeout_seconds);
+                terms(self) == terms(offered) && self.extra.contains(&offered.extra)
+            }
+        }
+    };
+}
+
+pub(super) use common_requirements;
 
 /// The only scheme of these requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -59,16 +104,10 @@ impl PaymentRequirements {
         Self { scheme: Scheme::Exact, network, amount, asset, pay_to, max_timeout_seconds, extra }
     }
 
-    /// Sets `extra.name` and `extra.version`: the token's EIP-712 domain, without which no client can sign.
+    /// Demands a Permit2 transfer, for tokens without EIP-3009.
     #[must_use]
-    pub fn with_token_domain(self, name: &str, version: &str) -> Self {
-        self.with_extra("name", name).with_extra("version", version)
-    }
-
-    /// Sets `extra.intentId`: the intent of the quote, which clients echo.
-    #[must_use]
-    pub fn with_intent(self, intent: &IntentId) -> Self {
-        self.with_extra("intentId", intent.as_str())
+    pub fn by_permit2(self) -> Self {
+        self.with_extra("assetTransferMethod", PERMIT2)
     }
 
     /// Demands an ordinary transfer that the payer sends itself and proves: the client-submitted family, of the method `txid`.
@@ -77,22 +116,6 @@ impl PaymentRequirements {
         self.with_extra("assetTransferMethod", "txid")
             .with_extra("paymentFlow", "upfront")
             .with_extra("binding", vec!["tag", "nonce", "signature"])
-    }
-
-    /// Sets a member of `extra`.
-    #[must_use]
-    pub fn with_extra(mut self, name: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
-        self.extra = self.extra.with(name, value);
-        self
-    }
-
-    /// Returns the intent of the quote, if `extra` has one.
-    ///
-    /// # Errors
-    /// Returns [`ParseError`] if `extra.intentId` is there and cannot be an intent id.
-    pub fn intent(&self) -> Result<Option<IntentId>, ParseError> {
-        let text = |value: &serde_json::Value| IntentId::new(value.as_str().unwrap_or_default());
-        self.extra.get("intentId").map(text).transpose()
     }
 
     /// Returns the same with nothing in `extra`.
@@ -112,13 +135,6 @@ impl PaymentRequirements {
         PaymentFlow::of(&self.extra)
     }
 
-    /// Returns whether these requirements are those that were offered: all members equal, and all of the offered `extra` in theirs.
-    #[must_use]
-    pub fn echoes(&self, offered: &Self) -> bool {
-        let terms = |of: &Self| (of.network, of.amount, of.asset, of.pay_to, of.max_timeout_seconds);
-        terms(self) == terms(offered) && self.extra.contains(&offered.extra)
-    }
-
     /// Reads requirements of the scheme `exact`.
     pub(super) fn read_exact(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         let seconds = object.json("maxTimeoutSeconds")?;
@@ -133,3 +149,5 @@ impl PaymentRequirements {
         })
     }
 }
+
+common_requirements!(PaymentRequirements);

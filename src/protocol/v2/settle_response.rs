@@ -7,7 +7,8 @@ use crate::protocol::{Address, Amount, Network, TxHash};
 
 /// The content of `PAYMENT-RESPONSE`, and a facilitator's answer to `POST /settle`: what became of a payment.
 ///
-/// A success names its transaction and an EVM chain, and no reason. Anything else is not read as one.
+/// A success names its transaction and an EVM chain, and no reason. A success of `upto` that charged nothing says so by an `amount` of
+/// zero, and has no transaction. Anything else is not read as one.
 ///
 /// ```
 /// use tower_x402::protocol::{Network, TxHash, v2::{Reason, SettleResponse}};
@@ -56,6 +57,12 @@ impl SettleResponse {
     #[must_use]
     pub fn settled(transaction: TxHash, network: Network) -> Self {
         Self { success: true, transaction: Some(transaction), ..Self::on(network) }
+    }
+
+    /// Reports that nothing was charged of a payment of `upto`, so that there is no transaction.
+    #[must_use]
+    pub fn charged_nothing(network: Network) -> Self {
+        Self { success: true, amount: Some(Amount::ZERO), ..Self::on(network) }
     }
 
     /// Reports that the payment is not settled, and why.
@@ -117,7 +124,7 @@ impl SettleResponse {
         match self {
             Self { success: false, .. } => None,
             Self { error_reason: Some(_), .. } => Some("errorReason"),
-            Self { transaction: None, .. } => Some("transaction"),
+            Self { transaction: None, amount, .. } if *amount != Some(Amount::ZERO) => Some("transaction"),
             Self { network: None, .. } => Some("network"),
             _ => None,
         }

@@ -24,6 +24,19 @@ pub(in crate::protocol) fn bytes32(text: &str) -> Option<[u8; 32]> {
     transaction(text).map(|hash| *hash.as_bytes())
 }
 
+/// Reads a number of 32 bytes: decimal digits, as official clients write it, or `0x` and 1 to 64 digits in any case.
+pub(in crate::protocol) fn word(text: &str) -> Option<[u8; 32]> {
+    let Some(digits) = text.strip_prefix("0x") else { return amount(text).map(Amount::to_be_bytes) };
+    if !(1..=64).contains(&digits.len()) {
+        return None;
+    }
+    let mut word = [0; 32];
+    let padded = format!("{digits:0>64}");
+    // Before the decoding, which skips another `0x`.
+    let plain = padded.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (plain && const_hex::decode_to_slice(padded, &mut word).is_ok()).then_some(word)
+}
+
 /// Reads a transaction hash.
 pub(in crate::protocol) fn transaction(text: &str) -> Option<TxHash> {
     text.parse().ok()

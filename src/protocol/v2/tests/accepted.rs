@@ -89,7 +89,7 @@ fn payloads_that_are_not_known_are_kept_apart() {
     let upto = with(REQUIREMENTS, "exact", "upto");
     let txid = with(REQUIREMENTS, r#""extra":{"#, r#""extra":{"assetTransferMethod":"txid","#);
     for (accepted, payload) in [
-        (&*permit2, r#"{"signature":"0x00","permit2Authorization":{}}"#),
+        (&*permit2, r#"{"signature":"0x00"}"#),
         (&*permit2, AUTHORIZATION),
         (&*unnamed, AUTHORIZATION),
         (&*upto, AUTHORIZATION),

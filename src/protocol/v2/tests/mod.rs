@@ -3,6 +3,7 @@
 mod accepted;
 mod headers;
 mod missing;
+mod permit;
 mod reason;
 mod refused;
 mod requirements;
