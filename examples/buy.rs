@@ -15,6 +15,8 @@
 //! a crash before that, the same command asks for the same answer, and pays nothing. `--again PURCHASE` asks for it after that, too.
 //! `--timeout` limits how long all of it may take.
 //!
+//! `--pass NAME` shows the seller's pass of that name with the request, and buys one where none is held; `buy passes` lists them.
+//!
 //! `buy history` shows what was bought. `buy resume` finishes all that is open: the requests are kept beside the journal.
 //! `buy cancel PURCHASE` makes a signed payment void that nobody has used. `--unfinished` lists what is open, and
 //! `--abandon PURCHASE` gives up a purchase that cannot be finished: the money may be gone, and the same request pays anew.
@@ -50,6 +52,8 @@ mod keystore;
 mod means;
 #[path = "buy/order.rs"]
 mod order;
+#[path = "buy/passes.rs"]
+mod passes;
 #[path = "buy/purchase.rs"]
 mod purchase;
 #[path = "buy/report.rs"]
@@ -98,6 +102,7 @@ pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
         Some(Command::History(args)) => history::run(args),
         Some(Command::Resume(args)) => resume::run(args).await,
         Some(Command::Cancel(args)) => cancel::run(args).await,
+        Some(Command::Passes(args)) => passes::run(args),
         None => one(&args.buying).await,
     }
 }

@@ -159,8 +159,9 @@ pub use ::alloy;
 pub use axum::MissingReceipt;
 pub use paywall::{
     BuildError, Chain, Consumption, FurtherNetwork, HealthError, LoggedSale, Merchant, MerchantBuilder, Mpp, Offer,
-    Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody,
-    ResponseBody, ResponseFuture, RestoredSales, Unredeemed, UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
+    OfferedPass, Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal,
+    RequestBody, ResponseBody, ResponseFuture, RestoredSales, Unredeemed, UnredeemedReason, X402, X402Layer,
+    json_rpc_succeeded,
 };
 pub use protocol::receipt::Receipt;
 

@@ -43,7 +43,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
         Path::new("redemption, tagged", 200, 34, route.clone(), move || by_header(&tagged())),
         Path::new("redemption, bound by nonce", 200, 34, route, move || by_header(&by_nonce())),
         Path::new("redemption, answer kept", 200, 47, keeping.clone(), move || by_header(&kept())),
-        Path::new("call by pass", 200, 54, by_pass, move || {
+        Path::new("call by pass", 200, 27, by_pass, move || {
             let mut request = by_header("");
             request.headers_mut().remove("x402-payment");
             request.headers_mut().insert("x402-pass", token.parse().unwrap());

@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Resume(Resume),
     /// Voids the signed payment of an open purchase on the chain
     Cancel(Cancel),
+    /// Lists the passes that are held, with what is left of them, and never their tokens
+    Passes(Passes),
 }
 
 /// One answer.
@@ -47,6 +49,10 @@ pub(crate) struct Buying {
     pub(crate) journal: Journal,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    /// Show the seller's pass of this name, and buy one where no pass of that seller is held and its quote names this one. Passes are kept in
+    /// <JOURNAL>.passes.json. A pass may cost more than one answer: see --max
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["paid", "again"])]
+    pub(crate) pass: Option<String>,
     /// Go on with an unfinished purchase of this very request, and pay nothing new
     #[arg(long)]
     pub(crate) resume: bool,
@@ -137,6 +143,15 @@ pub(crate) struct Reading {
 
 #[derive(Group)]
 pub(crate) struct History {
+    #[command(flatten)]
+    pub(crate) journal: Journal,
+    /// Write a JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Group)]
+pub(crate) struct Passes {
     #[command(flatten)]
     pub(crate) journal: Journal,
     /// Write a JSON array

@@ -2,10 +2,11 @@
 
 use std::{io, time::Duration};
 
-use http::Request;
-use tower::{Layer as _, ServiceExt as _};
+use bytes::Bytes;
+use http::{Request, Response};
+use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::client::{
-    AlreadyPaid, AskAgain, Body, BodyError, Deadline, FileJournal, Pay, PayLayer, Purchase, PurchaseState,
+    AlreadyPaid, AskAgain, Body, BodyError, Deadline, FileJournal, Pay, PayError, PayLayer, Purchase, PurchaseState,
     ReqwestClient, ResumeOnly,
 };
 
@@ -15,6 +16,7 @@ use super::{
     args::{Buying, Reading},
     means,
     order::Order,
+    passes,
     report::{self, Bought, Torn},
     requests::Requests,
     screen::Output,
@@ -50,7 +52,16 @@ async fn buy_one(args: &Buying, order: &Order) -> Result<u8, BoxError> {
     if let Some(purchase) = args.again {
         request.extensions_mut().insert(AskAgain(purchase));
     }
-    let outcome = buy(&client(&layer)?, request, &args.reading).await;
+    let outcome = match &args.pass {
+        Some(name) => {
+            let passes = passes::layer(&args.journal.journal, name)?;
+            let outcome = buy(&passes.layer(client(&layer)?), request, &args.reading).await;
+            passes::acknowledge(&passes, &layer).await;
+            passes::remark(&passes, name);
+            outcome
+        }
+        None => buy(&client(&layer)?, request, &args.reading).await,
+    };
     let code = say(&layer, &outcome, &args.reading).await;
     forget(&requests, &layer);
     Ok(code)
@@ -66,11 +77,11 @@ pub(crate) fn client(layer: &PayLayer) -> Result<Pay<ReqwestClient>, BoxError> {
 }
 
 /// Buys one answer, and reads it; unless it becomes a part of a JSON document, it is written as it comes.
-pub(crate) async fn buy(
-    client: &Pay<ReqwestClient>,
-    mut request: Request<Body>,
-    reading: &Reading,
-) -> Result<Bought, BoxError> {
+pub(crate) async fn buy<S, R, E>(client: &S, mut request: Request<Body>, reading: &Reading) -> Result<Bought, BoxError>
+where
+    S: Service<Request<Body>, Response = Response<R>, Error = PayError> + Clone,
+    R: http_body::Body<Data = Bytes, Error = BodyError<E>>,
+{
     // Without a journal the next command has another intent.
     let is_paid_by_hand = request.extensions().get::<AlreadyPaid>().is_some();
     request.extensions_mut().insert(Deadline(Duration::from_secs(reading.timeout)));

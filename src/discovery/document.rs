@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 use serde_json::{Map, Value, json};
 
 use super::{
-    operation::{Shop, operation, price_text},
+    operation::{Shop, operation, pass_text, price_text},
     storefront::{Described, Storefront},
 };
 
@@ -87,7 +87,14 @@ impl Discovery {
         let described = self.described();
         let plain = described.iter().filter(|described| described.endpoint.path_parameters().next().is_none());
         let resources: BTreeSet<String> = plain.map(|described| format!("{url}{}", described.endpoint.path)).collect();
-        json!({ "version": 1, "resources": resources, "instructions": self.guidance(), "openapi": format!("{url}/openapi.json") })
+        let mut told = json!({
+            "version": 1, "resources": resources, "instructions": self.guidance(), "openapi": format!("{url}/openapi.json"),
+        });
+        let passes = passes(&described);
+        if !passes.is_empty() {
+            told["passes"] = passes.into_iter().cloned().collect();
+        }
+        told
     }
 
     /// Returns all of it as a text in Markdown, for a service that is reached at this URL.
@@ -110,6 +117,9 @@ impl Discovery {
                 endpoint.path,
                 price_text(&shop, &described)
             );
+            for pass in &described.passes {
+                let _ = writeln!(text, "  Or by {}.", pass_text(&shop, pass));
+            }
             if let Some(example) = &endpoint.example {
                 let _ = writeln!(text, "  Example: {example}");
             }
@@ -152,6 +162,11 @@ impl Discovery {
                 );
             }
         }
+        if !passes(&self.described()).is_empty() {
+            text.push_str(
+                " A pass holds many answers: it is bought like one of them, at its address, and shown with each request in the header x402-pass.",
+            );
+        }
         if let (Some(required), true) = (shop.names_required, shop.takes_x402) {
             text.push_str(match required {
                 true => " A signed payment must name its purchase",
@@ -189,4 +204,15 @@ impl Discovery {
     pub(super) fn public_url(&self) -> Option<&str> {
         self.seller.public_url()
     }
+}
+
+/// The passes that count anywhere, each once.
+fn passes(described: &[Described]) -> Vec<&Value> {
+    let mut passes: Vec<&Value> = Vec::new();
+    for pass in described.iter().flat_map(|described| &described.passes) {
+        if !passes.contains(&pass) {
+            passes.push(pass);
+        }
+    }
+    passes
 }

@@ -46,9 +46,10 @@
 //!   `{"mode":"fixed","currency":"USD","amount":"0.49"}`, or `{"mode":"dynamic","currency":"USD"}` with `min` and `max`
 //!   if they are [stated](Endpoint::price_between); `protocols` has `{"x402":{}}` where quotes have `PAYMENT-REQUIRED`,
 //!   and is empty where they ask for a transfer alone. USDC is priced in `USD`; another token's price is in its symbol.
-//!   `security` is empty: no account is needed.
-//! - `GET /.well-known/x402`: `{"version":1,"resources":[…]}` with the URL of each endpoint whose path has no parameters. Indexers
-//!   are moving from this to OpenAPI.
+//!   `security` is empty: no account is needed. `x-passes` has the [passes](crate::Pass) that count there, with their prices, what they hold
+//!   and where they are bought.
+//! - `GET /.well-known/x402`: `{"version":1,"resources":[…]}` with the URL of each endpoint whose path has no parameters, and `passes`,
+//!   if there are any. Indexers are moving from this to OpenAPI.
 //! - `GET /` and `GET /llms.txt`: the same as text.
 //!
 //! Indexers then send an *empty* request to each endpoint, and list the ones that answer with a 402. A service that

@@ -45,6 +45,11 @@ pub(super) fn operation(shop: &Shop<'_>, described: &Described, ids: &mut BTreeS
         operation["description"] = description.as_str().into();
     }
     let mut parameters = parameters(endpoint);
+    if !described.passes.is_empty() {
+        operation["x-passes"] = described.passes.clone().into();
+        operation["responses"]["200"]["headers"] = pass_headers();
+        parameters.push(pass_parameter());
+    }
     if shop.names_required.is_some() && !shop.mpp_tokens.is_empty() {
         parameters.push(idempotency_key());
     }
@@ -126,6 +131,37 @@ fn offers(shop: &Shop<'_>, described: &Described) -> Vec<Value> {
 fn fixed(described: &Described) -> Option<Amount> {
     let bounds = described.range.filter(|(lowest, highest)| lowest == highest);
     described.price.or(bounds.map(|(price, _)| price))
+}
+
+/// How a pass is shown.
+fn pass_parameter() -> Value {
+    json!({
+        "name": "x402-pass",
+        "in": "header",
+        "required": false,
+        "schema": { "type": "string" },
+        "description": "A pass of those in `x-passes`, in place of a payment",
+    })
+}
+
+fn pass_headers() -> Value {
+    json!({ "X402-Pass-Remaining": {
+        "description": "What is left of the pass that paid for this answer: calls, or an amount",
+        "schema": { "type": "string" },
+    } })
+}
+
+/// What a pass holds, its price, and where it is bought, for people.
+pub(super) fn pass_text(shop: &Shop<'_>, pass: &Value) -> String {
+    let text = |name: &str| pass[name].as_str().unwrap_or_default();
+    let holds = match (pass["worth"].as_str(), pass["calls"].as_u64()) {
+        (Some(worth), _) => format!("answers for {worth} {}", shop.symbol),
+        (None, Some(calls)) => format!("{calls} answers"),
+        (None, None) => "any number of answers".to_owned(),
+    };
+    let time = pass["seconds"].as_u64().map(|seconds| format!(" within {seconds} s")).unwrap_or_default();
+    let place = pass["url"].as_str().map(|url| format!(", at POST {url}")).unwrap_or_default();
+    format!("pass {}: {holds}{time} for {} {}{place}", text("name"), text("price"), shop.symbol)
 }
 
 /// The price for people.

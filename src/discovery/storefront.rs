@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use serde_json::Value;
+
 use super::Endpoint;
 use crate::protocol::{Address, Amount, Network};
 
@@ -48,4 +50,6 @@ pub(crate) struct Described {
     pub(crate) range: Option<(Amount, Amount)>,
     /// Its name.
     pub(crate) resource: Arc<str>,
+    /// The passes that count here, as quotes name them.
+    pub(crate) passes: Vec<Value>,
 }

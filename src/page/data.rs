@@ -20,6 +20,8 @@ const BALANCE_OF: &str = "70a08231";
 /// All of it.
 pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value {
     let quote = &offer.quote;
+    let has_passes = !offer.passes.is_empty() || offer.sells_pass.is_some();
+    let said = page.said().iter().filter(|text| has_passes || !text.is_of_passes());
     json!({
         "intent": quote.intent.as_str(),
         "issued": offer.issued.unix(),
@@ -30,9 +32,11 @@ pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value
         "decimals": quote.decimals,
         "balance": format!("0x{BALANCE_OF}"),
         "contact": offer.contact,
+        "passes": offer.passes.iter().map(|pass| &*pass.name).collect::<Vec<_>>(),
+        "sells": offer.sells_pass,
         "resource": offer.required.as_ref().map(|required| &required.resource),
         "chains": chains(offer),
-        "texts": page.said().iter().map(|text| (text.key().to_owned(), page.words(language, *text).into())).collect::<Map<_, _>>(),
+        "texts": said.map(|text| (text.key().to_owned(), page.words(language, *text).into())).collect::<Map<_, _>>(),
     })
 }
 

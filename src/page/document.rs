@@ -30,6 +30,7 @@ pub(super) fn quote(page: &Page, head: &Parts, offer: &Offer) -> String {
         r#"</div><div class="way"><p id="status" role="status"></p><div id="busy" class="row" hidden><progress id="bar" aria-labelledby="status"></progress><span id="clock" class="soft" aria-hidden="true"></span></div><div id="actions" class="row"></div><p id="said" class="sr" aria-live="polite"></p>"#,
     );
     wallets(&mut main, &words, offer);
+    passes(&mut main, &words, offer);
     if offer.takes_transfers {
         elsewhere(&mut main, &words, offer);
         form(&mut main, &words, offer);
@@ -203,6 +204,31 @@ fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
         words.of(none),
         on_a_phone(words, offer),
     );
+}
+
+/// Where several answers are bought at once: links, which work without script too.
+fn passes(out: &mut String, words: &Words<'_>, offer: &Offer) {
+    // Of this origin: what is bought elsewhere is not kept here.
+    let here = |url: &&str| url.starts_with('/') && !url.starts_with("//");
+    let sold = offer.passes.iter().filter_map(|pass| Some((pass, pass.url.as_deref().filter(here)?)));
+    let links: String = sold
+        .map(|(pass, url)| {
+            let price = grouped(&pass.price.to_decimal(offer.quote.decimals));
+            format!(
+                r#"<a class="button plain" href="{}">{} · {price} {}</a>"#,
+                Escaped(url),
+                Escaped(&pass.label),
+                Escaped(&offer.quote.symbol)
+            )
+        })
+        .collect();
+    if !links.is_empty() {
+        let title = words.of(Text::BuyPass);
+        let _ = write!(
+            out,
+            r#"<section class="card" id="passes" aria-labelledby="passes-title"><h2 id="passes-title">{title}</h2><div class="row">{links}</div></section>"#
+        );
+    }
 }
 
 /// The page's own address as a code: there a wallet opens it in its browser, where the payment is bound.

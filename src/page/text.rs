@@ -181,6 +181,18 @@ texts! {
     Prove = "prove", "Sign as the payer with {wallet}";
     /// The wallet asks for a signature.
     Proving = "proving", "Sign the message in your wallet. It costs nothing.";
+    /// A heading, above the passes that count here.
+    BuyPass = "buy_pass", "Or buy several answers at once";
+    /// While a pass is shown.
+    ShowsPass = "shows_pass", "Your answer is being fetched with your pass.";
+    /// Above an answer.
+    PaidByPass = "by_pass", "Your pass paid for this answer.";
+    /// A line of the receipt.
+    LeftOnPass = "on_pass", "Left on your pass";
+    /// Once a pass is bought.
+    PassKept = "pass_kept", "Your pass is kept in this browser. It pays by itself on the pages of this seller.";
+    /// A button, once a pass is bought.
+    UsePass = "use_pass", "Use it for your question";
     /// The title of a refusal, without script.
     NotYet = "not_yet", "Not delivered yet";
     /// The title of a refusal that asking again does not change.
@@ -216,6 +228,11 @@ texts! {
 }
 
 impl Text {
+    /// Whether it is said only where there are passes.
+    pub(super) const fn is_of_passes(self) -> bool {
+        matches!(self, Self::ShowsPass | Self::PaidByPass | Self::LeftOnPass | Self::PassKept | Self::UsePass)
+    }
+
     /// The text for a problem of this code.
     pub(super) fn of_error(code: &str) -> Option<Self> {
         let of_code = |text: &&Self| text.key().strip_prefix("error.") == Some(code);
@@ -282,6 +299,7 @@ mod tests {
             include_str!("script/view.js"),
             include_str!("script/wallets.js"),
             include_str!("script/redeem.js"),
+            include_str!("script/pass.js"),
             include_str!("script/answer.js"),
             include_str!("script/markdown.js"),
             include_str!("script/end.js"),

@@ -215,11 +215,16 @@ where
     /// A request that was paid for before, by a pass or with a ticket.
     async fn call_by_pass(mut self) -> Answer<ResB, S::Error> {
         let format = ReplyFormat::of_request(&self.request);
+        let by_script = is_asked_by_script(&self.request);
         match pass::reserve(&self.request).await {
             Ok(PassShown::Call(call)) => {
                 let route = Arc::clone(&self.request.route);
                 let outcome = deliver_call(self.request, self.unread, self.inner, *call).await;
-                write_delivery(Delivery { outcome, made: None }, format, &route)
+                let mut answer = write_delivery(Delivery { outcome, made: None }, format, &route)?;
+                if by_script {
+                    tell_redirect(&mut answer);
+                }
+                Ok(answer)
             }
             Ok(PassShown::Free) => self.serve().await.map(|answer| without_bill(answer, format)),
             Ok(PassShown::Spent(state)) => {

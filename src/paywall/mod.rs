@@ -40,7 +40,7 @@ pub use seller::{
     mpp::Mpp,
     payment_identifier::PaymentIdentifier,
     pricing::{Price, PriceTag, Pricing, Refusal},
-    quote_page::{FurtherNetwork, Offer, QuotePage},
+    quote_page::{FurtherNetwork, Offer, OfferedPass, QuotePage},
     redelivery::Redelivery,
 };
 pub use service::X402;

@@ -107,6 +107,12 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
+    /// For a pass that its seller has closed.
+    pub(crate) fn pass_is_closed() -> Self {
+        let detail = "The seller has closed this pass, and owes what is left of it by its own terms. Send the request without `x402-pass` for a quote, or with another pass.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidPass.into() }
+    }
+
     /// For a transfer where nothing reads the chain.
     pub(crate) fn takes_signed_only() -> Self {
         let detail =

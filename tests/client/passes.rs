@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -13,7 +13,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use tower::{Layer as _, Service, ServiceExt as _};
-use tower_x402::{Pass, client::PassLayer};
+use tower_x402::{
+    Pass,
+    client::{PassLayer, QuoteOnly},
+    protocol::Quote,
+};
 
 use crate::support::{Counter, Shop, by_header, echo, intent_of, layered};
 
@@ -29,18 +33,33 @@ struct Street {
     bought: Arc<AtomicUsize>,
     /// The budget is used up.
     is_broke: Arc<AtomicBool>,
+    /// A route that takes no pass.
+    other: tower_x402::X402Layer,
+    seen: Seen,
 }
+
+/// The paths that were asked for, and whether with a pass.
+type Seen = Arc<Mutex<Vec<(String, bool)>>>;
 
 impl Street {
     async fn new() -> Self {
         let shop = Arc::new(Shop::open().await);
-        let pass = shop.merchant.pass("three", "1 USDC").unwrap().calls(3).unwrap();
+        Self::selling_at(shop, "/pass").await
+    }
+
+    async fn selling_at(shop: Arc<Shop>, url: &str) -> Self {
+        let pass = shop.merchant.pass("three", "1 USDC").unwrap().calls(3).unwrap().at(url).unwrap();
         let route = shop.layer().accept_pass(&pass).unwrap();
-        Self { shop, pass, route, counter: Counter::default(), bought: Arc::default(), is_broke: Arc::default() }
+        let other = shop.merchant.charge("other", "0.49 USDC").unwrap();
+        let (bought, is_broke, seen) = <(Arc<AtomicUsize>, Arc<AtomicBool>, Seen)>::default();
+        Self { shop, pass, route, other, counter: Counter::default(), bought, is_broke, seen }
     }
 
     async fn answer(self, request: Request<Full<Bytes>>) -> Answer {
         let (parts, body) = request.into_parts();
+        let with_pass = parts.headers.contains_key("x402-pass");
+        self.seen.lock().unwrap().push((parts.uri.path().to_owned(), with_pass));
+        let quote_only = parts.extensions.get::<QuoteOnly>().is_some();
         let answer = match parts.uri.path() {
             "/pass" if self.is_broke.load(Ordering::SeqCst) => return with_status(402),
             "/pass" => {
@@ -52,12 +71,18 @@ impl Street {
                 sells.oneshot(paid).await.unwrap().map(axum::body::Body::new)
             }
             _ => {
-                let service = layered(&self.route, echo(self.counter.clone()));
+                let layer = if parts.uri.path() == "/other" { &self.other } else { &self.route };
+                let service = layered(layer, echo(self.counter.clone()));
                 let request = Request::from_parts(parts, axum::body::Body::new(body));
                 service.oneshot(request).await.unwrap().map(axum::body::Body::new)
             }
         };
-        let (parts, body) = answer.into_parts();
+        let (mut parts, body) = answer.into_parts();
+        if let Ok(quote) = Quote::from_headers(&parts.headers)
+            && quote_only
+        {
+            parts.extensions.insert(quote);
+        }
         Response::from_parts(parts, Full::new(body.collect().await.unwrap().to_bytes()))
     }
 
@@ -132,7 +157,7 @@ async fn a_pass_that_its_seller_closed_is_dropped() {
     let client = street.client(&passes);
     assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 200);
     let _ = street.pass.close(&passes.passes()[0].token).await.unwrap();
-    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 401);
+    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 402, "it is asked without the pass");
     assert!(passes.passes().is_empty());
     assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 402, "no other is bought at once");
 }
@@ -187,6 +212,76 @@ async fn a_pass_outlives_its_process() {
     }
     std::fs::write(&file, "not JSON").unwrap();
     assert!(PassLayer::new().buying(URL).unwrap().kept_in(&file).is_err());
+}
+
+/// Three answers cost 1.47 alone, and 1 with a pass.
+#[tokio::test]
+async fn a_pass_that_a_quote_names_is_bought_where_it_is_cheaper() {
+    for (expected, bought) in [(0, 0), (2, 0), (3, 1), (100, 1)] {
+        let street = Street::new().await;
+        let passes = PassLayer::new().expecting(expected);
+        let client = street.client(&passes);
+        for _ in 0..3 {
+            let answer = client.clone().oneshot(to(ANSWER)).await.unwrap();
+            assert_eq!(answer.status().as_u16(), if bought == 0 { 402 } else { 200 }, "{expected}");
+        }
+        assert_eq!(street.bought.load(Ordering::SeqCst), bought, "{expected}");
+        // Asked for once: three answers with the pass, or three without.
+        let asked = street.seen.lock().unwrap().iter().filter(|(path, _)| path == "/answer").count();
+        assert_eq!(asked, 4, "{expected}");
+        if bought == 1 {
+            // The next one.
+            assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 200);
+            assert_eq!((street.bought.load(Ordering::SeqCst), passes.passes().len()), (2, 1));
+            assert_eq!(passes.passes()[0].name.as_deref(), Some("three"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pass_is_bought_by_its_name_and_at_its_own_origin_alone() {
+    let bought = async |url: &str, name: &str| {
+        let street = Street::selling_at(Arc::new(Shop::open().await), url).await;
+        let passes = PassLayer::new().preferring(name);
+        let client = street.client(&passes);
+        let status = client.oneshot(to(ANSWER)).await.unwrap().status().as_u16();
+        (street.bought.load(Ordering::SeqCst), status)
+    };
+    assert_eq!(bought("/pass", "three").await, (1, 200));
+    assert_eq!(bought("https://shop.example/pass", "three").await, (1, 200));
+    assert_eq!(bought("/pass", "other").await, (0, 402));
+    for elsewhere in ["https://evil.example/pass", "http://shop.example/pass", "//evil.example/pass", "pass"] {
+        assert_eq!(bought(elsewhere, "three").await, (0, 402), "{elsewhere}");
+    }
+}
+
+#[tokio::test]
+async fn a_route_that_takes_no_pass_costs_none() {
+    let street = Street::new().await;
+    let passes = PassLayer::new().buying(URL).unwrap();
+    let client = street.client(&passes);
+    let other = "https://shop.example/other";
+    for _ in 0..2 {
+        assert_eq!(client.clone().oneshot(to(other)).await.unwrap().status(), 402);
+    }
+    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().headers()["x402-pass-remaining"], "2");
+    assert_eq!(client.clone().oneshot(to(other)).await.unwrap().status(), 402);
+    assert_eq!(passes.passes()[0].remaining.as_deref(), Some("2"));
+    let with_pass = street.seen.lock().unwrap().iter().filter(|seen| **seen == ("/other".to_owned(), true)).count();
+    assert_eq!(with_pass, 1, "it is shown there once");
+}
+
+#[tokio::test]
+async fn a_found_pass_outlives_its_process() {
+    let street = Street::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let open = || PassLayer::new().preferring("three").kept_in(folder.path().join("passes.json")).unwrap();
+    let first = open();
+    assert_eq!(street.client(&first).oneshot(to(ANSWER)).await.unwrap().status(), 200);
+    drop(first);
+    let again = open();
+    assert_eq!(street.client(&again).oneshot(to(ANSWER)).await.unwrap().headers()["x402-pass-remaining"], "1");
+    assert_eq!(street.bought.load(Ordering::SeqCst), 1);
 }
 
 #[test]

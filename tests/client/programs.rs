@@ -243,3 +243,56 @@ async fn what_was_paid_by_hand_is_redeemed_without_a_wallet() {
     assert_eq!(json(&stdout)["purchase"]["transaction"], paid);
     assert_eq!(market.takings().await, PRICE);
 }
+
+/// The first command buys it, the next ones show it, and the one after the last call buys another.
+#[tokio::test]
+async fn a_pass_is_bought_by_its_name_used_up_and_bought_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let market = Market::new().await;
+    let app = App::start_in(folder.path().to_owned(), market.chain.rpc_url(), &["--pass", "2:0.90"]).await;
+    let (folder, url) = (folder.path(), app.insights());
+    let buys = async |flags: &[&str]| {
+        let mines = async {
+            loop {
+                market.block().await;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        tokio::select! {
+            ended = run(&market, folder, &url, flags) => ended,
+            () = mines => unreachable!("it mines for ever"),
+        }
+    };
+    let listed = async || {
+        let (code, listed, said) = ended(child(folder, &["passes"])).await;
+        assert_eq!(code, Some(0), "{said}");
+        assert!(!listed.contains("x402p_"), "no list has a token");
+        listed
+    };
+    assert!(!listed().await.contains("/pass"), "none is held");
+    for (says, spent) in [
+        ("Pass answers: 1 left", 900_000),
+        ("No pass answers is held: it is used up", 900_000),
+        ("Pass answers: 1 left", 1_800_000),
+    ] {
+        let (code, stdout, said) = buys(&["--pass", "answers"]).await;
+        assert_eq!(code, Some(0), "{said}");
+        assert!(stdout.contains("# ") && said.contains(says), "{stdout} {said}");
+        assert!(!said.contains("x402p_"), "{said}");
+        assert_eq!(market.takings().await, spent, "{said}");
+    }
+    let listed = listed().await;
+    assert!(listed.contains("answers  1     never          http://127.0.0.1:"), "{listed}");
+    let (_, _, said) = ended(child(folder, &["--unfinished"])).await;
+    assert!(!said.contains("POST /pass"), "the purchases of passes are closed: {said}");
+    // An origin has one pass at a time: the one that is held pays, whatever is asked for.
+    let (code, _, said) = buys(&["--pass", "other"]).await;
+    assert_eq!((code, market.takings().await), (Some(0), 1_800_000), "{said}");
+    // Another pass is not offered, and one that is too dear is not bought: the answer is paid for alone.
+    let (code, _, said) = buys(&["--pass", "other"]).await;
+    assert_eq!((code, market.takings().await), (Some(0), 1_800_000 + PRICE), "{said}");
+    let elsewhere = ["--pass", "answers", "--max", "0.50", "--journal", "other.jsonl"];
+    let (code, _, said) = buys(&elsewhere).await;
+    assert_eq!((code, market.takings().await), (Some(0), 1_800_000 + 2 * PRICE), "{said}");
+    assert!(said.contains("above --max"), "{said}");
+}

@@ -327,6 +327,7 @@ impl Case<'_> {
 
     async fn is_fair(&self) {
         let seller = self.seller(&format!("{:?}", self.step)).await;
+        node::next_second(self.chain).await;
         let quote = Answer::to(Self::request(&seller.insights(), None)).await;
         let payment = self.pay(&quote);
         let lost = Self::request(&seller.insights(), Some(&payment)).send().await;
@@ -381,7 +382,7 @@ impl std::fmt::Debug for Case<'_> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_each_step_in_each_dialect_a_payer_pays_once_and_is_answered() {
-    let chain = node::steady().await;
+    let chain = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
     for (place, dialect) in [Dialect::V2, Dialect::V1, Dialect::Mpp].into_iter().enumerate() {
         let cases = Step::ALL.map(|step| Case {
             chain: &chain,

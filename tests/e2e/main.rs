@@ -55,6 +55,8 @@ mod operating;
 #[cfg(unix)]
 mod passes;
 #[cfg(unix)]
+mod passes_killed;
+#[cfg(unix)]
 mod proxied;
 mod redeeming;
 mod reorganisation;

@@ -36,6 +36,11 @@ const QUESTION: &str = r#"{"query":"pricing"}"#;
 /// The payer's account. The first two settle.
 const PAYER: usize = 5;
 
+/// A chain that mines by itself.
+async fn chain() -> DevChain {
+    DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap()
+}
+
 /// A new quote by this server, signed for the purchase of that name.
 async fn signed(chain: &DevChain, url: &str, name: &str) -> PaymentPayload {
     let quote = ask(url, None).await;
@@ -101,10 +106,9 @@ async fn server(chain: &DevChain, place: &Place, settler: usize, runs: &Counter)
 async fn two_servers_charge_a_purchase_once() {
     for kind in [Kind::Sqlite, Kind::Postgres, Kind::Redis] {
         let Some(place) = Place::new(kind).await else { continue };
-        let (chain, runs) = (node::steady().await, Counter::default());
+        let (chain, runs) = (chain().await, Counter::default());
         let servers = [server(&chain, &place, 0, &runs).await, server(&chain, &place, 1, &runs).await];
-        // A new ledger refuses what is as old as itself.
-        sleep(Duration::from_secs(2)).await;
+        node::next_second(&chain).await;
         let mut payments = Vec::new();
         for number in 0..20 {
             payments.push(signed(&chain, &servers[number % 2], NAME).await);
@@ -135,7 +139,7 @@ async fn two_servers_charge_a_purchase_once() {
 /// The process is killed once the payment is mined, and before it is deep enough to be sold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_between_settlement_and_sale_a_purchase_is_charged_once() {
-    let (chain, folder) = (node::steady().await, tempfile::tempdir().unwrap());
+    let (chain, folder) = (chain().await, tempfile::tempdir().unwrap());
     let key = |number: usize| {
         let key = folder.path().join(format!("{number}.key"));
         fs::write(&key, chain.accounts()[number].private_key()).unwrap();
@@ -148,7 +152,7 @@ async fn killed_between_settlement_and_sale_a_purchase_is_charged_once() {
         App::start(chain.rpc_url(), &[&flags[..], &["--payment-identifier", "required"]].concat()).await
     };
     let (first, second) = (start(0).await, start(1).await);
-    sleep(Duration::from_secs(2)).await;
+    node::next_second(&chain).await;
     let payment = signed(&chain, &first.insights(), NAME).await;
     let url = first.insights();
     let asking = tokio::spawn({

@@ -1,26 +1,25 @@
 //! Nodes that are down: one until it comes up, and one for good.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpSocket, TcpStream},
     task::JoinSet,
+    time::sleep,
 };
 use tower_x402::testing::DevChain;
 
 use super::market::Market;
 use crate::support::servers::free_port;
 
-/// A chain that mines every second, and whose blocks are a second apart in their time, whenever they are mined.
-///
-/// Without that, a machine that stalled makes up for blocks within one second. A payment of the second in which its ledger began counts
-/// as older than the ledger.
-pub async fn steady() -> DevChain {
-    let chain = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
-    chain.rpc("anvil_setBlockTimestampInterval", json!([1])).await.unwrap();
-    chain
+/// Waits until a payment is later than a ledger that was opened before. A ledger begins with the present second, and a payment in a block
+/// of that second counts as older.
+pub async fn next_second(chain: &DevChain) {
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    while chain.timestamp().await.unwrap().unix() <= begun {
+        sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Ends a chain. While the result lives, its port refuses connections: without it, another test's chain may get the port and answer.

@@ -355,6 +355,7 @@ async fn every_fault_of_accounts_is_caught_by_its_check() {
         (Fault::LapsesAtOnce, "what_is_held_is_busy"),
         (Fault::IgnoresEnd, "an_expired_account_grants_nothing"),
         (Fault::IgnoresClosing, "closed_for_good"),
+        (Fault::ReadsThenWrites, "closed_meanwhile"),
         (Fault::OpensAnew, "opened_again"),
         (Fault::NeverRaises, "opened_again"),
         (Fault::OneForAll, "accounts_are_told_apart"),

@@ -37,6 +37,7 @@ mod messages;
 mod mpp;
 mod named;
 mod official;
+mod passes;
 mod place;
 mod refusals;
 mod rig;

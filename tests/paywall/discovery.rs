@@ -49,6 +49,45 @@ fn asked(method: Method, path: &str, host: Option<&str>) -> Request<Body> {
 }
 
 #[tokio::test]
+async fn documents_name_the_passes_that_count() {
+    let shop = Shop::open().await;
+    let merchant = &shop.merchant;
+    let ten = merchant.pass("ten", "3.90 USDC").unwrap().calls(10).unwrap().at("/pass").unwrap();
+    let purse = merchant.pass("purse", "4.50 USDC").unwrap().worth("5 USDC").unwrap();
+    // Whatever comes first.
+    let _ = shop.layer().describe(question()).unwrap().accept_pass(&ten).unwrap().accept_pass(&purse).unwrap();
+    let _ = dear(merchant).accept_pass(&ten).unwrap().describe(Endpoint::post("/dear")).unwrap();
+    let _ = merchant.charge("alone", PRICE).unwrap().describe(Endpoint::get("/alone")).unwrap();
+    let ten = json!({ "name": "ten", "label": "ten", "price": "3.9", "calls": 10, "seconds": null, "url": "/pass" });
+    let purse = json!({
+        "name": "purse", "label": "purse", "price": "4.5", "calls": null, "seconds": null, "url": null, "worth": "5",
+    });
+    let discovery = merchant.discovery();
+    let paths = discovery.paths();
+    let operation = &paths["/answer"]["post"];
+    assert_eq!(operation["x-passes"], json!([ten, purse]));
+    assert_eq!(
+        (&operation["parameters"][0]["name"], &operation["parameters"][0]["in"]),
+        (&json!("x402-pass"), &json!("header"))
+    );
+    assert!(operation["responses"]["200"]["headers"].get("X402-Pass-Remaining").is_some());
+    assert_eq!(paths["/dear"]["post"]["x-passes"], json!([ten]));
+    let alone = &paths["/alone"]["get"];
+    assert!(alone.get("x-passes").is_none() && alone.get("parameters").is_none());
+    assert_eq!(discovery.well_known("https://shop.example")["passes"], json!([ten, purse]));
+    let text = discovery.text("https://shop.example");
+    assert!(text.contains("  Or by pass ten: 10 answers for 3.9 USDC, at POST /pass.\n"), "{text}");
+    assert!(text.contains("  Or by pass purse: answers for 5 USDC for 4.5 USDC.\n"), "{text}");
+    assert!(text.contains("x402-pass"), "{text}");
+    // Another shop says nothing of passes.
+    let other = Shop::open().await;
+    let _ = other.layer().describe(question()).unwrap();
+    let discovery = other.merchant.discovery();
+    assert!(discovery.well_known("https://shop.example").get("passes").is_none());
+    assert!(!discovery.text("https://shop.example").contains("pass"), "{}", discovery.text("https://shop.example"));
+}
+
+#[tokio::test]
 async fn each_endpoint_has_its_price() {
     let shop = Shop::open().await;
     let merchant = &shop.merchant;

@@ -103,6 +103,9 @@ async fn three_calls_are_three_answers() {
     assert!(quote.headers().contains_key("pay") && quote.headers().contains_key("x-price-intent"));
     let body = assert_problem(quote, 402, "payment_required").await;
     assert_eq!((&body["pass"], &body["pay"]["amount"]), (&"used_up".into(), &"490000".into()));
+    // One sale, and three calls.
+    assert_eq!(shop.ledger.counts().unwrap().consumed, 1);
+    assert_eq!(pass.account(&token).await.unwrap().unwrap().drawn, 3);
     let seen = seen.lock().unwrap();
     let numbers: Vec<_> = seen.iter().map(|receipt| receipt.pass().unwrap().number).collect();
     assert_eq!(numbers, [1, 2, 3]);
@@ -493,6 +496,24 @@ async fn a_ledger_that_fails_answers_no_call_that_it_did_not_count() {
     assert!(pass.account(&token).await.unwrap().unwrap().spent.is_zero(), "it was given back");
 }
 
+/// One draw, which need not outlive its holder, and one charge, which is the only write that waits for the disk.
+#[tokio::test]
+async fn a_call_asks_the_ledger_twice_and_the_chain_never() {
+    let stage = Stage::open().await;
+    let pass = three(&stage.shop.merchant);
+    let token = buy(&stage.shop, &pass).await;
+    let service = layered(&stage.layer().accept_pass(&pass).unwrap(), echo(Counter::default()));
+    stage.ledger.take_asked();
+    let looked = stage.shop.chain.calls();
+    assert_eq!(ask(&service, with(&token)).await.status(), 200);
+    assert_eq!(stage.ledger.take_asked(), [Op::Draw, Op::Charge]);
+    assert_eq!(stage.shop.chain.calls(), looked);
+    // A call that fails writes nothing that must last.
+    let fails = layered(&stage.layer().accept_pass(&pass).unwrap(), status(500));
+    assert_eq!(ask(&fails, with(&token)).await.status(), 500);
+    assert_eq!(stage.ledger.take_asked(), [Op::Draw, Op::ReleaseDraw]);
+}
+
 #[tokio::test]
 async fn a_closed_pass_buys_nothing_and_what_is_left_is_told() {
     let shop = Shop::open().await;
@@ -502,7 +523,8 @@ async fn a_closed_pass_buys_nothing_and_what_is_left_is_told() {
     assert_eq!(left(&ask(&service, with(&token)).await), "2");
     let closed = pass.close(&token).await.unwrap().unwrap();
     assert_eq!(closed.left, Amount::from_base_units(2));
-    assert_problem(ask(&service, with(&token)).await, 401, "invalid_pass").await;
+    let body = assert_problem(ask(&service, with(&token)).await, 401, "invalid_pass").await;
+    assert!(body["detail"].as_str().unwrap().contains("closed this pass"), "{body}");
     assert_eq!(pass.close("x402p_none").await, Ok(None));
     let answer: Answer = ask(&service, with(&buy(&shop, &pass).await)).await;
     assert_eq!(left(&answer), "2", "another pass is as it was");

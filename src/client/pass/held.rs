@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct HeldPass {
     /// Where it was bought.
     pub url: String,
+    /// The seller's name of it, where a quote told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The token: whoever has it has the calls.
     pub token: String,
     /// What was left at the last answer, as the seller says it: calls, or an amount. `None` if it was not used yet, or nothing is
@@ -26,6 +29,7 @@ impl fmt::Debug for HeldPass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeldPass")
             .field("url", &self.url)
+            .field("name", &self.name)
             .field("remaining", &self.remaining)
             .field("expires", &self.expires)
             .finish_non_exhaustive()

@@ -5,8 +5,11 @@
 
 mod held;
 mod layer;
+mod offered;
 mod purse;
+mod service;
 mod shop;
 
 pub use held::{HeldPass, PassError};
-pub use layer::{PassLayer, UsePass};
+pub use layer::PassLayer;
+pub use service::UsePass;

@@ -1,25 +1,57 @@
 //! `Purse`: all passes of a client, in memory and in a file.
 
 use std::{
-    fs,
+    collections::HashMap,
+    fmt, fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use http::Uri;
+use tokio::time::Instant;
 
 use super::{
     held::{HeldPass, PassError},
+    offered::{Offered, Wanted},
     shop::{Shop, origin},
 };
+use crate::client::PurchaseId;
+
+/// How long no quote is asked for again where none named a pass that is wanted.
+const PAUSE: Duration = Duration::from_secs(600);
+/// How many such addresses are remembered.
+const MOST_LOOKED_AT: usize = 1_000;
+
+/// One purse, for all clones of a layer and their services.
+#[derive(Clone, Default)]
+pub(super) struct SharedPurse(Arc<Mutex<Purse>>);
+
+impl SharedPurse {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Purse> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Shows what is held, without tokens.
+impl fmt::Debug for SharedPurse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock().held().fmt(f)
+    }
+}
 
 /// All passes of a client.
 #[derive(Default)]
 pub(super) struct Purse {
     shops: Vec<Arc<Shop>>,
     file: Option<PathBuf>,
+    /// Which passes of quotes are bought, if any.
+    pub(super) wanted: Option<Wanted>,
+    /// What was bought since it was opened, and is kept.
+    pub(super) bought: Vec<PurchaseId>,
+    /// Where no quote named such a pass, by origin and path.
+    looked: HashMap<(String, String), Instant>,
 }
 
 impl Purse {
@@ -38,6 +70,36 @@ impl Purse {
         (shop.url.path() != uri.path()).then(|| Arc::clone(shop))
     }
 
+    /// Whether a quote for this address is asked for first, since it may name a pass.
+    pub(super) fn looks_at(&self, uri: &Uri) -> Option<Wanted> {
+        let (wanted, origin) = (self.wanted.clone()?, origin(uri)?);
+        let looked = self.looked.get(&(origin, uri.path().to_owned()));
+        looked.is_none_or(|looked| looked.elapsed() >= PAUSE).then_some(wanted)
+    }
+
+    /// There is no such pass at this address.
+    pub(super) fn looked(&mut self, uri: &Uri) {
+        if self.looked.len() >= MOST_LOOKED_AT {
+            self.looked.retain(|_, looked| looked.elapsed() < PAUSE);
+        }
+        if let Some(origin) = origin(uri).filter(|_| self.looked.len() < MOST_LOOKED_AT) {
+            self.looked.insert((origin, uri.path().to_owned()), Instant::now());
+        }
+    }
+
+    /// The shop of a pass that a quote of this address named: at the same origin, and no other.
+    pub(super) fn found(&mut self, uri: &Uri, offered: Offered) -> Option<Arc<Shop>> {
+        let url = match offered.url? {
+            path if path.starts_with('/') => format!("{}://{}{path}", uri.scheme_str()?, uri.authority()?),
+            url => url,
+        };
+        let shop =
+            Shop::new(&url, Some(offered.name)).ok().filter(|shop| Some(shop.origin()) == origin(uri).as_deref())?;
+        // Another request may have found one meanwhile.
+        let _ = self.add(shop);
+        self.shop_of(uri)
+    }
+
     pub(super) fn held(&self) -> Vec<HeldPass> {
         self.shops.iter().filter_map(|shop| shop.held()).collect()
     }
@@ -51,6 +113,10 @@ impl Purse {
         };
         let passes: Vec<HeldPass> = serde_json::from_str(&text).map_err(io::Error::from)?;
         for pass in passes {
+            // Those that quotes named are at any address.
+            if let Some(shop) = Shop::new(&pass.url, pass.name.clone()).ok().filter(|_| self.wanted.is_some()) {
+                let _ = self.add(shop);
+            }
             if let Some(shop) = self.shops.iter().find(|shop| shop.url == *pass.url) {
                 shop.hold(pass);
             }
@@ -59,11 +125,13 @@ impl Purse {
         Ok(self.write()?)
     }
 
-    /// Writes the file, whole: a crash leaves the old one or the new one.
-    pub(super) fn save(&self) {
-        if let Err(error) = self.write() {
+    /// Writes the file, whole: a crash leaves the old one or the new one. Tells whether that was done.
+    pub(super) fn save(&self) -> bool {
+        let written = self.write();
+        if let Err(error) = &written {
             tracing::warn!(%error, "the file of passes was not written");
         }
+        written.is_ok()
     }
 
     fn write(&self) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! `Shop`: a seller of passes, and the pass that is held there.
 
 use std::{
+    collections::HashSet,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -22,11 +23,15 @@ use crate::{
 const PAUSE: Duration = Duration::from_secs(60);
 /// The longest token that is taken.
 const LONGEST: usize = 256;
+/// How many paths are remembered.
+const MOST_PATHS: usize = 1_000;
 
 /// A seller of passes.
 pub(super) struct Shop {
     pub(super) url: Uri,
     origin: String,
+    /// The seller's name of its pass, where a quote told it.
+    name: Option<String>,
     /// One purchase at a time.
     pub(super) buying: AsyncMutex<()>,
     state: Mutex<State>,
@@ -36,6 +41,20 @@ pub(super) struct Shop {
 struct State {
     held: Option<HeldPass>,
     pause: Option<Instant>,
+    /// Paths where the pass was taken.
+    taken: HashSet<String>,
+    /// Paths where it was refused although it is good elsewhere.
+    refused: HashSet<String>,
+}
+
+/// What the answer to a request with a pass says of the pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Learned {
+    Nothing,
+    /// It was used, or is over.
+    Changed,
+    /// It does not count for this request, and nothing was done.
+    Refused,
 }
 
 /// What a seller answers to the payment for a pass.
@@ -57,11 +76,11 @@ pub(super) fn origin(uri: &Uri) -> Option<String> {
 }
 
 impl Shop {
-    pub(super) fn new(url: &str) -> Result<Self, PassError> {
+    pub(super) fn new(url: &str, name: Option<String>) -> Result<Self, PassError> {
         let url: Uri = url.parse().map_err(|_| PassError::Url)?;
         let is_private = url.scheme_str() == Some("https") || url.host().is_some_and(is_loopback);
         let origin = origin(&url).filter(|_| is_private).ok_or(PassError::Url)?;
-        Ok(Self { url, origin, buying: AsyncMutex::new(()), state: Mutex::default() })
+        Ok(Self { url, origin, name, buying: AsyncMutex::new(()), state: Mutex::default() })
     }
 
     pub(super) fn origin(&self) -> &str {
@@ -78,7 +97,8 @@ impl Shop {
     }
 
     pub(super) fn hold(&self, pass: HeldPass) {
-        *self.state() = State { held: Some(pass), pause: None };
+        let mut state = self.state();
+        (state.held, state.pause) = (Some(pass), None);
     }
 
     /// The header with a pass that is not over, at this Unix time.
@@ -88,6 +108,11 @@ impl Shop {
         let mut value = HeaderValue::from_str(&held.token).ok()?;
         value.set_sensitive(true);
         Some(value)
+    }
+
+    /// Whether a pass counts at this path, as far as is known.
+    pub(super) fn counts_at(&self, path: &str) -> bool {
+        !self.state().refused.contains(path)
     }
 
     /// Whether one may be bought now.
@@ -106,34 +131,55 @@ impl Shop {
         if pass.is_empty() || pass.len() > LONGEST || HeaderValue::from_str(&pass).is_err() {
             return false;
         }
-        self.hold(HeldPass { url: self.url.to_string(), token: pass, remaining: None, expires });
+        self.hold(HeldPass {
+            url: self.url.to_string(),
+            name: self.name.clone(),
+            token: pass,
+            remaining: None,
+            expires,
+        });
         true
     }
 
-    /// Learns from the answer to a request that showed this pass; tells whether anything changed.
-    pub(super) fn learn(&self, shown: &HeaderValue, status: StatusCode, headers: &HeaderMap) -> bool {
+    /// Learns from the answer to a request that showed this pass at this path.
+    pub(super) fn learn(&self, shown: &HeaderValue, path: &str, status: StatusCode, headers: &HeaderMap) -> Learned {
         let mut state = self.state();
-        let Some(held) = state.held.as_mut().filter(|held| held.token.as_bytes() == shown.as_bytes()) else {
-            return false;
-        };
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let is_refused = text(X402_ERROR) == Some("invalid_pass");
+        let otherwise = if is_refused { Learned::Refused } else { Learned::Nothing };
+        let Some(held) = state.held.as_mut().filter(|held| held.token.as_bytes() == shown.as_bytes()) else {
+            return otherwise;
+        };
         if let Some(remaining) = text(X402_PASS_REMAINING) {
             if remaining == "0" {
                 state.held = None;
             } else {
                 held.remaining = Some(remaining.to_owned());
             }
-            return true;
+            remember(&mut state.taken, path);
+            return Learned::Changed;
         }
-        let is_unknown = text(X402_ERROR) == Some("invalid_pass");
+        if is_refused {
+            // It was good here: its seller closed it, or does not know it any more.
+            if state.taken.contains(path) {
+                state.held = None;
+                state.pause = Instant::now().checked_add(PAUSE);
+            } else {
+                remember(&mut state.refused, path);
+            }
+            return Learned::Refused;
+        }
         // The layer inside paid instead, or was asked to: the pass was good for nothing.
-        let is_over = status == StatusCode::PAYMENT_REQUIRED || headers.contains_key(PAYMENT_RESPONSE);
-        if is_unknown || is_over {
+        if status == StatusCode::PAYMENT_REQUIRED || headers.contains_key(PAYMENT_RESPONSE) {
             state.held = None;
+            return Learned::Changed;
         }
-        if is_unknown {
-            state.pause = Instant::now().checked_add(PAUSE);
-        }
-        is_unknown || is_over
+        Learned::Nothing
+    }
+}
+
+fn remember(paths: &mut HashSet<String>, path: &str) {
+    if paths.len() < MOST_PATHS || paths.contains(path) {
+        paths.insert(path.to_owned());
     }
 }

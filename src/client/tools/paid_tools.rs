@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future};
 
-use http::Request;
+use http::{HeaderValue, Request};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower_layer::Layer as _;
@@ -10,7 +10,10 @@ use tower_service::Service as _;
 use url::Url;
 
 use super::server::ToolServer;
-use crate::client::{Body, Failure, Pay, PayError, PayLayer, Purchase, box_error::BoxError};
+use crate::{
+    client::{Body, Failure, Pay, PayError, PayLayer, Purchase, box_error::BoxError},
+    protocol::headers::X402_PASS,
+};
 
 /// Calls tools of an MCP server, and pays for those that are sold: with the budget, the journal and the payer of a [`PayLayer`].
 ///
@@ -35,6 +38,7 @@ use crate::client::{Body, Failure, Pay, PayError, PayLayer, Purchase, box_error:
 pub struct PaidTools<C> {
     server: Pay<ToolServer<C>>,
     url: Url,
+    pass: Option<HeaderValue>,
 }
 
 /// What a call of a tool came to.
@@ -45,6 +49,9 @@ pub struct CalledTool {
     pub result: Value,
     /// The purchase; `None` for a tool that cost nothing, or sold nothing.
     pub purchase: Option<Purchase>,
+    /// What is left of the [pass](PaidTools::with_pass) that paid for it, as the seller says it: calls, or an amount. `None` if no pass did, or
+    /// nothing is counted.
+    pub pass_remaining: Option<String>,
 }
 
 impl<C, Fut> PaidTools<C>
@@ -62,7 +69,19 @@ where
     pub fn new(layer: &PayLayer, url: &str, call: C) -> Result<Self, PayError> {
         let invalid = || Failure::Http("the address of an MCP server is a URL of HTTP".into());
         let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(invalid)?;
-        Ok(Self { server: layer.layer(ToolServer(call)), url })
+        Ok(Self { server: layer.layer(ToolServer(call)), url, pass: None })
+    }
+
+    /// Shows this pass of the server's with each call. Its token is what the seller answered to the payment for it. A call for which it holds
+    /// nothing is paid for like any other; one that it is refused for is a result with `isError`.
+    ///
+    /// # Errors
+    /// [`PayErrorKind::Http`](crate::client::PayErrorKind::Http) if the token has characters that none has.
+    pub fn with_pass(mut self, token: &str) -> Result<Self, PayError> {
+        let mut pass = HeaderValue::from_str(token).map_err(|error| Failure::Http(error.into()))?;
+        pass.set_sensitive(true);
+        self.pass = Some(pass);
+        Ok(self)
     }
 
     /// Calls a tool, and pays for the call if it is sold. `arguments` is a JSON object, or `null`.
@@ -79,13 +98,15 @@ where
             false => json!({ "name": tool, "arguments": arguments }),
         };
         let request = Request::post(url.as_str()).body(Body::from(params.to_string()));
-        let request = request.map_err(|error| Failure::Http(error.into()))?;
+        let mut request = request.map_err(|error| Failure::Http(error.into()))?;
+        request.headers_mut().extend(self.pass.clone().map(|pass| (X402_PASS, pass)));
         // Always ready.
         let answer = self.server.clone().call(request).await?;
         let purchase = answer.extensions().get::<Purchase>().cloned();
         let body = answer.into_body().collect().await.map_err(|error| Failure::Forwarded(error.into()))?.to_bytes();
-        let result = serde_json::from_slice(&body).map_err(|error| Failure::Forwarded(error.into()))?;
-        Ok(CalledTool { result, purchase })
+        let result: Value = serde_json::from_slice(&body).map_err(|error| Failure::Forwarded(error.into()))?;
+        let pass_remaining = result["_meta"]["x402/pass"]["remaining"].as_str().map(str::to_owned);
+        Ok(CalledTool { result, purchase, pass_remaining })
     }
 }
 

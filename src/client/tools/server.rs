@@ -20,7 +20,7 @@ use crate::{
     client::{Body, box_error::BoxError},
     protocol::{
         ProblemCode, decode_base64,
-        headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, PAYMENT_SIGNATURE, PROBLEM_JSON},
+        headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, PAYMENT_SIGNATURE, PROBLEM_JSON, X402_PASS},
     },
 };
 
@@ -62,8 +62,12 @@ impl<C: CallTool> Service<Request<Body>> for ToolServer<C> {
                 let payment = decode_base64(payment.as_bytes()).unwrap_or_default();
                 params["_meta"]["x402/payment"] = serde_json::from_slice(&payment)?;
             }
+            let pass = parts.headers.get(X402_PASS);
+            if let Some(pass) = pass {
+                params["_meta"]["x402/pass"] = pass.to_str()?.into();
+            }
             let result = server.call(params).await?;
-            Ok(answer(&result, shown.is_some()))
+            Ok(answer(&result, shown.or(pass).is_some()))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! `AccountId` and `AccountMemo`: how an account is called, and what is noted on it.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// The longest memo, in bytes.
 const MEMO_MAX: usize = 1024;
@@ -69,13 +69,13 @@ impl std::str::FromStr for AccountId {
 /// assert_eq!(AccountMemo::new([0; 1025]), None);
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct AccountMemo(Vec<u8>);
+pub struct AccountMemo(Arc<[u8]>);
 
 impl AccountMemo {
     /// Creates a memo; `None` if it is longer than 1,024 bytes.
     #[must_use]
     pub fn new(bytes: impl Into<Vec<u8>>) -> Option<Self> {
-        Some(bytes.into()).filter(|bytes| bytes.len() <= MEMO_MAX).map(Self)
+        Some(bytes.into()).filter(|bytes: &Vec<u8>| bytes.len() <= MEMO_MAX).map(|bytes| Self(bytes.into()))
     }
 
     /// Returns the bytes.

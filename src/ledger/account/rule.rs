@@ -103,20 +103,9 @@ pub fn decide_account(record: Option<AccountRecord>, question: &AccountQuestion,
             AccountVerdict { write: Some(record), answer }
         }
         (None, question) => AccountVerdict { write: None, answer: unknown(question) },
-        (Some(before), question) => {
-            let mut after = before.clone();
-            let answer = match question {
-                AccountQuestion::Open(opening) => AccountAnswer::Opened(after.open(opening, now)),
-                AccountQuestion::Draw(draw) => AccountAnswer::Drawn(after.draw(draw, now)),
-                AccountQuestion::Renew(lease) => AccountAnswer::Renewed(after.renew(lease, now)),
-                AccountQuestion::Charge(lease, amount, memo) => {
-                    AccountAnswer::Charged(after.charge(lease, *amount, memo.as_ref(), now))
-                }
-                AccountQuestion::Release(lease) => AccountAnswer::Released(after.take(lease).is_some()),
-                AccountQuestion::Close(_) => AccountAnswer::Closed(Some(after.close(now))),
-                AccountQuestion::Look(_) => AccountAnswer::Account(Some(after.shown(now))),
-            };
-            AccountVerdict { write: (after != before).then_some(after), answer }
+        (Some(mut record), question) => {
+            let (answer, is_changed) = record.decide(question, now);
+            AccountVerdict { write: is_changed.then_some(record), answer }
         }
     }
 }
@@ -166,6 +155,41 @@ impl Held {
 }
 
 impl AccountRecord {
+    /// Decides in place: the answer, and whether the record is another one now.
+    pub(in crate::ledger) fn decide(&mut self, question: &AccountQuestion, now: AccountTime) -> (AccountAnswer, bool) {
+        match question {
+            AccountQuestion::Open(opening) => {
+                let before = (self.limit, self.expires, self.memo.clone());
+                let outcome = self.open(opening, now);
+                (AccountAnswer::Opened(outcome), before != (self.limit, self.expires, self.memo.clone()))
+            }
+            AccountQuestion::Draw(draw) => {
+                let outcome = self.draw(draw, now);
+                let is_granted = matches!(outcome, DrawOutcome::Granted(_));
+                (AccountAnswer::Drawn(outcome), is_granted)
+            }
+            AccountQuestion::Renew(lease) => {
+                let outcome = self.renew(lease, now);
+                (AccountAnswer::Renewed(outcome), outcome == DrawRenewal::Held)
+            }
+            AccountQuestion::Charge(lease, amount, memo) => {
+                let before = self.held.len();
+                let outcome = self.charge(lease, *amount, memo.as_ref(), now);
+                (AccountAnswer::Charged(outcome), self.held.len() != before)
+            }
+            AccountQuestion::Release(lease) => {
+                let was_held = self.take(lease).is_some();
+                (AccountAnswer::Released(was_held), was_held)
+            }
+            AccountQuestion::Close(_) => {
+                let before = (self.closed, self.held.len());
+                let closed = self.close(now);
+                (AccountAnswer::Closed(Some(closed)), before != (self.closed, self.held.len()))
+            }
+            AccountQuestion::Look(_) => (AccountAnswer::Account(Some(self.shown(now))), false),
+        }
+    }
+
     /// More than there was, never less: a limit and a time only grow. A memo that was never drawn under is replaced.
     fn open(&mut self, opening: &Opening, now: AccountTime) -> OpenOutcome {
         if self.closed {
@@ -241,22 +265,23 @@ impl AccountRecord {
         memo: Option<&AccountMemo>,
         now: AccountTime,
     ) -> ChargeOutcome {
-        if !self.charged.contains(&lease.fencing_token()) {
-            match self.held.iter().find(|held| held.0 == lease.fencing_token()) {
-                None => return ChargeOutcome::LeaseLost,
-                Some(held) if amount > held.1 => return ChargeOutcome::TooMuch,
-                Some(_) => {}
-            }
-            // Never above the limit: what is spent was held.
-            let Some(spent) = self.spent.checked_add(amount) else { return ChargeOutcome::TooMuch };
-            self.take(lease);
-            self.spent = spent;
-            self.remember(lease.fencing_token());
-            if let Some(memo) = memo {
-                self.memo = memo.clone();
+        // What is held was not charged: it is looked for first.
+        match self.held.iter().find(|held| held.0 == lease.fencing_token()) {
+            None if self.charged.contains(&lease.fencing_token()) => {}
+            None => return ChargeOutcome::LeaseLost,
+            Some(held) if amount > held.1 => return ChargeOutcome::TooMuch,
+            Some(_) => {
+                // Never above the limit: what is spent was held.
+                let Some(spent) = self.spent.checked_add(amount) else { return ChargeOutcome::TooMuch };
+                self.take(lease);
+                self.spent = spent;
+                self.remember(lease.fencing_token());
+                if let Some(memo) = memo {
+                    self.memo = memo.clone();
+                }
             }
         }
-        ChargeOutcome::Done { left: self.shown(now).left() }
+        ChargeOutcome::Done { left: self.left(now) }
     }
 
     /// Ends a reservation, if it is on record.
@@ -269,14 +294,19 @@ impl AccountRecord {
         self.closed = true;
         // Theirs is given back: they must not be charged any more.
         self.held.retain(|held| held.is_live(now));
-        let shown = self.shown(now);
-        ClosedAccount { left: shown.left(), held: shown.held }
+        ClosedAccount { left: self.left(now), held: self.live(now).1 }
     }
 
     /// How many reservations are live, and how much they hold.
     fn live(&self, now: AccountTime) -> (usize, Amount) {
         let live = self.held.iter().filter(|held| held.is_live(now));
         live.fold((0, Amount::ZERO), |(count, sum), held| (count + 1, sum.checked_add(held.1).unwrap_or(Amount::MAX)))
+    }
+
+    /// What can still be drawn.
+    fn left(&self, now: AccountTime) -> Amount {
+        let left = self.limit.checked_sub(self.spent).and_then(|left| left.checked_sub(self.live(now).1));
+        left.unwrap_or(Amount::ZERO)
     }
 
     fn shown(&self, now: AccountTime) -> Account {

@@ -125,6 +125,50 @@ pub(super) async fn one_expected_sum<H: Harness<Ledger: AccountLedger>>(fixture:
     Ok(())
 }
 
+pub(super) async fn closed_meanwhile<H: Harness<Ledger: AccountLedger>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    const ALL: u64 = 40;
+    for _ in 0..fixture.harness.rounds() {
+        let id = fixture.open(ALL).await?;
+        let tasks = (0..TASKS).map(|task| {
+            let ledger = handle(fixture, task);
+            async move {
+                if task == TASKS / 2 {
+                    must_be!(ledger.close_account(id).await?, Some(_), "the closing");
+                    must_be!(
+                        ledger.draw(&Draw::new(id, units(1), LONG)).await?,
+                        DrawOutcome::Closed,
+                        "a draw after it"
+                    );
+                    return Ok(0);
+                }
+                let lease = match ledger.draw(&Draw::new(id, units(1), LONG)).await? {
+                    DrawOutcome::Granted(lease) => lease,
+                    DrawOutcome::Closed => return Ok(0),
+                    other => return Err(Fault::new(format!("a draw in the race was told {other:?}"))),
+                };
+                if task % 3 == 0 {
+                    ledger.release_draw(&lease).await?;
+                    return Ok(0);
+                }
+                must_be!(
+                    ledger.charge(&lease, units(1), None).await?,
+                    ChargeOutcome::Done { .. },
+                    "a charge of what is live"
+                );
+                Ok(1)
+            }
+        });
+        let charged: u64 = together(tasks).await?.iter().sum();
+        must_be!(
+            fixture.twin.close_account(id).await?,
+            Some(closed) if closed.left == units(ALL - charged) && closed.held.is_zero(),
+            "what is left in the end"
+        );
+        must_be!(fixture.spent(id).await?, spent if spent == units(charged), "what was spent");
+    }
+    Ok(())
+}
+
 pub(super) async fn opened_by_many<H: Harness<Ledger: AccountLedger>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     for _ in 0..fixture.harness.rounds() {
         let id = fixture.account();

@@ -11,7 +11,7 @@ use super::{
     account_fixture::{done, granted, memo, units},
     account_race::{
         a_dropped_charge_is_repeated, a_dropped_draw_runs_out, a_dropped_release_is_repeated, all_is_spent_once,
-        charge_or_take_over, one_expected_sum, opened_by_many, twenty_draws_on_three,
+        charge_or_take_over, closed_meanwhile, one_expected_sum, opened_by_many, twenty_draws_on_three,
     },
     fixture::{Fixture, LONG, must_be},
     harness::Harness,
@@ -56,6 +56,7 @@ suite! {
     all_is_spent_once: "of many that draw, charge, and release at once, as much is charged as there was, and no more";
     charge_or_take_over: "a late charge and a take-over at once: one of them";
     one_expected_sum: "of many at once that expect the same sum, one is granted";
+    closed_meanwhile: "an account that is closed beside calls: what is left in the end is all that was not charged";
     opened_by_many: "an account that many open at once is one account";
     a_dropped_draw_runs_out: "a draw that is dropped on its way holds nothing for longer than its lease";
     a_dropped_charge_is_repeated: "a charge that is dropped on its way is repeated, and spends once";

@@ -12,10 +12,12 @@ pub(super) struct Accounts(HashMap<AccountId, AccountRecord>);
 
 impl Accounts {
     pub(super) fn ask(&mut self, question: &AccountQuestion, now: AccountTime) -> AccountAnswer {
-        let id = question.account();
-        let verdict = decide_account(self.0.get(&id).cloned(), question, now);
+        if let Some(record) = self.0.get_mut(&question.account()) {
+            return record.decide(question, now).0;
+        }
+        let verdict = decide_account(None, question, now);
         if let Some(record) = verdict.write {
-            self.0.insert(id, record);
+            self.0.insert(question.account(), record);
         }
         verdict.answer
     }

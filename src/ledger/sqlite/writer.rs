@@ -210,14 +210,17 @@ impl Open {
 mod tests {
     use super::{
         super::{
-            super::Settling,
+            super::{
+                Settling,
+                account::{AccountId, AccountMemo, AccountQuestion, Draw, DrawLease, Opening},
+            },
             handle::SqliteLedger,
             question::{Question, Word},
             tests::{TIME, claim, held, unproven},
         },
         *,
     };
-    use crate::protocol::{Network, TxHash};
+    use crate::protocol::{Amount, Network, TxHash};
 
     /// Asked of the very connection, in the very transaction, one after the other.
     #[tokio::test]
@@ -228,6 +231,9 @@ mod tests {
         let mut open = Writer::default().connect(home).await.unwrap();
         let (claim, lease, sweep) = (claim(), held(), || Question::Sweep(Network::BASE, TIME));
         let unsettled = unproven();
+        let (id, one, of_account) = (AccountId::new([7; 16]), Amount::from_base_units(1), Question::Account);
+        let call = Draw::new(id, one, std::time::Duration::from_secs(60));
+        let drawn = DrawLease::new(&call, 1, 1, AccountMemo::default());
         let (renew, commit) = (|| Question::Renew(lease.clone()), || Question::Commit(lease.clone(), None));
         for (questions, full) in [
             (vec![commit()], true),
@@ -238,6 +244,18 @@ mod tests {
             (vec![renew(), Question::Release(lease.clone()), sweep()], false),
             (vec![Question::Memory(Word::Start(Network::BASE, TIME))], true),
             (vec![Question::Refund(claim.payments()[0].id(), TxHash::new([5; 32]))], true),
+            // A call by pass waits for the disk once, at its charge.
+            (vec![of_account(AccountQuestion::Draw(call.clone()))], false),
+            (
+                vec![
+                    of_account(AccountQuestion::Renew(drawn.clone())),
+                    of_account(AccountQuestion::Release(drawn.clone())),
+                ],
+                false,
+            ),
+            (vec![of_account(AccountQuestion::Charge(drawn.clone(), one, None))], true),
+            (vec![of_account(AccountQuestion::Open(Opening::new(id, one)))], true),
+            (vec![of_account(AccountQuestion::Close(id))], true),
         ] {
             let (batch, _answers): (Vec<_>, Vec<_>) = questions.into_iter().map(Asked::new).unzip();
             assert!(matches!(open.begin(home, &batch).await, Ok(true)));

@@ -30,16 +30,19 @@
     offer(false);
     show("paid", false);
     actions();
-    tell("receiving", {}, "", true);
+    if (state.byPass === undefined) tell("receiving", {}, "", true);
     title(answer);
     const live = liveText(answer);
     const { bytes, whole } = await during(receive(response, live));
     display(answer, bytes);
-    tell(whole ? "paid" : "cut", {}, whole ? "good" : "bad");
-    actions(...(whole ? [] : [again()]), buyAgain());
+    tell(whole ? outcome() : "cut", {}, whole ? "good" : "bad");
+    actions(...(whole || outcome() === "by_pass" ? [] : [again()]), buyAgain());
     if (whole) await keepAnswer(answer, bytes);
+    if (whole && data.sells) keepPass(bytes);
     byId("answer").focus();
   }
+
+  const outcome = () => state.byPass === undefined ? "paid" : "by_pass";
 
   function title({ transaction, payer, at }) {
     byId("answer-title").textContent = say("answer");
@@ -47,7 +50,9 @@
     const lines = {
       seller: location.host,
       item: data.label,
-      amount: `${data.words.price} ${data.words.symbol} ${say("on", { network: chainOf(state?.chain).name })}`,
+      ...state?.byPass === undefined
+        ? { amount: `${data.words.price} ${data.words.symbol} ${say("on", { network: chainOf(state?.chain).name })}` }
+        : { on_pass: state.byPass },
       date: new Date(at).toLocaleString(document.documentElement.lang),
       payer,
       transaction,

@@ -56,22 +56,30 @@
   show("needed", false);
   findWallets();
   count();
-  const kept = state?.done && keptAnswer();
-  if (kept) {
-    offer(false);
-    show("paid", false);
-    title(kept.answer);
-    display(kept.answer, kept.bytes);
-    tell("paid", {}, "good");
-    actions(buyAgain());
-  } else if (state?.hash || state?.header) {
-    redeem();
-  } else {
-    offer(true);
-    if (state?.asked) {
-      tell("began");
-      askForHash();
-      actions(forget());
+  // A payment that was begun comes before a pass.
+  function begin() {
+    const kept = state?.done && keptAnswer();
+    const [held] = state ? [] : passes();
+    if (kept) {
+      offer(false);
+      show("paid", false);
+      title(kept.answer);
+      display(kept.answer, kept.bytes);
+      tell(outcome(), {}, "good");
+      actions(buyAgain());
+    } else if (state?.hash || state?.header) {
+      redeem();
+    } else if (held) {
+      callByPass(held);
+    } else {
+      offer(true);
+      tellText("", "", false);
+      if (state?.asked) {
+        tell("began");
+        askForHash();
+        actions(forget());
+      }
     }
   }
+  begin();
 })();

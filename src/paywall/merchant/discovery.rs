@@ -22,7 +22,7 @@ impl Merchant {
 
 impl Storefront for MerchantInner {
     fn described(&self) -> Vec<Described> {
-        self.catalog.described()
+        self.catalog.described(self.decimals())
     }
 
     fn symbol(&self) -> &str {

@@ -27,6 +27,8 @@ pub(crate) struct Catalog {
     /// The passes that are sold or taken anywhere, by name.
     passes: Mutex<HashMap<Arc<str>, Arc<PassTerms>>>,
     has_passes: AtomicBool,
+    /// The passes that count for each name.
+    accepted: Mutex<HashMap<Arc<str>, Vec<Arc<PassTerms>>>>,
     /// In the order in which they were described.
     described: Mutex<Vec<Described>>,
 }
@@ -97,6 +99,15 @@ impl Catalog {
         self.has_passes.load(Ordering::Relaxed)
     }
 
+    /// Notes that this pass counts for this name.
+    pub(crate) fn accept_pass(&self, resource: &Arc<str>, pass: &Arc<PassTerms>) {
+        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        let passes = accepted.entry(Arc::clone(resource)).or_default();
+        if passes.iter().all(|known| known.name != pass.name) {
+            passes.push(Arc::clone(pass));
+        }
+    }
+
     /// The hook of this name, if it has one.
     pub(crate) fn sold_hook(&self, resource: &str) -> Option<SoldHook> {
         self.entries().get(resource)?.listing.on_sold.get().cloned()
@@ -118,7 +129,7 @@ impl Catalog {
     ) -> Result<(), BuildError> {
         let price = self.entries().get(resource).and_then(|entry| entry.price);
         let (endpoint, resource) = (endpoint.clone(), Arc::clone(resource));
-        let new = Described { endpoint, label: Arc::clone(&resource), price, range, resource };
+        let new = Described { endpoint, label: Arc::clone(&resource), price, range, resource, passes: Vec::new() };
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &&mut Described| {
             known.endpoint.path == new.endpoint.path && known.endpoint.method == new.endpoint.method
@@ -131,11 +142,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// All that is described, with the present labels.
-    pub(crate) fn described(&self) -> Vec<Described> {
+    /// All that is described, with the present labels and passes; amounts have so many decimals.
+    pub(crate) fn described(&self, decimals: u8) -> Vec<Described> {
         let mut all = self.described.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let entries = self.entries();
+        let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
         for described in &mut all {
+            let passes = accepted.get(&described.resource).into_iter().flatten();
+            described.passes = passes.map(|pass| pass.described(decimals)).collect();
             if let Some(label) = entries.get(&described.resource).and_then(|entry| entry.listing.label.get()) {
                 described.label = Arc::clone(label);
             }

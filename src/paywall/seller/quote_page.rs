@@ -7,7 +7,7 @@ use http::{Response, request::Parts};
 
 use crate::{
     paywall::seller::redelivery::Redelivery,
-    protocol::{Asset, ChainTime, Network, Quote, Redemption, v2::PaymentRequired},
+    protocol::{Amount, Asset, ChainTime, Network, Quote, Redemption, v2::PaymentRequired},
 };
 
 /// A quote for a person to read, and how it may be paid: what a [`QuotePage`] is made of.
@@ -35,6 +35,10 @@ pub struct Offer {
     /// The names of the parameters that the route's [descriptions](crate::X402Layer::describe) know. The value of any other is not
     /// the seller's to show.
     pub parameters: Vec<String>,
+    /// The passes that count here, in the order of the route.
+    pub passes: Vec<OfferedPass>,
+    /// The name of the pass that is sold here, if one is: its answer is that pass, as JSON.
+    pub sells_pass: Option<String>,
     /// How the seller is reached, by [`MerchantBuilder::contact`](crate::MerchantBuilder::contact).
     pub contact: Option<String>,
 }
@@ -49,6 +53,20 @@ pub struct FurtherNetwork {
     pub assets: Vec<Asset>,
     /// Whether the transaction of a transfer is taken there; its proof must then have the member `chainId`.
     pub takes_transfers: bool,
+}
+
+/// A [pass](crate::Pass) that counts on the route of an [`Offer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OfferedPass {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    pub label: String,
+    /// Its price, in base units of the quote's tokens.
+    pub price: Amount,
+    /// Where it is sold, if its seller said so.
+    pub url: Option<String>,
 }
 
 /// Writes the 402 of a priced route for people.

@@ -207,6 +207,7 @@ impl Route {
 
     /// Takes this pass.
     pub(crate) fn accept_pass(&mut self, pass: Arc<PassTerms>) {
+        self.merchant.catalog.accept_pass(&self.resource, &pass);
         self.passes.push(pass);
         self.template = OnceLock::new();
         self.demands = OnceLock::new();

@@ -20,6 +20,10 @@ pub(crate) use tool_call::{Speaks, ToolCall};
 pub(crate) const PAYMENT: &str = "x402/payment";
 /// The member of `_meta` that tells the outcome of a payment.
 pub(crate) const PAYMENT_RESPONSE: &str = "x402/payment-response";
+/// The member of `_meta` that has a pass; in a result, what is left of it, or why it buys nothing.
+pub(crate) const PASS: &str = "x402/pass";
+/// The member of a bill's `_meta` that names the passes that count.
+pub(crate) const PASSES: &str = "x402/passes";
 /// The payment of MPP.
 pub(crate) const CREDENTIAL: &str = "org.paymentauth/credential";
 /// The outcome of a payment by MPP.

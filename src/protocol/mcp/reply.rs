@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, value::RawValue};
 
-use super::{PAYMENT_RESPONSE, RECEIPT, tool_call::object};
+use super::{PASS, PAYMENT_RESPONSE, RECEIPT, tool_call::object};
 use crate::protocol::{digest::Members, json_text::parse_text};
 
 /// What one message of a server means to the call that waits.
@@ -121,7 +121,8 @@ fn asks_for_payment(result: &str) -> bool {
 pub(crate) fn with_meta(result: &str, ours: &[(&str, &str)]) -> String {
     let Some(members) = members(result) else { return result.to_owned() };
     let meta = members.iter().filter(|(name, _)| name == "_meta").filter_map(|(_, raw)| self::members(raw.get()));
-    let kept: Vec<_> = meta.flatten().filter(|(name, _)| name != PAYMENT_RESPONSE && name != RECEIPT).collect();
+    let kept: Vec<_> =
+        meta.flatten().filter(|(name, _)| ![PAYMENT_RESPONSE, RECEIPT, PASS].contains(&&**name)).collect();
     let kept = kept.iter().map(|(name, raw)| (&**name, raw.get()));
     let meta: Vec<_> = kept.chain(ours.iter().copied()).collect();
     let written = object(meta.iter().copied());

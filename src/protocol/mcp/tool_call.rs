@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    CREDENTIAL, EXTENSION, PAYMENT, REVISION,
+    CREDENTIAL, EXTENSION, PASS, PAYMENT, REVISION,
     canonical::canonical,
     envelope::{Envelope, Unreadable},
     strict::Strict,
@@ -23,9 +23,11 @@ pub(crate) struct ToolCall {
     /// Its name and arguments, canonical: what a quote for this call is bound to.
     pub(crate) bound: Bytes,
     pub(crate) shown: Shown,
+    /// The pass that it shows; empty for what is none.
+    pub(crate) pass: Option<String>,
     /// How its client wants to be asked for a payment.
     pub(crate) speaks: Speaks,
-    /// The parameters for the tool, without the payment.
+    /// The parameters for the tool, without payment and pass.
     params: String,
 }
 
@@ -82,6 +84,10 @@ impl ToolCall {
             arguments: canonical(&Value::Object(arguments)).into(),
             bound: canonical(&call).into(),
             shown,
+            pass: meta
+                .get(PASS)
+                .filter(|pass| !pass.is_null())
+                .map(|pass| pass.as_str().unwrap_or_default().to_owned()),
             speaks: Speaks::of(&meta),
             params: object(params.iter().map(|(name, json)| (*name, json.as_str()))),
             name,
@@ -118,7 +124,7 @@ impl Speaks {
     }
 }
 
-/// The payment in `_meta`, and what is left without it; `None` if nothing is.
+/// The payment in `_meta`, and what is left without it and without a pass; `None` if nothing is.
 fn payment_in(meta: &str) -> (Shown, Option<String>) {
     // It was read before.
     let Ok(super::super::digest::Members(members)) = serde_json::from_str(meta) else {
@@ -140,7 +146,7 @@ fn payment_in(meta: &str) -> (Shown, Option<String>) {
         },
         (Some(_), Some(_)) => Err(InvalidRedemption),
     };
-    let rest: Vec<_> = members.iter().filter(|(name, _)| name != PAYMENT && name != CREDENTIAL).collect();
+    let rest: Vec<_> = members.iter().filter(|(name, _)| ![PAYMENT, CREDENTIAL, PASS].contains(&&**name)).collect();
     let rest = (!rest.is_empty()).then(|| object(rest.iter().map(|(name, raw)| (&**name, raw.get()))));
     (shown, rest)
 }

@@ -3,6 +3,7 @@
 mod attacks;
 mod faults;
 mod networks;
+mod passes;
 mod paying;
 mod plain;
 mod reading;

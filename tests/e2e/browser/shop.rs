@@ -69,6 +69,8 @@ pub struct Kind {
     pub unkept: bool,
     /// A label for each of `/0`, `/1`, …
     pub labels: Vec<String>,
+    /// Whether a pass of two calls is sold at `/pass`, and taken for the report.
+    pub passes: bool,
 }
 
 impl Shop {
@@ -130,8 +132,15 @@ pub fn routes(merchant: &Merchant, kind: &Kind) -> Router<Counter> {
         let input = json!({ "type": "object", "properties": { "query": { "type": "string" } } });
         layer.describe(Endpoint::get(path).input(input)).unwrap()
     };
-    let report = described(layer("report", "The report"), "/report");
-    let mut app = Router::new()
+    let mut report = described(layer("report", "The report"), "/report");
+    let mut app = Router::new();
+    if kind.passes {
+        let two = merchant.pass("two", "0.90 USDC").unwrap().calls(2).unwrap();
+        let two = two.label("Two <answers>").unwrap().at("/pass").unwrap();
+        report = report.accept_pass(&two).unwrap();
+        app = app.route_service("/pass", two.service().unwrap());
+    }
+    app = app
         .route("/report", get(answer).post(answer).route_layer(report.clone()))
         .route("//evil.example/report", get(answer).route_layer(report));
     for (number, label) in kind.labels.iter().enumerate() {

@@ -29,7 +29,7 @@ async fn usual(page: Page) -> (http::HeaderMap, String) {
 }
 
 #[tokio::test]
-async fn all_of_it_is_at_most_37_kb_and_15_kb_compressed() {
+async fn all_of_it_is_at_most_38_kb_and_15_kb_compressed() {
     let (_, page) = shown(
         |builder| builder,
         |shop| shop.layer().page(Page::new().title("A shop")),
@@ -40,7 +40,7 @@ async fn all_of_it_is_at_most_37_kb_and_15_kb_compressed() {
     compressed.write_all(page.as_bytes()).unwrap();
     let size = compressed.finish().unwrap().len();
     println!("the page: {} bytes, {size} compressed", page.len());
-    assert!(page.len() <= 37 * 1024 && size <= 15 * 1024, "{} {size}", page.len());
+    assert!(page.len() <= 38 * 1024 && size <= 15 * 1024, "{} {size}", page.len());
 }
 
 /// Of an element, the text between its tags.

@@ -8,7 +8,7 @@ use super::{
     super::{
         super::{
             LedgerError,
-            account::{AccountId, AccountQuestion, AccountRecord, AccountTime, decide_account},
+            account::{AccountAnswer, AccountId, AccountQuestion, AccountRecord, AccountTime, decide_account},
             sql::{BATCH, micros},
         },
         asked::Asked,
@@ -54,11 +54,15 @@ fn asked_of(asked: &Asked) -> Option<&AccountQuestion> {
 }
 
 impl Entry {
-    fn judge(&mut self, question: &AccountQuestion, now: AccountTime) -> super::super::super::account::AccountAnswer {
-        let verdict = decide_account(self.record.clone(), question, now);
-        if verdict.write.is_some() {
-            (self.record, self.is_changed) = (verdict.write, true);
+    fn judge(&mut self, question: &AccountQuestion, now: AccountTime) -> AccountAnswer {
+        if let Some(record) = &mut self.record {
+            let (answer, is_changed) = record.decide(question, now);
+            self.is_changed |= is_changed;
+            return answer;
         }
+        let verdict = decide_account(None, question, now);
+        self.is_changed |= verdict.write.is_some();
+        self.record = verdict.write;
         verdict.answer
     }
 }

@@ -12,6 +12,7 @@ use crate::paywall::{
     error::BuildError,
     seller::{
         inner::MerchantInner,
+        pass::terms::PassTerms,
         pricing::{Price, PriceTag, Prices},
         redelivery::Redelivery,
         route::Route,
@@ -131,6 +132,19 @@ impl McpLayer {
         text::check("a label", label)?;
         match self.table.priced.get(tool) {
             Some(route) => route.set_label(label)?,
+            None => return Err(BuildError::ConflictingResource { resource: format!("mcp/{tool}") }),
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn is_of(&self, merchant: &Arc<MerchantInner>) -> bool {
+        Arc::ptr_eq(&self.table.merchant, merchant)
+    }
+
+    /// Takes this pass for this tool.
+    pub(crate) fn taking(mut self, tool: &str, pass: Arc<PassTerms>) -> Result<Self, BuildError> {
+        match Arc::make_mut(&mut self.table).priced.get_mut(tool) {
+            Some(route) => Arc::make_mut(route).accept_pass(pass),
             None => return Err(BuildError::ConflictingResource { resource: format!("mcp/{tool}") }),
         }
         Ok(self)

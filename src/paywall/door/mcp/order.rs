@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Response, request::Parts};
+use http::{HeaderMap, HeaderValue, Response, request::Parts};
 use http_body::Body;
 use http_body_util::BodyExt as _;
+use serde_json::json;
 use tokio::sync::mpsc::Sender;
 use tower_service::Service;
 
@@ -23,17 +24,22 @@ use crate::{
         priced_request::{Call, PricedRequest, host},
         refusal::{ASK_AGAIN, Fault, Problem, Rejection},
         sale::{
+            call::deliver_call,
             deliver::{Delivery, deliver},
             ending::Unsold,
             opened::Opened,
         },
         seller::{pricing::Price, route::Route},
-        way::{offers, reserve},
+        way::{
+            offers,
+            pass::{self, PassShown},
+            reserve,
+        },
     },
     protocol::{
         IntentId, ProblemCode, Proof,
-        headers::PAYMENT_RESPONSE,
-        mcp::{RECEIPT, ToolCall},
+        headers::{PAYMENT_RESPONSE, X402_PASS, X402_PASS_REMAINING},
+        mcp::{PASS, RECEIPT, ToolCall},
         mpp::receipt_json,
         v2::SettleResponse,
     },
@@ -81,11 +87,15 @@ impl<S> Order<S> {
         ResB: Body<Data = Bytes> + Send + 'static,
         ResB::Error: Send,
     {
-        let Self { table, route, mut call, parts, inner, nested, told } = self;
+        let Self { table, route, mut call, mut parts, inner, nested, told } = self;
         let id = call.id.as_deref().map_or("null", |id| id.get()).to_owned();
         let voice = Voice { id, speaks: call.speaks };
         let elsewhere = proof_in(&route.merchant, &parts.headers);
         let shown = std::mem::replace(&mut call.shown, Ok(None));
+        // A call shows its pass in its own words, and nowhere else.
+        parts.headers.remove(X402_PASS);
+        let pass = call.pass.take().map(|pass| HeaderValue::try_from(pass).unwrap_or(HeaderValue::from_static("")));
+        parts.headers.extend(pass.map(|pass| (X402_PASS, pass)));
         let called = what_is_called(&route, &parts, &call);
         let request = PricedRequest::of_call(route, parts, called);
         let taken = Taken { table, request, call, voice, inner, told };
@@ -94,6 +104,7 @@ impl<S> Order<S> {
             return Ok(Answer::Message(taken.voice.turn_away(route, Fault::NestedPrice)));
         }
         match (shown, elsewhere) {
+            (Ok(None), Ok(None)) if taken.request.shows_pass() => taken.call_by_pass().await,
             (Ok(None), Ok(None)) => taken.quote().await,
             (Ok(Some(proof)), Ok(None)) => taken.redeem(proof).await,
             // A client that shows a payment in a header has one, and is not asked for another.
@@ -143,45 +154,65 @@ impl<S> Taken<S> {
             }
             Err(rejection) => return Ok(Answer::Message(self.voice.deny(&self.request.route, rejection))),
         };
-        let Self { table, request, call, voice, inner, told } = self;
+        let (request, tool, voice) = self.into_tool();
         let route = Arc::clone(&request.route);
-        let id = format!("{MARK}{:032x}", rand::random::<u128>());
-        let merchant = Arc::clone(&route.merchant);
-        let tool = Tool { merchant, inner, call: call.under(&id), id, limit: table.limits.answer, told };
         let Delivery { outcome, made } = deliver(request, None::<B>, tool, purchase, mark_taken).await;
         let response = match outcome {
             Ok(response) => response,
             Err(unsold) => {
-                let mut rejection = match unsold {
-                    Unsold::Rejected(rejection) => rejection,
-                    Unsold::Failed(NoAnswer::TooLarge) => ProblemCode::AnswerTooLarge.into(),
-                    Unsold::Failed(NoAnswer::Broken) => Problem::after(ProblemCode::AnswerBroken, ASK_AGAIN).into(),
-                    Unsold::Failed(NoAnswer::Failed(error)) => {
-                        metrics::redeemed(&route.resource, "service_failed");
-                        return Err(error);
-                    }
-                };
+                let mut rejection = why(unsold, &route)?;
                 if let (Rejection::Problem(problem), Some(made)) = (&mut rejection, made) {
                     problem.settlement.get_or_insert_with(|| Box::new(made));
                 }
                 return Ok(Answer::Message(voice.deny(&route, rejection)));
             }
         };
-        let Some(answered) = response.extensions().get::<Answered>().copied() else {
-            return Ok(Answer::Response(response));
-        };
-        let (parts, body) = response.into_parts();
-        // It is in memory.
-        let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        Ok(Answer::Message(match answered {
-            Answered::Error => voice.failed(parts.headers, &String::from_utf8_lossy(&body), made.as_ref()),
-            Answered::Result if parts.headers.contains_key(PAYMENT_RESPONSE) => {
-                let receipt = challenge.and_then(|id| receipt(&parts.headers, &id, route.merchant.clock.unix()));
-                let receipt = receipt.as_deref().map(|json| (RECEIPT, json));
-                voice.sold(parts.headers, &body, receipt.as_slice())
+        Ok(told(&voice, response, made.as_ref(), |headers| {
+            let receipt = challenge.and_then(|id| receipt(headers, &id, route.merchant.clock.unix()));
+            let sold = headers.contains_key(PAYMENT_RESPONSE);
+            sold.then(|| receipt.map(|json| (RECEIPT, json)).into_iter().collect())
+        })
+        .await)
+    }
+
+    /// A call that was paid for before, by a pass.
+    async fn call_by_pass<B, ResB>(mut self) -> Result<Answer<ResB>, S::Error>
+    where
+        S: Service<Request<B>, Response = Response<ResB>, Future: Send + 'static> + Send,
+        S::Error: Send + 'static,
+        B: Body<Data = Bytes> + Send + 'static,
+        ResB: Body<Data = Bytes> + Send + 'static,
+        ResB::Error: Send,
+    {
+        let call = match pass::reserve(&self.request).await {
+            Ok(PassShown::Call(call)) => call,
+            Ok(PassShown::Free) => return self.serve().await,
+            Ok(PassShown::Spent(state)) => {
+                self.request.pass_spent = Some(state);
+                return self.quote().await;
             }
-            Answered::Result => voice.unsold(parts.headers, &String::from_utf8_lossy(&body), made.as_ref()),
-        }))
+            Err(rejection) => return Ok(Answer::Message(self.voice.turn_away(&self.request.route, rejection))),
+        };
+        let (request, tool, voice) = self.into_tool();
+        let route = Arc::clone(&request.route);
+        let response = match deliver_call(request, None::<B>, tool, *call).await {
+            Ok(response) => response,
+            Err(unsold) => return Ok(Answer::Message(voice.deny(&route, why(unsold, &route)?))),
+        };
+        Ok(told(&voice, response, None, |headers| {
+            let left = headers.get(X402_PASS_REMAINING)?.to_str().ok()?;
+            Some(vec![(PASS, json!({ "remaining": left }).to_string())])
+        })
+        .await)
+    }
+
+    /// The server behind the layer, as the handler of this call.
+    fn into_tool(self) -> (PricedRequest, Tool<S>, Voice) {
+        let Self { table, request, call, voice, inner, told } = self;
+        let merchant = Arc::clone(&request.route.merchant);
+        let id = format!("{MARK}{:032x}", rand::random::<u128>());
+        let tool = Tool { merchant, inner, call: call.under(&id), id, limit: table.limits.answer, told };
+        (request, tool, voice)
     }
 
     /// The call without the layer, but for the payment in it.
@@ -195,6 +226,48 @@ impl<S> Taken<S> {
         let response = forward(self.inner, parts, message, None).await?;
         Ok(Answer::Response(response.map(|body| ResponseBody::streaming(ResponseBody::streaming(body)))))
     }
+}
+
+/// Why no answer of the tool's leaves.
+///
+/// # Errors
+/// The service's own error, as it is.
+fn why<E>(unsold: Unsold<NoAnswer<E>>, route: &Route) -> Result<Rejection, E> {
+    Ok(match unsold {
+        Unsold::Rejected(rejection) => rejection,
+        Unsold::Failed(NoAnswer::TooLarge) => ProblemCode::AnswerTooLarge.into(),
+        Unsold::Failed(NoAnswer::Broken) => Problem::after(ProblemCode::AnswerBroken, ASK_AGAIN).into(),
+        Unsold::Failed(NoAnswer::Failed(error)) => {
+            metrics::redeemed(&route.resource, "service_failed");
+            return Err(error);
+        }
+    })
+}
+
+/// What the tool answered. `sold` tells by its head whether it was sold, and what its `_meta` has then.
+async fn told<ResB: Body<Data = Bytes>>(
+    voice: &Voice,
+    response: Response<ResponseBody<ResponseBody<ResB>>>,
+    made: Option<&SettleResponse>,
+    sold: impl FnOnce(&HeaderMap) -> Option<Vec<(&'static str, String)>>,
+) -> Answer<ResB> {
+    let Some(answered) = response.extensions().get::<Answered>().copied() else {
+        return Answer::Response(response);
+    };
+    let (parts, body) = response.into_parts();
+    // It is in memory.
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let text = || String::from_utf8_lossy(&body);
+    Answer::Message(match answered {
+        Answered::Error => voice.failed(parts.headers, &text(), made),
+        Answered::Result => match sold(&parts.headers) {
+            Some(more) => {
+                let more: Vec<_> = more.iter().map(|(name, json)| (*name, json.as_str())).collect();
+                voice.sold(parts.headers, &body, &more)
+            }
+            None => voice.unsold(parts.headers, &text(), made),
+        },
+    })
 }
 
 /// The bill for the call; `None` if it is free.

@@ -156,7 +156,7 @@ impl Voice {
             method: request.parts.method.clone(),
             url: request.url().text(),
         };
-        self.write_bill(&requote, bill, None)
+        self.write_bill(&requote, bill, None, &of_passes(request))
     }
 
     fn refused_payment(&self, refused: &RefusedPayment) -> Message {
@@ -167,10 +167,16 @@ impl Voice {
             Some(payer) => outcome.with_payer(*payer),
             None => outcome,
         };
-        self.write_bill(requote, &Bill::of(&requote.route, offers), Some((reason, &outcome)))
+        self.write_bill(requote, &Bill::of(&requote.route, offers), Some((reason, &outcome)), &[])
     }
 
-    fn write_bill(&self, requote: &Requote, bill: &Bill<'_>, refused: Option<(&Reason, &SettleResponse)>) -> Message {
+    fn write_bill(
+        &self,
+        requote: &Requote,
+        bill: &Bill<'_>,
+        refused: Option<(&Reason, &SettleResponse)>,
+        passes: &[(&str, String)],
+    ) -> Message {
         let Requote { route, terms, redeem_by, method, url } = requote;
         let address = || ResourceUrl { origin: Origin::Unknown, path: url };
         let quote = bill.render(route, terms, *redeem_by, method, refused.map(|(reason, _)| reason), address);
@@ -187,9 +193,22 @@ impl Voice {
         let result = mcp::bill(&required.to_json(), self.speaks);
         self.result(&match refused {
             Some((_, outcome)) => with_outcome(&result, &outcome.to_json()),
-            None => result,
+            None if passes.is_empty() => result,
+            None => {
+                let passes: Vec<_> = passes.iter().map(|(name, json)| (*name, json.as_str())).collect();
+                mcp::with_meta(&result, &passes)
+            }
         })
     }
+}
+
+/// What a bill tells of passes, in its `_meta`: those that count, and why the one that was shown buys nothing.
+fn of_passes(request: &PricedRequest) -> Vec<(&'static str, String)> {
+    let (route, decimals) = (&request.route, request.route.merchant.decimals());
+    let passes: Vec<Value> = route.passes.iter().map(|pass| pass.described(decimals)).collect();
+    let named = (!passes.is_empty()).then(|| (mcp::PASSES, Value::from(passes).to_string()));
+    let spent = request.pass_spent.map(|state| (mcp::PASS, json!({ "state": state }).to_string()));
+    named.into_iter().chain(spent).collect()
 }
 
 /// What the layer answers to a message that reaches nobody: an error of JSON-RPC. Where its id is not known, the status says so, too.

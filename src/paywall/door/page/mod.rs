@@ -13,12 +13,15 @@ use crate::{
         priced_request::PricedRequest,
         seller::{
             chain::SellingChain,
-            quote_page::{FurtherNetwork, Offer, PageHook},
+            pass::terms::PassTerms,
+            quote_page::{FurtherNetwork, Offer, OfferedPass, PageHook},
         },
     },
     protocol::{
         Asset, ChainTime, IntentId, IntentTerms, ProblemCode, Quote, Redemption,
-        headers::{PAYMENT_RESPONSE, X_PRICE_INTENT, X402_LOCATION, X402_PAGE, strip_payment_headers},
+        headers::{
+            PAYMENT_RESPONSE, X_PRICE_INTENT, X402_LOCATION, X402_PAGE, X402_PASS_REMAINING, strip_payment_headers,
+        },
         v2::PaymentRequired,
     },
 };
@@ -104,8 +107,15 @@ fn offer(request: &PricedRequest, terms: &IntentTerms, label: &str, intent: Inte
         assets: chain.assets.to_vec(),
         further_networks: merchant.chains.iter().skip(1).map(|chain| further(chain)).collect(),
         parameters: route.parameters(),
+        passes: route.passes.iter().map(|pass| offered(pass)).collect(),
+        sells_pass: route.sells_pass.as_ref().map(|pass| pass.name.to_string()),
         contact: merchant.contact.clone(),
     }
+}
+
+fn offered(pass: &PassTerms) -> OfferedPass {
+    let label = pass.label.as_ref().unwrap_or(&pass.name).to_string();
+    OfferedPass { name: pass.name.to_string(), label, price: pass.price, url: pass.url.as_deref().map(str::to_owned) }
 }
 
 /// The address with its question, which is a part of what is bought.
@@ -134,7 +144,7 @@ pub(crate) fn tell_redirect<ResB>(answer: &mut Response<ResponseBody<ResB>>) {
         StatusCode::PERMANENT_REDIRECT,
     ];
     if FOLLOWED.contains(&answer.status())
-        && answer.headers().contains_key(PAYMENT_RESPONSE)
+        && [PAYMENT_RESPONSE, X402_PASS_REMAINING].iter().any(|name| answer.headers().contains_key(name))
         && let Some(target) = answer.headers_mut().remove(header::LOCATION)
     {
         *answer.status_mut() = StatusCode::OK;

@@ -189,6 +189,10 @@ impl Pass {
         }
     }
 
+    fn foreign(&self) -> BuildError {
+        BuildError::ForeignPass { name: self.terms.name.to_string() }
+    }
+
     fn registered(&self) -> Result<Arc<PassTerms>, BuildError> {
         let terms = Arc::new(self.terms.clone());
         self.merchant.inner().catalog.enter_pass(&terms)?;
@@ -207,9 +211,24 @@ impl X402Layer {
     /// [`BuildError::ConflictingResource`] if a pass of this name has other terms; [`BuildError::ForeignPass`] if it is of another
     /// merchant.
     pub fn accept_pass(self, pass: &Pass) -> Result<Self, BuildError> {
-        if !self.is_of(pass.merchant.inner()) {
-            return Err(BuildError::ForeignPass { name: pass.terms.name.to_string() });
+        match self.is_of(pass.merchant.inner()) {
+            true => Ok(self.taking(pass.registered()?)),
+            false => Err(pass.foreign()),
         }
-        Ok(self.taking(pass.registered()?))
+    }
+}
+
+#[cfg(feature = "mcp")]
+impl crate::mcp::McpLayer {
+    /// Takes this pass for calls of this tool, in the member `x402/pass` of their `_meta`, as [`X402Layer::accept_pass`] does in a header. The
+    /// pass is sold at a route of its own, which bills name in `_meta["x402/passes"]`.
+    ///
+    /// # Errors
+    /// As for a route; and [`BuildError::ConflictingResource`] for a tool without a price.
+    pub fn accept_pass(self, tool: &str, pass: &Pass) -> Result<Self, BuildError> {
+        match self.is_of(pass.merchant.inner()) {
+            true => self.taking(tool, pass.registered()?),
+            false => Err(pass.foreign()),
+        }
     }
 }

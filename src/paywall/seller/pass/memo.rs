@@ -1,81 +1,101 @@
-//! The payment that bought a pass, as the pass's account notes it.
-
-use serde::{Deserialize, Serialize};
+//! The payment that bought a pass, as the pass's account notes it: fixed fields in bytes, since each call reads them.
 
 use crate::{
     ledger::AccountMemo,
     protocol::{Address, Amount, Binding, ChainTime, Network, Payment, SignedTransfer, Transfer, TxHash},
 };
 
-#[derive(Serialize, Deserialize)]
-struct Memo {
-    chain: u64,
-    token: Address,
-    payer: Address,
-    recipient: Address,
-    amount: Amount,
-    time: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    transaction: Option<TxHash>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    position: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    block: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    nonce: Option<String>,
-    /// The nonce is one of Permit2.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    permit: bool,
-}
+/// The form of these notes. A further one gets another number.
+const FORM: u8 = 1;
+/// What follows the fields that every payment has.
+const TRANSACTION: u8 = 1;
+const PLACE: u8 = 2;
+const NONCE: u8 = 4;
+/// The nonce is one of Permit2.
+const PERMIT: u8 = 8;
 
 /// Notes a payment. It fits into a memo: all of it is bounded.
 pub(crate) fn write(payment: &Payment) -> AccountMemo {
-    let memo = Memo {
-        chain: payment.network().chain_id(),
-        token: payment.token(),
-        payer: payment.payer(),
-        recipient: payment.recipient(),
-        amount: payment.amount(),
-        time: payment.time().unix(),
-        transaction: payment.transaction(),
-        position: payment.position(),
-        block: payment.block_number(),
-        nonce: payment.nonce().map(const_hex::encode),
-        permit: matches!(payment, Payment::Permit(_)),
-    };
-    serde_json::to_vec(&memo).ok().and_then(AccountMemo::new).unwrap_or_default()
+    let (transaction, nonce) = (payment.transaction(), payment.nonce());
+    let place = payment.position().map(|position| (position, payment.block_number().unwrap_or_default()));
+    let mut memo = vec![FORM, 0];
+    memo.extend_from_slice(&payment.network().chain_id().to_be_bytes());
+    for address in [payment.token(), payment.payer(), payment.recipient()] {
+        memo.extend_from_slice(address.as_bytes());
+    }
+    memo.extend_from_slice(&payment.amount().to_be_bytes());
+    memo.extend_from_slice(&payment.time().unix().to_be_bytes());
+    let mut parts = 0;
+    if let Some(transaction) = transaction {
+        parts |= TRANSACTION;
+        memo.extend_from_slice(transaction.as_bytes());
+    }
+    if let Some((position, block)) = place {
+        parts |= PLACE;
+        memo.extend_from_slice(&position.to_be_bytes());
+        memo.extend_from_slice(&block.to_be_bytes());
+    }
+    if let Some(nonce) = nonce {
+        parts |= NONCE;
+        memo.extend_from_slice(nonce);
+    }
+    if matches!(payment, Payment::Permit(_)) {
+        parts |= PERMIT;
+    }
+    memo[1] = parts;
+    AccountMemo::new(memo).unwrap_or_default()
 }
 
 /// Reads the payment; `None` for anything else.
 pub(crate) fn read(memo: &AccountMemo) -> Option<Payment> {
-    let memo: Memo = serde_json::from_slice(memo.as_bytes()).ok()?;
-    let (network, time) = (Network::eip155(memo.chain), ChainTime::from_unix(memo.time));
-    let nonce = match &memo.nonce {
-        Some(text) => Some(<[u8; 32]>::try_from(const_hex::decode(text).ok()?).ok()?),
-        None => None,
+    let mut rest = memo.as_bytes();
+    let [form, parts] = take(&mut rest)?;
+    if form != FORM {
+        return None;
+    }
+    let network = Network::eip155(u64::from_be_bytes(take(&mut rest)?));
+    let [token, payer, recipient] = [take(&mut rest)?, take(&mut rest)?, take(&mut rest)?].map(Address::new);
+    let amount = Amount::from_be_bytes(take(&mut rest)?);
+    let time = ChainTime::from_unix(u64::from_be_bytes(take(&mut rest)?));
+    let has = |part: u8| parts & part != 0;
+    let transaction = if has(TRANSACTION) { Some(TxHash::new(take(&mut rest)?)) } else { None };
+    let place = match has(PLACE) {
+        true => Some((u32::from_be_bytes(take(&mut rest)?), u64::from_be_bytes(take(&mut rest)?))),
+        false => None,
     };
-    match (memo.position.zip(memo.transaction), nonce) {
-        (Some((position, transaction)), nonce) => {
+    let nonce = if has(NONCE) { Some(take::<32>(&mut rest)?) } else { None };
+    if !rest.is_empty() {
+        return None;
+    }
+    match (place.zip(transaction), nonce) {
+        (Some(((position, block), transaction)), nonce) => {
             let binding = nonce.map_or(Binding::none(), |nonce| Binding::none().with_nonce(nonce));
             let transfer = Transfer::new(network, transaction, position)
-                .with_token(memo.token)
-                .with_payer(memo.payer)
-                .with_recipient(memo.recipient)
-                .with_amount(memo.amount)
-                .with_block(memo.block.unwrap_or_default(), time)
+                .with_token(token)
+                .with_payer(payer)
+                .with_recipient(recipient)
+                .with_amount(amount)
+                .with_block(block, time)
                 .with_binding(binding);
             Some(transfer.into())
         }
         (None, Some(nonce)) => {
-            let signed = SignedTransfer::new(network, memo.token, memo.payer, nonce)
-                .with_recipient(memo.recipient)
-                .with_amount(memo.amount)
+            let signed = SignedTransfer::new(network, token, payer, nonce)
+                .with_recipient(recipient)
+                .with_amount(amount)
                 .with_shown(time);
-            let signed = memo.transaction.map_or(signed.clone(), |transaction| signed.with_transaction(transaction));
-            Some(if memo.permit { Payment::Permit(signed) } else { Payment::Authorization(signed) })
+            let signed = SignedTransfer { transaction, ..signed };
+            Some(if has(PERMIT) { Payment::Permit(signed) } else { Payment::Authorization(signed) })
         }
         (None, None) => None,
     }
+}
+
+/// The next field.
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (field, after) = rest.split_first_chunk::<N>()?;
+    *rest = after;
+    Some(*field)
 }
 
 #[cfg(test)]
@@ -102,9 +122,14 @@ mod tests {
             Payment::Permit(signed.clone()),
             Payment::Permit(signed.with_transaction(hash)),
         ] {
-            let read = read(&write(&payment)).unwrap();
-            assert_eq!((read.id(), &read), (payment.id(), &payment));
+            let noted = read(&write(&payment)).unwrap();
+            assert_eq!((noted.id(), &noted), (payment.id(), &payment));
         }
-        assert!(super::read(&AccountMemo::new(*b"{}").unwrap()).is_none());
+        let whole = write(&Transfer::new(Network::BASE, hash, 3).into());
+        for length in 0..whole.as_bytes().len() {
+            assert!(read(&AccountMemo::new(&whole.as_bytes()[..length]).unwrap()).is_none(), "{length}");
+        }
+        let more = AccountMemo::new([whole.as_bytes(), &[0]].concat()).unwrap();
+        assert!(read(&more).is_none());
     }
 }

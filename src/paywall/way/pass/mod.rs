@@ -63,9 +63,12 @@ pub(crate) async fn reserve(request: &PricedRequest) -> Result<PassShown, Reject
         Ok(DrawOutcome::Busy { retry_after }) => {
             Err(Problem::after(ProblemCode::PassBusy, retry_after.min(ASK_AGAIN).max(Duration::from_secs(1))).into())
         }
-        // Closed by its seller, or not of this ledger: a restored one may have lost it.
-        Ok(DrawOutcome::Unknown | DrawOutcome::Closed) => {
-            tracing::info!(%account, ?outcome, "a pass with a valid seal is not accepted");
+        Ok(DrawOutcome::Closed) => {
+            Err(Problem { contact: merchant.contact.clone(), ..Problem::pass_is_closed() }.into())
+        }
+        // Not of this ledger: a restored one may have lost it.
+        Ok(DrawOutcome::Unknown) => {
+            tracing::info!(%account, "a pass with a valid seal is not known");
             Err(Problem { contact: merchant.contact.clone(), ..ProblemCode::InvalidPass.into() }.into())
         }
         Ok(DrawOutcome::Mismatch { .. }) | Err(_) => {

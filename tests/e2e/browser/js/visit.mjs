@@ -359,6 +359,43 @@ const scenarios = {
     return { inside };
   },
 
+  // A pass, from the link on a page to its last call.
+  async pass(browser) {
+    const { page, seen } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
+    const shows = async (page) => ({ ...await answered(page), left: await page.$$eval("#receipt dd", (all) => all[2].textContent) });
+    await page.goto(url);
+    await untilShown(page, "#passes a");
+    const offered = await page.$$eval("#passes a", (all) => all.map((each) => each.textContent));
+    await Promise.all([page.waitForNavigation(), page.click("#passes a")]);
+    await press(page, settings.press);
+    await untilSays(page, "Your pass is kept");
+    const bought = await textOf(page, "#status");
+    await picture(page, "pass-bought");
+    await Promise.all([page.waitForNavigation(), press(page, "Use it for your question")]);
+    const back = new URL(page.url());
+    const first = await shows(page);
+    await picture(page, "pass-used");
+    await page.reload();
+    const reloaded = await shows(page);
+    const { page: next, seen: later } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
+    await next.goto(url);
+    const second = await shows(next);
+    const { page: last } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
+    await last.goto(url);
+    await untilShown(last, "#pay");
+    const third = { pay: await isShown(last, "#pay"), kept: await last.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("x402-pass ")).length) };
+    return { offered, bought, back: back.pathname + back.search, first, reloaded, second, third,
+      complaints: [...seen.complaints, ...later.complaints], dialogs: seen.dialogs + later.dialogs };
+  },
+
+  async refused_pass(browser) {
+    const { page, seen } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
+    await page.evaluateOnNewDocument((pass) => { if (!sessionStorage.getItem("set")) { localStorage.setItem("x402-pass two", pass); sessionStorage.setItem("set", "1"); } }, settings.pass);
+    await page.goto(url);
+    await untilShown(page, "#pay");
+    return { pay: await isShown(page, "#pay"), ...seen };
+  },
+
   // The visitor's way through the shop: the form on its first page, the price, the answer.
   async shopping(browser) {
     const wallet = new Wallet(chain, { account });

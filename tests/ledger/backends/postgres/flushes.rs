@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tower_x402::{
     ledger::{
-        CommitOutcome, KeptAnswer, Ledger, RefundOutcome, RenewOutcome, SalesBook as _, Settling,
+        AccountId, AccountLedger as _, ChargeOutcome, CommitOutcome, Draw, DrawOutcome, DrawRenewal, KeptAnswer,
+        Ledger, Opening, RefundOutcome, RenewOutcome, SalesBook as _, Settling,
         sqlx::{self, AssertSqlSafe},
     },
-    protocol::TxHash,
+    protocol::{Amount, TxHash},
 };
 
 use super::{
@@ -77,6 +78,40 @@ async fn settlements_sales_and_refunds_wait_for_the_disk() {
 
     assert_eq!(ledger.note_refund(paid(2).payment_id(), TxHash::new([5; 32])).await, Ok(RefundOutcome::Noted));
     assert_eq!(flushes(&written(&database).await), [("ledger_refunds", "on")]);
+    database.remove().await;
+}
+
+/// A call by a pass waits for the disk once: at its charge.
+#[tokio::test]
+async fn of_an_account_openings_charges_and_closings_wait_for_the_disk() {
+    let Some(database) = Database::new(0).await else { return };
+    let ledger = database.begun().await;
+    let trigger =
+        "CREATE TRIGGER watch AFTER INSERT OR UPDATE ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION watch();";
+    sqlx::raw_sql(AssertSqlSafe(WATCH.to_owned() + trigger)).execute(&database.pools[0]).await.unwrap();
+    let (id, one) = (AccountId::new([7; 16]), Amount::from_base_units(1));
+    let accounts = ledger.accounts().unwrap();
+
+    let _ = accounts.open_account(&Opening::new(id, Amount::from_base_units(3))).await.unwrap();
+    assert_eq!(flushes(&written(&database).await), [("ledger_accounts", "on")]);
+    for charged in [true, false] {
+        let DrawOutcome::Granted(call) = accounts.draw(&Draw::new(id, one, LEASE)).await.unwrap() else { panic!() };
+        assert_eq!(accounts.renew_draw(&call).await, Ok(DrawRenewal::Held));
+        assert_eq!(flushes(&written(&database).await), [("ledger_accounts", "off")], "a lease need not last");
+        let expected = match charged {
+            true => {
+                assert!(matches!(accounts.charge(&call, one, None).await, Ok(ChargeOutcome::Done { .. })));
+                "on"
+            }
+            false => {
+                accounts.release_draw(&call).await.unwrap();
+                "off"
+            }
+        };
+        assert_eq!(flushes(&written(&database).await), [("ledger_accounts", expected)]);
+    }
+    assert!(accounts.close_account(id).await.unwrap().is_some());
+    assert_eq!(flushes(&written(&database).await), [("ledger_accounts", "on")]);
     database.remove().await;
 }
 

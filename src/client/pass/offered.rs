@@ -1,0 +1,147 @@
+//! `Offered`: the passes that a quote names, and which of them is worth its price.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::protocol::{Amount, Quote};
+
+/// What a client wants of passes.
+#[derive(Clone, Debug)]
+pub(super) enum Wanted {
+    /// The pass of this name.
+    Named(Arc<str>),
+    /// The cheapest way to make so many calls.
+    Calls(u64),
+}
+
+/// A pass, as a quote names it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Offered {
+    pub(super) name: String,
+    price: String,
+    calls: Option<u64>,
+    seconds: Option<u64>,
+    worth: Option<String>,
+    pub(super) url: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Quoted {
+    #[serde(default)]
+    passes: Vec<Offered>,
+}
+
+impl Wanted {
+    /// Chooses among the passes in a quote's body; `None` where none is wanted.
+    pub(super) fn choose(&self, body: &[u8], quote: &Quote) -> Option<Offered> {
+        let passes = serde_json::from_slice::<Quoted>(body).ok()?.passes.into_iter();
+        let mut passes = passes.filter(|pass| pass.url.is_some());
+        match self {
+            Self::Named(name) => passes.find(|pass| *pass.name == **name),
+            Self::Calls(calls) => {
+                let single = units(quote.amount)?.checked_mul(u128::from(*calls))?;
+                let cost = |pass: &Offered| pass.cost_of(*calls, quote).filter(|cost| *cost < single);
+                let priced = passes.filter_map(|pass| Some((cost(&pass)?, pass)));
+                priced.min_by_key(|(cost, _)| *cost).map(|(_, pass)| pass)
+            }
+        }
+    }
+}
+
+impl Offered {
+    /// What so many calls cost by passes of this kind, in base units; `None` where it covers none.
+    fn cost_of(&self, calls: u64, quote: &Quote) -> Option<u128> {
+        let amount = |text: &str| Amount::parse_decimal(text, quote.decimals).ok().and_then(units);
+        let price = amount(&self.price)?;
+        let holds = match (&self.worth, self.calls, self.seconds) {
+            (Some(worth), ..) => amount(worth)?.checked_div(units(quote.amount)?)?,
+            (None, Some(held), _) => held.into(),
+            // As many as there is time for.
+            (None, None, Some(_)) => u128::MAX,
+            (None, None, None) => return None,
+        };
+        let passes = if holds == 0 { return None } else { u128::from(calls).div_ceil(holds) };
+        price.checked_mul(passes)
+    }
+}
+
+fn units(amount: Amount) -> Option<u128> {
+    let bytes = amount.to_be_bytes();
+    let (high, low) = bytes.split_first_chunk::<16>()?;
+    let low = <[u8; 16]>::try_from(low).ok()?;
+    (*high == [0; 16]).then(|| u128::from_be_bytes(low))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Address, Asset, ChainTime, IntentId, Network};
+
+    const QUOTED: &str = r#"{"error":"payment_required","passes":[
+        {"name":"ten","label":"Ten","price":"3.9","calls":10,"seconds":null,"url":"/ten"},
+        {"name":"hundred","label":"Hundred","price":"25","calls":100,"seconds":null,"url":"/hundred"},
+        {"name":"day","label":"A day","price":"12","calls":null,"seconds":86400,"url":"/day"},
+        {"name":"purse","label":"A purse","price":"4.5","calls":null,"seconds":null,"worth":"5","url":"/purse"},
+        {"name":"nowhere","label":"Not sold by itself","price":"0.01","calls":1000,"seconds":null,"url":null}]}"#;
+
+    fn quote() -> Quote {
+        Quote {
+            intent: IntentId::new("i").unwrap(),
+            recipient: Address::new([1; 20]),
+            network: Network::BASE,
+            label: String::new(),
+            expiry: ChainTime::from_unix(0),
+            amount: Amount::from_base_units(490_000),
+            decimals: 6,
+            symbol: "USDC".to_owned(),
+            contracts: vec![Asset::USDC_BASE.contract()],
+        }
+    }
+
+    #[test]
+    fn the_cheapest_way_to_so_many_calls_is_chosen() {
+        for (calls, expected) in [
+            (0, None),
+            (1, None),
+            // Seven answers cost 3.43, and eight 3.92.
+            (7, None),
+            (8, Some("ten")),
+            (10, Some("ten")),
+            // Two of ten cost 7.80, and one of a worth of ten answers 4.50.
+            (20, Some("ten")),
+            // Four of ten: 15.60.
+            (31, Some("day")),
+            (1_000_000, Some("day")),
+            (u64::MAX, Some("day")),
+        ] {
+            let chosen = Wanted::Calls(calls).choose(QUOTED.as_bytes(), &quote());
+            assert_eq!(chosen.as_ref().map(|pass| &*pass.name), expected, "{calls}");
+        }
+    }
+
+    #[test]
+    fn a_name_chooses_its_pass_and_no_other() {
+        let named = |name: &str, body: &str| Wanted::Named(name.into()).choose(body.as_bytes(), &quote());
+        assert_eq!(named("purse", QUOTED).unwrap().url.as_deref(), Some("/purse"));
+        for (name, body) in [("nowhere", QUOTED), ("other", QUOTED), ("ten", "{}"), ("ten", "no JSON"), ("ten", "[]")] {
+            assert!(named(name, body).is_none(), "{name} {body}");
+        }
+    }
+
+    #[test]
+    fn an_odd_quote_buys_no_pass() {
+        for pass in [
+            r#"{"name":"a","price":"","calls":10,"url":"/a"}"#,
+            r#"{"name":"a","price":"-1","calls":10,"url":"/a"}"#,
+            r#"{"name":"a","price":"0.00000001","calls":10,"url":"/a"}"#,
+            r#"{"name":"a","price":"1","calls":0,"url":"/a"}"#,
+            r#"{"name":"a","price":"1","url":"/a"}"#,
+            r#"{"name":"a","price":"1","worth":"0.48","url":"/a"}"#,
+            r#"{"name":"a","price":"1e9","calls":10,"url":"/a"}"#,
+        ] {
+            let body = format!(r#"{{"passes":[{pass}]}}"#);
+            assert!(Wanted::Calls(100).choose(body.as_bytes(), &quote()).is_none(), "{pass}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! `UsePass`: the client that shows passes.
+
+use std::{
+    future::{Future, poll_fn},
+    mem,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Extensions, HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::{BodyExt as _, Limited};
+use tower_service::Service;
+
+use super::{
+    offered::Wanted,
+    purse::{SharedPurse, now},
+    shop::{Learned, Shop},
+};
+use crate::{
+    client::{AlreadyPaid, AskAgain, Purchase, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
+    protocol::{Quote, headers::X402_PASS},
+};
+
+/// The longest answer with a pass, and the longest quote, that is read, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// An HTTP client that shows passes: the [`Service`] that [`PassLayer`](super::PassLayer) makes.
+#[derive(Clone, Debug)]
+pub struct UsePass<S> {
+    service: S,
+    passes: SharedPurse,
+}
+
+impl<S> UsePass<S> {
+    pub(super) const fn new(service: S, passes: SharedPurse) -> Self {
+        Self { service, passes }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for UsePass<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    B: ReplayBody + Default + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The instance that was polled is the one that is called.
+        let unpolled = self.service.clone();
+        let mut polled = mem::replace(&mut self.service, unpolled.clone());
+        let (shop, wanted) = match goes_on_as_it_is(&request) {
+            true => (None, None),
+            false => {
+                let purse = self.passes.lock();
+                (purse.shop_of(request.uri()), purse.looks_at(request.uri()))
+            }
+        };
+        if shop.is_none() && wanted.is_none() {
+            return Box::pin(polled.call(request));
+        }
+        let errand = Errand { service: unpolled, polled: Some(polled), passes: self.passes.clone() };
+        Box::pin(errand.answer(request, shop, wanted))
+    }
+}
+
+/// Whether a request has a pass of its own, or asks for something else than its answer at its price.
+fn goes_on_as_it_is<B>(request: &Request<B>) -> bool {
+    let asks = |extensions: &Extensions| {
+        extensions.get::<QuoteOnly>().is_some()
+            || extensions.get::<ResumeOnly>().is_some()
+            || extensions.get::<AskAgain>().is_some()
+            || extensions.get::<AlreadyPaid>().is_some()
+    };
+    request.headers().contains_key(X402_PASS) || asks(request.extensions())
+}
+
+/// A request like this one; `None` if its body cannot be sent twice.
+fn copy<B: ReplayBody>(request: &Request<B>) -> Option<Request<B>> {
+    let mut copy = Request::new(request.body().replay()?);
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    *copy.version_mut() = request.version();
+    copy.headers_mut().clone_from(request.headers());
+    copy.extensions_mut().clone_from(request.extensions());
+    Some(copy)
+}
+
+/// One request on its way.
+struct Errand<S> {
+    service: S,
+    /// The instance that was polled ready, until it is called.
+    polled: Option<S>,
+    passes: SharedPurse,
+}
+
+impl<S> Errand<S> {
+    async fn answer<B, R>(
+        mut self,
+        mut request: Request<B>,
+        known: Option<Arc<Shop>>,
+        wanted: Option<Wanted>,
+    ) -> Result<Response<R>, S::Error>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        B: ReplayBody + Default,
+        R: Body<Data = Bytes>,
+        R::Error: Into<BoxError>,
+    {
+        let shop = match (known, wanted) {
+            (Some(shop), _) => Some(shop),
+            (None, Some(wanted)) => match copy(&request) {
+                Some(asked) => match self.look(asked, &wanted).await {
+                    Ok(shop) => shop,
+                    Err(answer) => return Ok(*answer),
+                },
+                None => None,
+            },
+            (None, None) => None,
+        };
+        let path = request.uri().path().to_owned();
+        let Some(shop) = shop.filter(|shop| shop.counts_at(&path)) else { return self.send(request).await };
+        let mut shown = shop.header(now());
+        if shown.is_none() && shop.may_buy() {
+            shown = self.buy(&shop).await;
+        }
+        let Some(shown) = shown else { return self.send(request).await };
+        let without = copy(&request);
+        request.headers_mut().insert(X402_PASS, shown.clone());
+        let answer = self.send(request).await?;
+        let learned = shop.learn(&shown, &path, answer.status(), answer.headers());
+        if learned != Learned::Nothing {
+            let _ = self.passes.lock().save();
+        }
+        match without {
+            // Nothing was done for it.
+            Some(without) if learned == Learned::Refused => self.send(without).await,
+            _ => Ok(answer),
+        }
+    }
+
+    /// Sends a request by the instance that was polled, or by another one.
+    async fn send<B, R>(&mut self, request: Request<B>) -> Result<Response<R>, S::Error>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+    {
+        let mut service = match self.polled.take() {
+            Some(polled) => polled,
+            None => {
+                let mut service = self.service.clone();
+                poll_fn(|cx| service.poll_ready(cx)).await?;
+                service
+            }
+        };
+        service.call(request).await
+    }
+
+    /// Asks for the quote of this request, and chooses a pass in it.
+    ///
+    /// # Errors
+    /// The answer, where the request has none of a price.
+    async fn look<B, R>(
+        &mut self,
+        mut asked: Request<B>,
+        wanted: &Wanted,
+    ) -> Result<Option<Arc<Shop>>, Box<Response<R>>>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        B: ReplayBody,
+        R: Body<Data = Bytes>,
+        R::Error: Into<BoxError>,
+    {
+        let uri = asked.uri().clone();
+        asked.extensions_mut().insert(QuoteOnly);
+        // The request itself tells what is wrong, or goes on with what was begun.
+        let Ok(answer) = self.send(asked).await else { return Ok(None) };
+        if answer.status() != StatusCode::PAYMENT_REQUIRED {
+            return Err(Box::new(answer));
+        }
+        let quote = answer.extensions().get::<Quote>().cloned();
+        let offered = match (quote, read(answer.into_body()).await) {
+            (Some(quote), Some(body)) => wanted.choose(&body, &quote),
+            _ => None,
+        };
+        let mut purse = self.passes.lock();
+        let shop = offered.and_then(|offered| purse.found(&uri, offered));
+        if shop.is_none() {
+            purse.looked(&uri);
+        }
+        Ok(shop)
+    }
+
+    /// Buys a pass, unless another request just did.
+    async fn buy<B, R>(&mut self, shop: &Shop) -> Option<HeaderValue>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        B: Default,
+        R: Body<Data = Bytes>,
+        R::Error: Into<BoxError>,
+    {
+        // Idle, it would keep its readiness from its clones.
+        self.polled = None;
+        let _turn = shop.buying.lock().await;
+        if let Some(held) = shop.header(now()) {
+            return Some(held);
+        }
+        if !shop.may_buy() {
+            return None;
+        }
+        let mut request = Request::new(B::default());
+        (*request.method_mut(), *request.uri_mut()) = (Method::POST, shop.url.clone());
+        let (purchase, sold) = match self.send(request).await {
+            Ok(answer) if answer.status() == StatusCode::OK => {
+                let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
+                (purchase, read(answer.into_body()).await)
+            }
+            _ => (None, None),
+        };
+        if !sold.is_some_and(|body| shop.take(&body)) {
+            tracing::warn!(url = %shop.url, "no pass was bought; requests go on without one");
+            shop.pause();
+            return None;
+        }
+        let mut purse = self.passes.lock();
+        if purse.save() {
+            purse.bought.extend(purchase);
+        }
+        shop.header(now())
+    }
+}
+
+/// All of a short body.
+async fn read<R: Body<Data = Bytes>>(body: R) -> Option<Bytes>
+where
+    R::Error: Into<BoxError>,
+{
+    Some(Limited::new(pin!(body), LONGEST).collect().await.ok()?.to_bytes())
+}

@@ -1,0 +1,43 @@
+//! Passes on the page: bought from a link, kept in the browser, and shown by themselves.
+
+use serde_json::json;
+
+use super::{
+    shop::{Kind, Shop},
+    visit::Browser,
+};
+
+#[tokio::test]
+async fn a_pass_that_is_bought_on_the_page_pays_by_itself_until_it_is_used_up() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind { passes: true, settles: true, ..Kind::default() }).await;
+    let told =
+        browser.visit(&shop, "pass", &shop.at("/report?as=text"), json!({ "press": "without network fee" })).await;
+    assert_eq!(told["offered"], json!(["Two <answers> · 0.9 USDC"]), "{told}");
+    assert_eq!(told["bought"], "Your pass is kept in this browser. It pays by itself on the pages of this seller.");
+    assert_eq!(told["back"], "/report?as=text");
+    for (visit, left) in [("first", "1"), ("reloaded", "1"), ("second", "0")] {
+        let seen = &told[visit];
+        assert_eq!(
+            (&seen["shown"], &seen["status"]),
+            (&json!("a plain\nanswer"), &json!("Your pass paid for this answer."))
+        );
+        assert_eq!(seen["left"], left, "{visit}: {told}");
+    }
+    assert_eq!(told["third"], json!({ "pay": true, "kept": 0 }), "used up, the page asks for a payment");
+    assert_eq!((&told["complaints"], &told["dialogs"]), (&json!([]), &json!(0)), "{told}");
+    assert_eq!((shop.takings().await, shop.handler.runs()), (900_000, 2));
+}
+
+/// A pass that the seller does not know, or that is none, is dropped, and the page asks for a payment.
+#[tokio::test]
+async fn a_pass_that_is_refused_is_forgotten() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind { passes: true, ..Kind::default() }).await;
+    for pass in [r#"{"pass":"x402p_AAAA","left":2}"#, r#"{"pass":"<script>","left":2}"#, "no JSON"] {
+        let told = browser.visit(&shop, "refused_pass", &shop.at("/report"), json!({ "pass": pass })).await;
+        assert_eq!(told["pay"], true, "{told}");
+        assert_eq!((&told["complaints"], &told["dialogs"]), (&json!([]), &json!(0)), "{told}");
+    }
+    assert_eq!(shop.handler.runs(), 0);
+}
