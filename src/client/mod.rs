@@ -113,7 +113,8 @@
 //! [`Body::from_factory`]. A stream that can be sent once only is refused with [`PayErrorKind::NotReplayable`] when the answer
 //! turns out to cost money, before anything is paid. Proofs travel in the `x402-payment` header, unless
 //! [`PayLayerBuilder::proof_in`] says otherwise; authorizations travel in `PAYMENT-SIGNATURE`, `X-PAYMENT` in version 1, and
-//! in MPP in `Authorization`, or in `Payment-Authorization` where the challenge says so. A request with an `Authorization` of
+//! in MPP in `Authorization`, or in `Payment-Authorization` where the challenge says so. Where the seller reads the names of purchases, the
+//! purchase is named beside its authorization, in MPP in `Idempotency-Key` unless the caller has set that header. A request with an `Authorization` of
 //! its own is not paid by a challenge that leaves it no room: [`PayErrorKind::AuthorizationTaken`], unless the seller takes
 //! something else.
 //!

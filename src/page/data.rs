@@ -22,7 +22,7 @@ pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value
     let quote = &offer.quote;
     let has_passes = !offer.passes.is_empty() || offer.sells_pass.is_some();
     let said = page.said().iter().filter(|text| has_passes || !text.is_of_passes());
-    json!({
+    let mut block = json!({
         "intent": quote.intent.as_str(),
         "issued": offer.issued.unix(),
         "expiry": quote.expiry.unix(),
@@ -32,12 +32,15 @@ pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value
         "decimals": quote.decimals,
         "balance": format!("0x{BALANCE_OF}"),
         "contact": offer.contact,
-        "passes": offer.passes.iter().map(|pass| &*pass.name).collect::<Vec<_>>(),
-        "sells": offer.sells_pass,
         "resource": offer.required.as_ref().map(|required| &required.resource),
         "chains": chains(offer),
         "texts": said.map(|text| (text.key().to_owned(), page.words(language, *text).into())).collect::<Map<_, _>>(),
-    })
+    });
+    if has_passes {
+        block["passes"] = offer.passes.iter().map(|pass| Value::from(&*pass.name)).collect();
+        block["sells"] = offer.sells_pass.as_deref().into();
+    }
+    block
 }
 
 /// Each network with the ways to pay there, that of the quote first.

@@ -271,6 +271,36 @@ async fn a_route_that_takes_no_pass_costs_none() {
     assert_eq!(with_pass, 1, "it is shown there once");
 }
 
+/// What other calls hold comes back, or does not.
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_while_others_hold_what_is_left() {
+    for (busy, status, took) in [(1, 200, 2), (6, 200, 12), (7, 409, 12), (99, 409, 12)] {
+        let passes = PassLayer::new().buying(URL).unwrap();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let client = passes.layer(tower::service_fn(move |request: Request<Full<Bytes>>| {
+            let calls = &counted;
+            let call = if request.uri().path() == "/pass" { 0 } else { calls.fetch_add(1, Ordering::SeqCst) + 1 };
+            let answer = Response::builder();
+            let answer = match call {
+                0 => answer.status(200),
+                call if call <= busy => answer.status(409).header("x402-error", "pass_busy").header("retry-after", "2"),
+                _ => answer.header("x402-pass-remaining", "1"),
+            };
+            let body = r#"{"pass":"x402p_secret","expires":null}"#;
+            async move { Ok::<_, Infallible>(answer.body(Full::new(Bytes::from(body))).unwrap()) }
+        }));
+        let started = tokio::time::Instant::now();
+        let answer = client.clone().oneshot(to(ANSWER)).await.unwrap();
+        assert_eq!((answer.status().as_u16(), started.elapsed().as_secs()), (status, took), "{busy}");
+        // Where time is short, it does not wait.
+        let mut hurried = to(ANSWER);
+        hurried.extensions_mut().insert(tower_x402::client::Deadline(Duration::from_secs(5)));
+        calls.store(0, Ordering::SeqCst);
+        assert_eq!(client.oneshot(hurried).await.unwrap().status(), 409);
+    }
+}
+
 #[tokio::test]
 async fn a_found_pass_outlives_its_process() {
     let street = Street::new().await;

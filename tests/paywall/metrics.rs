@@ -12,6 +12,7 @@ use tower_x402::{
     protocol::{Amount, Asset},
 };
 
+use super::passes;
 use crate::support::{
     Counter as Runs, NOW, Shop, answering, ask, by_header, echo,
     faults::{Fault, Op},
@@ -117,6 +118,36 @@ fn the_dashboard_asks_for_what_there_is() {
 }
 
 const ANSWER: (&str, &str) = ("resource", "answer");
+
+#[test]
+fn a_pass_is_one_sale_and_its_calls_are_counted() {
+    counted(async |metrics| {
+        let shop = Shop::open().await;
+        let pass = passes::three(&shop.merchant);
+        let token = passes::buy(&shop, &pass).await;
+        let layer = shop.layer().accept_pass(&pass).unwrap();
+        let (works, fails) = (layered(&layer, echo(Runs::default())), layered(&layer, crate::support::status(500)));
+        for expected in [200, 200, 200, 402] {
+            assert_eq!(ask(&works, passes::with(&token)).await.status(), expected);
+        }
+        assert_eq!(ask(&fails, passes::with(&passes::buy(&shop, &pass).await)).await.status(), 500);
+        assert_eq!(ask(&works, passes::with("x402p_none")).await.status(), 401);
+        let sales = |resource| metrics.of("x402_sales_total", &[("resource", resource)]);
+        assert_eq!((sales("three"), sales("answer")), (2.0, 0.0), "what is sold is the pass");
+        let outcome = |outcome| metrics.of("x402_redemptions_total", &[ANSWER, ("outcome", outcome)]);
+        assert_eq!((outcome("pass"), outcome("not_sold")), (3.0, 1.0));
+        assert_eq!(metrics.of("x402_refusals_total", &[ANSWER, ("outcome", "invalid_pass")]), 1.0);
+        // The one that is used up is asked for a payment, as every request without one.
+        assert_eq!(metrics.of("x402_quotes_total", &[ANSWER]), 1.0);
+        for (question, asked) in [("draw", 5.0), ("charge", 3.0), ("release_draw", 1.0)] {
+            let answered = [("question", question), ("outcome", "answered")];
+            assert_eq!(metrics.of("x402_ledger_seconds_count", &answered), asked, "{question}");
+        }
+        assert_eq!(metrics.of("x402_leases_held", &[]), 0.0);
+        has_the_labels_of_the_guide(&metrics);
+        assert!(!metrics.text().contains(&token));
+    });
+}
 
 #[test]
 fn a_sale_is_counted_once_and_timed() {

@@ -24,7 +24,7 @@ use crate::support::{
 
 const CALLS: u64 = 3;
 
-fn three(merchant: &Merchant) -> Pass {
+pub fn three(merchant: &Merchant) -> Pass {
     merchant.pass("three", "1 USDC").unwrap().calls(CALLS).unwrap().label("Three answers").unwrap().at("/pass").unwrap()
 }
 
@@ -61,11 +61,11 @@ where
     serde_json::from_slice(&body).unwrap()
 }
 
-async fn buy(shop: &Shop, pass: &Pass) -> String {
+pub async fn buy(shop: &Shop, pass: &Pass) -> String {
     buy_of(shop, &pass.service().unwrap(), 1_000_000).await.0
 }
 
-fn with(token: &str) -> Request<Body> {
+pub fn with(token: &str) -> Request<Body> {
     Request::post("/answer").header("x402-pass", token).body(Body::empty()).unwrap()
 }
 
@@ -211,6 +211,41 @@ async fn a_handler_that_hangs_or_panics_and_a_client_that_leaves_cost_nothing() 
         }),
     );
     assert_eq!(left(&ask(&works, with(&token)).await), "2");
+}
+
+/// It is decided at the head of the answer: what streams holds nothing, and is not given back.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_streams_for_an_hour_is_one_call_from_its_head_on() {
+    let stage = Stage::open().await;
+    let pass = three(&stage.shop.merchant);
+    let token = buy(&stage.shop, &pass).await;
+    let streams = answering(Counter::default(), |_| {
+        let (sender, receiver) = tokio::sync::mpsc::channel::<Result<bytes::Bytes, std::io::Error>>(1);
+        tokio::spawn(async move {
+            for _ in 0..60 {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                if sender.send(Ok(bytes::Bytes::from_static(b"minute"))).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let mut receiver = receiver;
+        Response::new(Body::from_stream(futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx))))
+    });
+    let service = layered(&stage.layer().accept_pass(&pass).unwrap(), streams);
+    let state = async || pass.account(&token).await.unwrap().unwrap();
+    let answer = ask(&service, with(&token)).await;
+    assert_eq!(left(&answer), "2");
+    assert!(state().await.held.is_zero());
+    let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+    assert_eq!(body.len(), 60 * "minute".len());
+    // One that its client leaves was sold as well.
+    let answer = ask(&service, with(&token)).await;
+    assert_eq!(left(&answer), "1");
+    drop(answer);
+    settle().await;
+    assert_eq!((state().await.spent, state().await.held), (Amount::from_base_units(2), Amount::ZERO));
+    assert_eq!(stage.ledger.asked(Op::RenewDraw), 0);
 }
 
 #[tokio::test]

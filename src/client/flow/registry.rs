@@ -194,3 +194,7 @@ impl fmt::Debug for PurchaseRegistry {
         f.write_str("PurchaseRegistry")
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "test-util")]
+mod tests;

@@ -29,7 +29,8 @@ use crate::client::PurchaseId;
 /// purchase that is interrupted is finished by the same request, like any other of the `PayLayer`: the seller answers with the same
 /// pass.
 ///
-/// An origin has one pass at a time. Where it is refused, because it does not count on that route, the request is sent again without it, and the
+/// What is left may be held by other calls at the same time (`pass_busy`): such a request waits, up to half a minute. An origin has one pass
+/// at a time. Where it is refused, because it does not count on that route, the request is sent again without it, and the
 /// pass is not shown at that path any more.
 ///
 /// ```

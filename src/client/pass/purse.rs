@@ -90,7 +90,11 @@ impl Purse {
     /// The shop of a pass that a quote of this address named: at the same origin, and no other.
     pub(super) fn found(&mut self, uri: &Uri, offered: Offered) -> Option<Arc<Shop>> {
         let url = match offered.url? {
-            path if path.starts_with('/') => format!("{}://{}{path}", uri.scheme_str()?, uri.authority()?),
+            // Without the credentials that an address may have: this one is kept, and shown.
+            path if path.starts_with('/') => {
+                let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
+                format!("{}://{}{port}{path}", uri.scheme_str()?, uri.host()?)
+            }
             url => url,
         };
         let shop =

@@ -6,12 +6,16 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Extensions, HeaderValue, Method, Request, Response, StatusCode};
+use http::{
+    Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header::RETRY_AFTER,
+};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Limited};
+use tokio::time::sleep;
 use tower_service::Service;
 
 use super::{
@@ -20,12 +24,18 @@ use super::{
     shop::{Learned, Shop},
 };
 use crate::{
-    client::{AlreadyPaid, AskAgain, Purchase, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
-    protocol::{Quote, headers::X402_PASS},
+    client::{AlreadyPaid, AskAgain, Deadline, Purchase, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
+    protocol::{
+        Quote,
+        headers::{X402_ERROR, X402_PASS},
+    },
 };
 
 /// The longest answer with a pass, and the longest quote, that is read, in bytes.
 const LONGEST: usize = 64 * 1024;
+/// How often a call waits for others by the same pass, and how long at most each time.
+const MOST_BUSY: u32 = 6;
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// An HTTP client that shows passes: the [`Service`] that [`PassLayer`](super::PassLayer) makes.
 #[derive(Clone, Debug)]
@@ -137,17 +147,29 @@ impl<S> Errand<S> {
             shown = self.buy(&shop).await;
         }
         let Some(shown) = shown else { return self.send(request).await };
-        let without = copy(&request);
+        let may_wait =
+            request.extensions().get::<Deadline>().is_none_or(|deadline| deadline.0 > MOST_BUSY * LONGEST_PAUSE);
         request.headers_mut().insert(X402_PASS, shown.clone());
-        let answer = self.send(request).await?;
-        let learned = shop.learn(&shown, &path, answer.status(), answer.headers());
-        if learned != Learned::Nothing {
-            let _ = self.passes.lock().save();
-        }
-        match without {
-            // Nothing was done for it.
-            Some(without) if learned == Learned::Refused => self.send(without).await,
-            _ => Ok(answer),
+        let mut waits = 0;
+        loop {
+            let again = copy(&request);
+            let answer = self.send(request).await?;
+            let learned = shop.learn(&shown, &path, answer.status(), answer.headers());
+            if learned != Learned::Nothing {
+                let _ = self.passes.lock().save();
+            }
+            let Some(mut again) = again else { return Ok(answer) };
+            // In neither case was anything done for it.
+            match busy_for(answer.headers()) {
+                _ if learned == Learned::Refused => {
+                    again.headers_mut().remove(X402_PASS);
+                    return self.send(again).await;
+                }
+                Some(pause) if may_wait && waits < MOST_BUSY => sleep(pause).await,
+                _ => return Ok(answer),
+            }
+            waits += 1;
+            request = again;
         }
     }
 
@@ -239,6 +261,16 @@ impl<S> Errand<S> {
         }
         shop.header(now())
     }
+}
+
+/// How long to wait where what is left of a pass is held by other calls.
+fn busy_for(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok();
+    if text(X402_ERROR)? != "pass_busy" {
+        return None;
+    }
+    let seconds = text(RETRY_AFTER).and_then(|seconds| seconds.parse().ok()).unwrap_or(1);
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
 /// All of a short body.

@@ -69,6 +69,9 @@
       actions(buyAgain());
     } else if (state?.hash || state?.header) {
       redeem();
+    } else if (held && document.prerendering) {
+      // Nobody sees it yet, or ever.
+      document.addEventListener("prerenderingchange", begin, { once: true });
     } else if (held) {
       callByPass(held);
     } else {

@@ -11,7 +11,7 @@
     }
   }
   const PASS = /^x402p_[\w-]{1,200}$/;
-  const passes = () => data.passes.map(passOf).filter((each) => each);
+  const passes = () => (data.passes ?? []).map(passOf).filter((each) => each);
 
   // What a counter sold.
   function keepPass(bytes) {

@@ -11,7 +11,7 @@ use tower_x402::{
     testing::{ScriptedPayer, Sending},
 };
 
-use super::*;
+use super::{mpp::Challenge, *};
 
 /// What a payer changes of what it is asked to sign; and whether it cancels what it signed.
 #[derive(Clone)]
@@ -102,6 +102,19 @@ async fn what_was_not_asked_for_is_shown_to_nobody() {
         );
         assert!(market.journal.entries().is_empty());
     }
+}
+
+/// What outlives its challenge could be used when the seller no longer answers for it.
+#[tokio::test(start_paused = true)]
+async fn what_ends_after_its_challenge_is_shown_to_nobody() {
+    let market = Market::open().await;
+    let seller = Seller::new(|asked| {
+        assert!(!asked.headers.contains_key("authorization"), "shown");
+        Challenge { lasts: 30, ..Challenge::new("challenge") }.reply()
+    });
+    let late = layer(&market, |signed| signed.valid_before = signed.valid_before.after(Duration::from_secs(1))).await;
+    let error = ask(&late, &seller, question("{}")).await.unwrap_err();
+    assert!(error.kind() == PayErrorKind::Payer && market.journal.entries().is_empty(), "{error}");
 }
 
 /// A transaction that is sent is none that is mined: the authorization can still be used.

@@ -1,6 +1,6 @@
 //! Purchases that clients name: each is charged once, also where it is signed again.
 
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration};
 
 use axum::body::Body;
 use futures_util::future::join_all;
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use tower_x402::{
     PaymentIdentifier, Redelivery,
     protocol::{
-        PurchaseName,
+        Address, Network, PurchaseName, TokenDomain,
         headers::{PAY, PAYMENT_REQUIRED, X_PAYMENT},
         v2::{Extensions, PaymentPayload, PaymentRequirements, Reason},
     },
-    settle::Validity,
-    testing::Settling,
+    settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
+    testing::{ScriptedSettler, Settling},
 };
 
 use super::{Stall, authorization, by_hash, intent, offered, paid, pays, required, requirements, settled, sign};
 use crate::support::{
-    Answer, Counter, Handler, answering, ask, assert_problem, echo,
+    Answer, Counter, Handler, Shop, answering, ask, assert_problem, echo,
     faults::{failed, ok},
     intent_of, layered, post, read, redemption,
 };
@@ -309,6 +309,57 @@ async fn a_forged_payment_reserves_no_name() {
     stall.settler.answer_verify(None);
     assert_eq!(ask(&service, paid(&signs(&service, 4, OTHER).await)).await.status(), 200);
     assert_eq!(stall.settler.settlements(), 2);
+}
+
+/// Says of each payment what it is told to say first, and afterwards that it is valid.
+struct Wavering {
+    settler: ScriptedSettler,
+    first: Mutex<Vec<Validity>>,
+}
+
+impl Settler for Wavering {
+    async fn domain(
+        &self,
+        network: Network,
+        token: Address,
+        stated: Option<&TokenDomain>,
+    ) -> Result<Option<TokenDomain>, SettleError> {
+        self.settler.domain(network, token, stated).await
+    }
+
+    async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
+        let said = self.first.lock().unwrap().pop();
+        said.map_or(self.settler.verify(payment).await, Ok)
+    }
+
+    async fn settle(&self, payment: &SignedPayment, recorder: &TransactionRecorder) -> Settlement {
+        self.settler.settle(payment, recorder).await
+    }
+
+    async fn health(&self) -> Result<(), SettleError> {
+        self.settler.health().await
+    }
+}
+
+/// A payment that becomes valid between two looks holds no name yet: settled now, its purchase could be charged again.
+#[tokio::test]
+async fn a_payment_that_was_reserved_without_its_name_is_not_settled() {
+    let mut scripted = None;
+    let shop = Shop::open_on(|builder, chain| {
+        let settler = ScriptedSettler::new(chain.clone());
+        scripted = Some(settler.clone());
+        let first = Mutex::new(vec![Validity::Refused(Reason::INSUFFICIENT_FUNDS)]);
+        builder.settler(Wavering { settler, first }).payment_identifier(PaymentIdentifier::Optional)
+    })
+    .await;
+    let (settler, counter) = (scripted.unwrap(), Counter::default());
+    let service = layered(&shop.layer(), echo(counter.clone()));
+    let wavering = signs(&service, 1, NAME).await;
+    assert_problem(ask(&service, paid(&wavering)).await, 503, "verification_unavailable").await;
+    assert_eq!((counter.runs(), settler.settlements()), (0, 0));
+    assert_eq!(ask(&service, paid(&signs(&service, 2, NAME).await)).await.status(), 200);
+    refused(ask(&service, paid(&wavering)).await, 409, "payment_id_conflict").await;
+    assert_eq!((counter.runs(), settler.settlements()), (1, 1));
 }
 
 #[tokio::test]

@@ -366,15 +366,16 @@ const scenarios = {
     await page.goto(url);
     await untilShown(page, "#passes a");
     const offered = await page.$$eval("#passes a", (all) => all.map((each) => each.textContent));
+    const found = await examined(page, "pass-link");
     await Promise.all([page.waitForNavigation(), page.click("#passes a")]);
     await press(page, settings.press);
     await untilSays(page, "Your pass is kept");
     const bought = await textOf(page, "#status");
-    await picture(page, "pass-bought");
+    found.push(...await examined(page, "pass-bought"));
     await Promise.all([page.waitForNavigation(), press(page, "Use it for your question")]);
     const back = new URL(page.url());
     const first = await shows(page);
-    await picture(page, "pass-used");
+    found.push(...await examined(page, "pass-used"));
     await page.reload();
     const reloaded = await shows(page);
     const { page: next, seen: later } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
@@ -384,7 +385,7 @@ const scenarios = {
     await last.goto(url);
     await untilShown(last, "#pay");
     const third = { pay: await isShown(last, "#pay"), kept: await last.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("x402-pass ")).length) };
-    return { offered, bought, back: back.pathname + back.search, first, reloaded, second, third,
+    return { found, offered, bought, back: back.pathname + back.search, first, reloaded, second, third,
       complaints: [...seen.complaints, ...later.complaints], dialogs: seen.dialogs + later.dialogs };
   },
 
