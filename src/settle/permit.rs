@@ -6,7 +6,7 @@ use super::{SettleError, Settlement, TransactionRecorder, Validity};
 use crate::protocol::{
     Address, Amount, IntentId, Network, ParseError, TxHash,
     permit2::{PERMIT2, PermitScheme, SignedPermit},
-    v2::{Eip2612Permit, Extensions, PaymentOption, PaymentRequirements, Reason, ResourceInfo, UpToRequirements},
+    v2::{Eip2612Permit, Extensions, PaymentRequirements, Reason, ResourceInfo, UpToRequirements},
 };
 
 /// Turns signed permits (Permit2) into transfers, by the standard's proxies: of the scheme `exact`, and of `upto`, where the seller says at
@@ -164,7 +164,7 @@ impl PermitRequirements {
 
     /// As an entry of `accepts`, over that amount.
     #[cfg(feature = "facilitator")]
-    pub(crate) fn over(&self, amount: Amount) -> PaymentOption {
+    pub(crate) fn over(&self, amount: Amount) -> crate::protocol::v2::PaymentOption {
         match self.clone() {
             Self::Exact(mut requirements) => {
                 requirements.amount = amount;
@@ -264,7 +264,13 @@ impl PermitPayment {
     pub const fn scheme(&self) -> PermitScheme {
         self.requirements.scheme()
     }
+}
 
+#[cfg_attr(
+    not(all(feature = "facilitator", feature = "wallet")),
+    allow(dead_code, reason = "each settler checks what it has to")
+)]
+impl PermitPayment {
     /// Returns the first difference between the permit and the offer, without a check of the signature, the times and the facilitator. A
     /// settler refuses such a payment.
     pub(crate) fn mismatch(&self) -> Option<Reason> {

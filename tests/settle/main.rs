@@ -28,6 +28,7 @@ mod facilitator;
 mod fallback;
 mod faults;
 mod market;
+mod permit_suite;
 mod permits;
 mod secrets;
 mod suite;

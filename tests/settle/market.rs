@@ -116,7 +116,17 @@ impl Market {
 
     /// What a payer of a permit signs.
     pub fn permit_signature(&self, permit: &Permit) -> PaymentSignature {
-        scripted_signature(permit.from, &format!("{permit:?}"))
+        self.permit_signature_of(permit.from, permit)
+    }
+
+    /// What another account would sign.
+    pub fn permit_signature_of(&self, signer: Address, permit: &Permit) -> PaymentSignature {
+        scripted_signature(signer, &format!("{permit:?}"))
+    }
+
+    /// The account has nothing any more.
+    pub fn empty(&self, owner: Address) {
+        self.state().balances.insert(owner, Amount::ZERO);
     }
 
     /// `settle` of a proxy, as a call that changes nothing.

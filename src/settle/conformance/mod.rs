@@ -41,6 +41,7 @@ mod contract;
 mod fixture;
 mod harness;
 mod once;
+mod permits;
 mod refusal;
 mod settling;
 
@@ -48,6 +49,7 @@ use std::time::Duration;
 
 use fixture::{Fault, Fixture};
 pub use harness::Harness;
+pub use permits::{PERMIT_CHECKS, PermitHarness, run_permits};
 
 use crate::testing::conformance::{Check, Report, Violation, Violations};
 

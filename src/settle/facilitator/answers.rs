@@ -34,14 +34,14 @@ const LOOKED_AT: [&str; 8] = [
     "smart_wallet_deployment_failed",
 ];
 
-/// Words about permits that facilitators use only for a check.
-const LOOKED_AT_PERMIT: [&str; 18] = [
+/// Words about permits that facilitators use only for a check. `permit2_simulation_failed` is none of them: official facilitators say it of
+/// a nonce that is used as well.
+const LOOKED_AT_PERMIT: [&str; 17] = [
     "permit2_deadline_expired",
     "permit2_not_yet_valid",
     "permit2_amount_mismatch",
     "permit2_token_mismatch",
     "permit2_allowance_required",
-    "permit2_simulation_failed",
     "permit2_insufficient_balance",
     "permit2_proxy_not_deployed",
     "permit2_invalid_amount",
@@ -150,6 +150,7 @@ mod tests {
             "invalid_exact_evm_transfer_event_mismatch",
             "invalid_upto_evm_transaction_failed",
             "permit2_of_a_later_version",
+            "permit2_simulation_failed",
             "upto_unauthorized_facilitator",
             "invalid_transaction_state",
             "settle_exact_node_failure",

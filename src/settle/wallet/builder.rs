@@ -159,7 +159,7 @@ impl WalletSettlerBuilder {
     }
 
     /// Sets the largest cost of gas, in per cent of the payment: 50 by default. It applies to tokens with a [price of
-    /// the coin](Self::coin_price).
+    /// the coin](Self::coin_price). Of a payment of `upto`, the maximum is the measure.
     ///
     /// If gas costs more, [`verify`](crate::settle::Settler::verify) fails with
     /// [`GasAbovePrice`](SettleErrorKind::GasAbovePrice), before any handler runs. If gas becomes more expensive after

@@ -183,10 +183,11 @@ pub(super) async fn affords(core: &Core) -> Result<Fees, SettleError> {
     Ok(fees)
 }
 
-/// Checks that the gas of a payment costs no more than its share of the payment, where the price of the coin is known.
+/// Checks that the gas of a payment costs no more than its share of the payment, where the price of the coin is known. Of `upto` the
+/// maximum is the measure, at settling as before it: the answer is made by then, and a charge that is not settled sells nothing.
 pub(super) fn is_worth_it(core: &Core, order: &Order, gas: u64, fees: Fees) -> Result<(), SettleError> {
     let Some(coin) = core.policy.coin_prices.get(&order.token) else { return Ok(()) };
-    let [coin, value] = [*coin, order.value].map(|amount| U256::from_be_bytes(amount.to_be_bytes()));
+    let [coin, value] = [*coin, order.signed].map(|amount| U256::from_be_bytes(amount.to_be_bytes()));
     let share = U256::from(core.policy.gas_share);
     let wei = U256::from(fees.expected()).saturating_mul(U256::from(gas));
     // wei / WEI * coin <= value * share / 100

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{flights::Flights, inquiries::Inquiries, recall::Recall};
 use crate::{
     evm::wallet::{account::Account, fees::Fees},
-    protocol::{Address, Amount, v2::Reason},
+    protocol::{Address, Amount, ChainTime, v2::Reason},
 };
 
 /// What an ordinary payment of ether takes.
@@ -81,6 +81,8 @@ pub(super) struct Core {
     pub(super) code: Recall<Address, bool>,
     /// What gas costs, and how much ether the account has.
     pub(super) outlay: Recall<(), (Fees, u128)>,
+    /// The time of the newest block.
+    pub(super) head: Recall<(), ChainTime>,
     /// Accounts with code that made a payment revert on the chain, at the cost of the settling account.
     pub(super) reverted: Recall<Address, ()>,
     /// The nonces that tasks are watching, with the number of tasks.
@@ -100,6 +102,7 @@ impl Core {
             refusals: Recall::lasting(BLOCK_TIME),
             code: Recall::lasting(CODE_LASTS),
             outlay: Recall::lasting(BLOCK_TIME),
+            head: Recall::lasting(BLOCK_TIME),
             reverted: Recall::lasting(REVERT_LASTS),
             held,
             filled,

@@ -154,6 +154,7 @@ mod tests {
             payer: Address::new([1; 20]),
             token: Address::new([3; 20]),
             value: Amount::from_base_units(10),
+            signed: Amount::from_base_units(10),
             nonce: word,
             valid_after: ChainTime::default(),
             expires: ChainTime::default(),

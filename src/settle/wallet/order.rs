@@ -22,6 +22,8 @@ pub(super) struct Order {
     pub(super) token: Address,
     /// What the call moves, in base units.
     pub(super) value: Amount,
+    /// What the payer signed for: of `upto` the maximum.
+    pub(super) signed: Amount,
     pub(super) nonce: [u8; 32],
     /// What was signed is worth nothing before the one moment, and from the other one on.
     pub(super) valid_after: ChainTime,
@@ -60,6 +62,7 @@ impl Order {
             payer: authorization.from,
             token: requirements.asset,
             value: authorization.value,
+            signed: authorization.value,
             nonce: authorization.nonce,
             valid_after: authorization.valid_after,
             expires: authorization.valid_before,
@@ -85,6 +88,7 @@ impl Order {
             payer: permit.from,
             token: permit.token,
             value: charge,
+            signed: permit.amount,
             nonce: permit.nonce,
             valid_after: permit.valid_after,
             // It is valid at its last moment.

@@ -14,7 +14,7 @@ use crate::{
         wallet::node::{Call, Failure, Node},
     },
     protocol::{
-        Address, Network, TxHash,
+        Address, ChainTime, Network, TxHash,
         permit2::{PERMIT2, PermitScheme},
         v2::Reason,
     },
@@ -79,7 +79,7 @@ pub(super) async fn verify(core: &Core, payment: &PermitPayment) -> Result<Valid
 
 /// Whether it is too early or too late, by the newest block.
 async fn mistimed(core: &Core, payment: &PermitPayment) -> Result<Option<Reason>, Failure> {
-    let now = core.account.nodes.first(Node::head).await?.time;
+    let now = head(core).await?;
     let permit = &payment.permit.permit;
     Ok(match &payment.allowance {
         _ if permit.deadline < now.after(SPARE) => Some(Reason::PERMIT2_DEADLINE_EXPIRED),
@@ -87,6 +87,16 @@ async fn mistimed(core: &Core, payment: &PermitPayment) -> Result<Option<Reason>
         Some(allowance) if allowance.deadline < now.after(SPARE) => Some(Reason::EIP2612_DEADLINE_EXPIRED),
         _ => None,
     })
+}
+
+/// The time of the newest block, asked for once in a while: whoever shows a permit, forged or not, asks.
+async fn head(core: &Core) -> Result<ChainTime, Failure> {
+    if let Some(known) = core.head.get(&()) {
+        return Ok(known);
+    }
+    let time = core.account.nodes.first(Node::head).await?.time;
+    core.head.set((), time);
+    Ok(time)
 }
 
 /// What the chain says of a payment that may have been settled: first by the transaction that was recorded for it.

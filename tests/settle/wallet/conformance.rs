@@ -2,7 +2,11 @@
 
 use std::{collections::HashMap, sync::Mutex};
 
-use tower_x402::{settle::conformance, verify::NonceState};
+use tower_x402::{
+    protocol::permit2::{PERMIT2, Permit},
+    settle::conformance,
+    verify::NonceState,
+};
 
 use super::*;
 
@@ -118,4 +122,64 @@ async fn a_wallet_settles_as_every_settler_does() {
     let report =
         while_mining(&market.chain, conformance::run(&market)).await.unwrap_or_else(|broken| panic!("{broken}"));
     assert!(!report.passed.is_empty() && report.left_out.is_empty(), "{report:?}");
+}
+
+/// The same chain with Permit2, for permits.
+struct PermitMarket(Market);
+
+impl conformance::PermitHarness for PermitMarket {
+    type Settler = WalletSettler;
+
+    async fn settler(&self) -> WalletSettler {
+        conformance::Harness::settler(&self.0).await
+    }
+
+    fn token(&self) -> Asset {
+        Asset::USDC_BASE
+    }
+
+    async fn now(&self) -> ChainTime {
+        self.0.chain.timestamp().await.unwrap()
+    }
+
+    async fn payer(&self, funds: Amount) -> Address {
+        let payer = conformance::Harness::payer(&self.0, funds).await;
+        let call = contracts::approve(PERMIT2, Amount::MAX);
+        let hash = self.0.chain.send(payer, self.0.chain.usdc(), &call).await.unwrap();
+        self.0.chain.mine(1).await.unwrap();
+        self.0.chain.wait_until_mined(hash).await.unwrap();
+        payer
+    }
+
+    async fn sign(&self, signer: Address, permit: &Permit) -> PaymentSignature {
+        let digest = B256::new(permit.digest(Network::BASE));
+        PaymentSignature::new(self.0.key(signer).sign_hash_sync(&digest).unwrap().as_bytes()).unwrap()
+    }
+
+    async fn spend(&self, payer: Address) {
+        self.0.chain.fund(payer, Amount::ZERO).await.unwrap();
+    }
+
+    async fn balance(&self, owner: Address) -> Amount {
+        self.0.chain.usdc_balance(owner).await.unwrap()
+    }
+
+    async fn is_used(&self, payer: Address, nonce: [u8; 32]) -> bool {
+        let mut word = [0; 32];
+        word[1..].copy_from_slice(&nonce[..31]);
+        let call = contracts::calldata("nonceBitmap(address,uint256)", &[payer.into(), Word::new(word)]);
+        let bitmap = self.0.chain.call(PERMIT2, &call).await.unwrap();
+        bitmap[31 - usize::from(nonce[31] / 8)] & (1 << (nonce[31] % 8)) != 0
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wallet_settles_permits_as_every_settler_does() {
+    let builder = DevChain::builder().install_with_npm(true).mine_every(None).with_permit2();
+    let chain = builder.start().await.unwrap();
+    chain.mine(3).await.unwrap();
+    let market = PermitMarket(Market { chain, keys: Mutex::default() });
+    let run = conformance::run_permits(&market);
+    let report = while_mining(&market.0.chain, run).await.unwrap_or_else(|broken| panic!("{broken}"));
+    assert_eq!(report.passed.len(), conformance::PERMIT_CHECKS.len());
 }

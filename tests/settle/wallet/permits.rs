@@ -427,3 +427,22 @@ async fn permits_are_offered_where_the_contracts_are() {
     let refused = Validity::Refused(word("permit2_proxy_not_deployed"));
     assert_eq!(verified(&settler(&without).await, &payment).await, refused);
 }
+
+/// The answer is made by then: what little it costs is settled, though its gas costs more.
+#[tokio::test]
+async fn the_share_of_gas_is_measured_by_what_was_allowed() {
+    let chain = with_permit2().await;
+    let priced = async |units: u128| {
+        let builder =
+            builder(&chain).endpoint(chain.rpc_url()).coin_price(chain.usdc(), Amount::from_base_units(units));
+        builder.connect().await.unwrap()
+    };
+    let payment = payment(&chain, PermitScheme::UpTo, 1).await;
+    let dear = priced(u128::MAX / 2).await;
+    let refused = Err(SettleError::new(SettleErrorKind::GasAbovePrice));
+    assert_eq!(dear.verify_permit(&payment).await, refused, "before there is an answer");
+    let settler = priced(100_000_000).await;
+    assert_eq!(verified(&settler, &payment).await, Validity::Valid);
+    transaction(charged(&chain, &settler, &payment, 1).await);
+    assert_eq!(paid(&chain).await, 1);
+}
