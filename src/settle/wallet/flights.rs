@@ -144,7 +144,7 @@ pub(super) fn unknown(progress: &watch::Receiver<Progress>) -> Settlement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{protocol::ChainTime, settle::wallet::order::Method};
+    use crate::{protocol::ChainTime, settle::wallet::reasons::Method};
 
     /// An authorization of that nonce, and a call that settles it.
     fn order(nonce: usize, call: u8) -> Order {

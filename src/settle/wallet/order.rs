@@ -2,7 +2,7 @@
 
 use alloy::primitives::{B256, keccak256};
 
-use super::reasons::Reasons;
+use super::reasons::{Method, Reasons};
 use crate::{
     evm::{
         eip3009, erc1271, permit2,
@@ -41,15 +41,6 @@ pub(super) struct Order {
     pub(super) is_by_key: bool,
     /// Whether the signature is one of an account that is not deployed (ERC-6492).
     pub(super) is_undeployed: bool,
-}
-
-/// What was signed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
-    /// An authorization of the token itself (EIP-3009).
-    Authorization,
-    /// A permit of Permit2. Whether an allowance for Permit2 is sent along.
-    Permit { sponsored: bool },
 }
 
 impl Order {

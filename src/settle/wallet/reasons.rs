@@ -1,7 +1,15 @@
-//! `Reasons`: in which words of the standard a payment is refused, by what was signed.
+//! `Method` and `Reasons`: what was signed, and in which words of the standard such a payment is refused.
 
-use super::order::Method;
 use crate::protocol::v2::Reason;
+
+/// What was signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// An authorization of the token itself (EIP-3009).
+    Authorization,
+    /// A permit of Permit2. Whether an allowance for Permit2 is sent along.
+    Permit { sponsored: bool },
+}
 
 /// The words of one method.
 #[derive(Debug)]

@@ -2,10 +2,7 @@
 
 use futures_util::future::{join, try_join};
 
-use super::{
-    core::Core,
-    order::{Method, Order},
-};
+use super::{core::Core, order::Order, reasons::Method};
 use crate::{
     evm::{
         erc20, erc1271,
