@@ -104,7 +104,7 @@ fn made_from_permits(logs: &[Log]) -> Vec<u32> {
     let (mut made, mut start) = (Vec::new(), 0);
     for (at, _) in logs.iter().enumerate().filter(|(_, log)| [EXACT_PROXY, UPTO_PROXY].contains(&log.emitter)) {
         let transfers = || logs[start..at].iter().filter_map(|log| Some((log.position, erc20_transfer(log)?.0)));
-        if let Some((_, payer)) = transfers().last() {
+        if let Some((_, payer)) = transfers().next_back() {
             made.extend(transfers().filter(|(_, from)| *from == payer).map(|(position, _)| position));
         }
         start = at + 1;
