@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::PermitHarness;
+use super::harness::PermitHarness;
 use crate::{
     protocol::{
         Address, Amount, ChainTime, PaymentSignature,

@@ -1,52 +1,15 @@
-//! What every [`PermitSettler`] must do, as checks that any can run.
+//! What every [`PermitSettler`](crate::settle::PermitSettler) must do, as checks that any can run.
 
 mod charging;
 mod fixture;
+mod harness;
 mod refusing;
 
-use std::future::Future;
-
 use fixture::Fixture;
+pub use harness::PermitHarness;
 
 use super::{PATIENCE, fixture::Fault};
-use crate::{
-    protocol::{Address, Amount, Asset, ChainTime, PaymentSignature, permit2::Permit},
-    settle::PermitSettler,
-    testing::conformance::{Check, Report, Violation, Violations},
-};
-
-/// How a settler of permits is put through the checks: a chain with a token, and a settler on it.
-///
-/// Each method returns once its effect is on the chain: the node mines on demand, or the method waits for the block. It may panic on
-/// failure, because it is part of a test.
-pub trait PermitHarness: Sync {
-    /// The settler.
-    type Settler: PermitSettler;
-
-    /// A settler on this chain that has settled nothing, and can.
-    fn settler(&self) -> impl Future<Output = Self::Settler> + Send;
-
-    /// The token that is paid with.
-    fn token(&self) -> Asset;
-
-    /// The time of the chain's head.
-    fn now(&self) -> impl Future<Output = ChainTime> + Send;
-
-    /// A new plain account with exactly so much of the token, all of which Permit2 may move. It needs no further gas.
-    fn payer(&self, funds: Amount) -> impl Future<Output = Address> + Send;
-
-    /// The signature of one of the accounts above over a permit, which may name another payer.
-    fn sign(&self, signer: Address, permit: &Permit) -> impl Future<Output = PaymentSignature> + Send;
-
-    /// Moves all that a payer has to another account.
-    fn spend(&self, payer: Address) -> impl Future<Output = ()> + Send;
-
-    /// What an account has of the token.
-    fn balance(&self, owner: Address) -> impl Future<Output = Amount> + Send;
-
-    /// Whether the chain has a nonce as used.
-    fn is_used(&self, payer: Address, nonce: [u8; 32]) -> impl Future<Output = bool> + Send;
-}
+use crate::testing::conformance::{Check, Report, Violation, Violations};
 
 /// Makes every check of a settler of permits, each with a settler and payers of its own, and tells everything that is wrong.
 ///

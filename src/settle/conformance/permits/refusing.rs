@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    PermitHarness,
     fixture::{Fixture, SCHEMES},
+    harness::PermitHarness,
 };
 use crate::{
     protocol::{
