@@ -21,7 +21,7 @@ impl Seller for Config {
         let (merchant, chains) = backends::asking(&self.fixed, book.clone()).await?;
         // So that what is below every price is known to be.
         for (resource, price) in self.shelf.offers() {
-            drop(merchant.charge(&resource, price).map_err(Failure::flags)?);
+            drop(merchant.charge(&resource, price.most()).map_err(Failure::flags)?);
         }
         let (since, until) = (chain_time(since), until.map(chain_time));
         let mut owed = Vec::new();

@@ -52,7 +52,9 @@ fn shown(config: &Config) -> Vec<String> {
         Action::Free => "free".to_owned(),
         Action::Deny => "404".to_owned(),
         Action::Sell(offer) => {
-            format!("{} {}{}", offer.price.to_decimal(asset.decimals()), asset.symbol(), details(offer))
+            let upto = if offer.price.is_metered() { "up to " } else { "" };
+            let price = offer.price.most().to_decimal(asset.decimals());
+            format!("{upto}{price} {}{}", asset.symbol(), details(offer))
         }
     };
     for route in &config.shelf.routes {

@@ -66,7 +66,11 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
             Ok(found) => found,
             Err(refusal) => return Box::pin(async move { Ok(*refusal) }),
         };
-        request.extensions_mut().insert(Arrival { peer: self.peer, form_of_page: found.form_of_page });
+        request.extensions_mut().insert(Arrival {
+            peer: self.peer,
+            form_of_page: found.form_of_page,
+            is_priced: matches!(found.target, Target::Sell(_)),
+        });
         match found.target {
             Target::Free => {
                 let answer = self.proxy.clone().call(request);

@@ -1,10 +1,10 @@
 //! From a configuration to what is sold: a merchant, and a layer for each priced route.
 
 use tower_layer::Layer as _;
-use tower_x402::{BuildError, HealthError, Merchant, MerchantBuilder, Redelivery, page::Page, protocol::Amount};
+use tower_x402::{BuildError, HealthError, Merchant, MerchantBuilder, Redelivery, page::Page};
 
 use super::{
-    config::{Action, McpConfig, Offer, Shelf},
+    config::{Action, Cost, McpConfig, Offer, Shelf},
     failure::Failure,
     gateway::Generation,
     proxy::Proxy,
@@ -61,7 +61,11 @@ fn target(merchant: &Merchant, action: &Action, proxy: &Proxy) -> Result<Target,
 }
 
 fn sold(merchant: &Merchant, offer: &Offer, proxy: &Proxy) -> Result<Target, BuildError> {
-    let mut layer = merchant.charge(&offer.resource, offer.price)?.label(&offer.label)?.strip_proof();
+    let layer = match offer.price {
+        Cost::Fixed(price) => merchant.charge(&offer.resource, price)?,
+        Cost::UpTo(most) => merchant.charge_up_to(&offer.resource, most)?.charge_by_header(),
+    };
+    let mut layer = layer.label(&offer.label)?.strip_proof();
     if let Some(kept) = offer.redeliver {
         layer = layer.redeliver(Redelivery::lasting(kept));
     }
@@ -73,13 +77,13 @@ fn sold(merchant: &Merchant, offer: &Offer, proxy: &Proxy) -> Result<Target, Bui
 
 impl Shelf {
     /// The names and prices of all that is sold.
-    pub(crate) fn offers(&self) -> impl Iterator<Item = (String, Amount)> {
+    pub(crate) fn offers(&self) -> impl Iterator<Item = (String, Cost)> {
         let actions = self.routes.iter().map(|route| &route.action).chain([&self.default]);
         let routes = actions.filter_map(|action| match action {
             Action::Sell(offer) => Some((offer.resource.clone(), offer.price)),
             Action::Free | Action::Deny => None,
         });
         let tools = self.mcp.iter().flat_map(|mcp| &mcp.tools);
-        routes.chain(tools.filter_map(|(tool, price)| Some((format!("mcp/{tool}"), (*price)?))))
+        routes.chain(tools.filter_map(|(tool, price)| Some((format!("mcp/{tool}"), Cost::Fixed((*price)?)))))
     }
 }

@@ -99,7 +99,7 @@ pub(crate) struct Mcp {
 #[derive(Debug)]
 pub(crate) enum Price {
     Fixed(String),
-    UpTo,
+    UpTo(String),
 }
 
 /// `"free"`, `"deny"`, or `{ price = "0.01 USDC" }`.
@@ -119,7 +119,7 @@ impl<'de> Deserialize<'de> for Price {
             type Value = Price;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a price in quotation marks, such as \"0.05 USDC\"")
+                f.write_str("a price, such as \"0.05 USDC\" or { up_to = \"0.10 USDC\" }")
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Price, E> {
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for Price {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Price, M::Error> {
-                single::<_, Text>(&mut map, &["up_to"]).map(|_| Price::UpTo)
+                single(&mut map, &["up_to"]).map(Price::UpTo)
             }
         }
         from.deserialize_any(Form)

@@ -8,7 +8,7 @@ use super::{
     super::{failure::Failure, secret::Secret, secret_file},
     file::{self, Place, Text},
     source::Source,
-    values::{NetworkConfig, SettlerConfig},
+    values::{Cost, Fixed, NetworkConfig, SettlerConfig},
 };
 
 /// Names that stand for a chain id.
@@ -88,18 +88,28 @@ fn settler(source: &Source, written: &file::Network) -> Result<Option<SettlerCon
     })
 }
 
-/// A price such as `0.05 USDC`, in the first token of the first network.
-pub(super) fn price(
+/// What an answer costs, in the first token of the first network.
+pub(super) fn cost(
     source: &Source,
     key: &str,
     written: &file::Price,
     at: &Place,
-    asset: &Asset,
-) -> Result<Amount, Failure> {
-    let file::Price::Fixed(text) = written else {
-        let what = "metered prices are not part of this version; write a fixed price, such as \"0.10 USDC\"";
-        return Err(source.wrong(at, format!("{key}.up_to: {what}")));
-    };
+    fixed: &Fixed,
+) -> Result<Cost, Failure> {
+    let asset = &fixed.first().tokens[0];
+    match written {
+        file::Price::Fixed(text) => amount(source, key, text, at, asset).map(Cost::Fixed),
+        file::Price::UpTo(_) if fixed.networks.iter().all(|network| network.settler.is_none()) => {
+            let what =
+                "what is metered is paid by signed payments: name settle_key_file or facilitator in a [[network]]";
+            Err(source.wrong(at, format!("{key}.up_to: {what}")))
+        }
+        file::Price::UpTo(text) => amount(source, &format!("{key}.up_to"), text, at, asset).map(Cost::UpTo),
+    }
+}
+
+/// An amount such as `0.05 USDC`.
+pub(super) fn amount(source: &Source, key: &str, text: &str, at: &Place, asset: &Asset) -> Result<Amount, Failure> {
     let (symbol, decimals) = (asset.symbol(), asset.decimals());
     let wrong = || {
         let what = format!("write a price above zero in {symbol}, with at most {decimals} decimals: \"0.05 {symbol}\"");

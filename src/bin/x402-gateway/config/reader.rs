@@ -4,12 +4,11 @@ use std::{net::SocketAddr, path::Path, time::Duration};
 
 use http::Uri;
 use toml::Spanned;
-use tower_x402::protocol::Asset;
 
 use super::{
     super::{failure::Failure, keys, ledger::LedgerArg, routes::pattern::Pattern, secret::Secret, units},
     file::{self, File, Place, Text},
-    money::{self, address, network, price, secret, variable},
+    money::{address, amount, cost, network, secret, variable},
     source::Source,
     values::{Action, Config, Fixed, McpConfig, NetworkConfig, Offer, RouteConfig, Shelf},
 };
@@ -34,7 +33,7 @@ pub(crate) fn load(path: &Path) -> Result<Config, Failure> {
 fn read(source: &Source) -> Result<Config, Failure> {
     let file: File = toml::from_str(source.text()).map_err(|error| source.unparsed(&error))?;
     let fixed = fixed(source, &file)?;
-    let mut shelf = shelf(source, &file, &fixed.first().tokens[0])?;
+    let mut shelf = shelf(source, &file, &fixed)?;
     if let Some(written) = &file.mcp {
         shelf.mcp = Some(mcp(source, written, &fixed, &shelf.default)?);
     }
@@ -149,10 +148,10 @@ fn upstream(source: &Source, text: &Text) -> Result<Uri, Failure> {
     Ok(url)
 }
 
-fn shelf(source: &Source, file: &File, asset: &Asset) -> Result<Shelf, Failure> {
+fn shelf(source: &Source, file: &File, fixed: &Fixed) -> Result<Shelf, Failure> {
     let mut routes: Vec<RouteConfig> = Vec::new();
     for written in &file.route {
-        let route = route(source, written, asset)?;
+        let route = route(source, written, fixed)?;
         if routes.iter().any(|known| known.pattern.shadows(&route.pattern)) {
             let what =
                 "route.match: an earlier route matches all of its requests, and the first match wins; move it up";
@@ -170,7 +169,7 @@ fn shelf(source: &Source, file: &File, asset: &Asset) -> Result<Shelf, Failure> 
         }
         file::Action::Price(written) => Action::Sell(Box::new(Offer {
             resource: DEFAULT.to_owned(),
-            price: price(source, "default.action.price", written, &action.span(), asset)?,
+            price: cost(source, "default.action.price", written, &action.span(), fixed)?,
             label: "An answer".to_owned(),
             redeliver: None,
             page: false,
@@ -179,13 +178,13 @@ fn shelf(source: &Source, file: &File, asset: &Asset) -> Result<Shelf, Failure> 
     Ok(Shelf { routes, default, mcp: None })
 }
 
-fn route(source: &Source, written: &Spanned<file::Route>, asset: &Asset) -> Result<RouteConfig, Failure> {
+fn route(source: &Source, written: &Spanned<file::Route>, fixed: &Fixed) -> Result<RouteConfig, Failure> {
     let file::Route { pattern: text, price: charged, free, label, redeliver, page } = written.get_ref();
     let at = text.span();
     let pattern = Pattern::parse(text.get_ref()).map_err(|why| source.wrong(&at, format!("route.match: {why}")))?;
     let price = match (charged, free.as_ref().map(|free| (*free.get_ref(), free.span()))) {
         (Some(written), None | Some((false, _))) => {
-            price(source, "route.price", written.get_ref(), &written.span(), asset)?
+            cost(source, "route.price", written.get_ref(), &written.span(), fixed)?
         }
         (None, Some((true, _))) => {
             let sold = [
@@ -205,6 +204,11 @@ fn route(source: &Source, written: &Spanned<file::Route>, asset: &Asset) -> Resu
         Some(page) if *page.get_ref() && !pattern.takes_get() => {
             return Err(
                 source.wrong(&page.span(), "route.page: browsers open pages by GET; this route has another method")
+            );
+        }
+        Some(page) if *page.get_ref() && price.is_metered() => {
+            return Err(
+                source.wrong(&page.span(), "route.page: the page pays fixed prices, and this route has { up_to }")
             );
         }
         Some(page) => *page.get_ref(),
@@ -250,7 +254,11 @@ fn mcp(source: &Source, mcp: &Spanned<file::Mcp>, fixed: &Fixed, default: &Actio
         checked(source, &key, format!("mcp/{name}"), &written.span())?;
         let price = match written.get_ref() {
             file::Price::Fixed(text) if text == "free" => None,
-            price => Some(money::price(source, &key, price, &written.span(), &fixed.first().tokens[0])?),
+            file::Price::Fixed(text) => Some(amount(source, &key, text, &written.span(), &fixed.first().tokens[0])?),
+            file::Price::UpTo(_) => {
+                let what = "tools have fixed prices, such as \"0.10 USDC\", or \"free\"";
+                return Err(source.wrong(&written.span(), format!("{key}.up_to: {what}")));
+            }
         };
         tools.push((name.clone(), price));
     }

@@ -84,12 +84,33 @@ pub(crate) enum Action {
     Sell(Box<Offer>),
 }
 
+/// What an answer costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cost {
+    Fixed(Amount),
+    /// At most so much: the upstream says how much.
+    UpTo(Amount),
+}
+
+impl Cost {
+    /// The price, or the maximum.
+    pub(crate) const fn most(self) -> Amount {
+        match self {
+            Self::Fixed(amount) | Self::UpTo(amount) => amount,
+        }
+    }
+
+    pub(crate) const fn is_metered(self) -> bool {
+        matches!(self, Self::UpTo(_))
+    }
+}
+
 /// What is sold at a route.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     /// The name that quotes are sealed with.
     pub(crate) resource: String,
-    pub(crate) price: Amount,
+    pub(crate) price: Cost,
     pub(crate) label: String,
     pub(crate) redeliver: Option<Duration>,
     pub(crate) page: bool,

@@ -19,6 +19,7 @@ pub(super) fn passed_on(
     switch: Option<OnUpgrade>,
     upstream: &Upstream,
     asked: &str,
+    is_priced: bool,
 ) -> Response<ProxyBody> {
     let switches = match (answer.status(), switch) {
         (StatusCode::PAYMENT_REQUIRED, _) => return Failed::Bill.answer().map(Either::Right),
@@ -34,7 +35,7 @@ pub(super) fn passed_on(
     head.extensions.clear();
     head.version = Version::HTTP_11;
     strip_hop_by_hop(&mut head.headers);
-    strip_answer(&mut head.headers);
+    strip_answer(&mut head.headers, is_priced);
     if switches {
         head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         head.headers.insert(header::UPGRADE, HeaderValue::from_static(tunnel::WEBSOCKET));

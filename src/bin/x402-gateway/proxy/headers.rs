@@ -49,15 +49,21 @@ pub(super) fn strip_request(headers: &mut HeaderMap) {
     remove_values(headers, &header::AUTHORIZATION, names_payment);
 }
 
-/// Removes what an upstream may not say to clients: bills and receipts are the gateway's.
-pub(super) fn strip_answer(headers: &mut HeaderMap) {
+/// Removes what an upstream may not say to clients: bills and receipts are the gateway's. What it charges for an answer that is
+/// priced is for the paywall, which removes it.
+pub(super) fn strip_answer(headers: &mut HeaderMap, is_priced: bool) {
+    let charge: Vec<HeaderValue> = headers.get_all(CHARGE).iter().filter(|_| is_priced).cloned().collect();
     remove_where(headers, |name| is_payment(name) || matches!(name, "pay" | "x-price-intent"));
+    charge.into_iter().for_each(|value| _ = headers.append(CHARGE, value));
     remove_values(headers, &header::WWW_AUTHENTICATE, names_payment);
 }
 
+/// What the upstream charges of a maximum.
+const CHARGE: &str = "settlement-overrides";
+
 fn is_payment(name: &str) -> bool {
     name == "x-payment"
-        || name == "settlement-overrides"
+        || name == CHARGE
         || name.starts_with("payment-")
         || name.starts_with("x402-")
         || name.starts_with("x-payment-")
@@ -218,8 +224,15 @@ mod tests {
             ("etag", "\"1\"", true),
         ] {
             let mut all = headers(&[(name, value)]);
-            strip_answer(&mut all);
+            strip_answer(&mut all, false);
             assert_eq!(!all.is_empty(), passes, "{name}: {value}");
         }
+    }
+
+    #[test]
+    fn the_charge_of_what_is_priced_passes_to_the_paywall_in_one_spelling() {
+        let mut all = headers(&[("settlement-overrides", "{}"), ("settlement_overrides", "{}"), ("pay", "{}")]);
+        strip_answer(&mut all, true);
+        assert_eq!(kept(&all), ["settlement-overrides: {}"]);
     }
 }

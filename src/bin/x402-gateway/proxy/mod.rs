@@ -102,7 +102,9 @@ impl Upstream {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let is_form = request.extensions().get::<Arrival>().is_some_and(|arrival| arrival.form_of_page);
+        let arrival = request.extensions().get::<Arrival>();
+        let is_form = arrival.is_some_and(|arrival| arrival.form_of_page);
+        let is_priced = arrival.is_some_and(|arrival| arrival.is_priced);
         if is_form && request.method() == Method::POST {
             let detail = "This address takes the form of its own page, and no other POST.";
             return problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail).map(Either::Right);
@@ -118,7 +120,7 @@ impl Upstream {
             }
         };
         match self.answered(head.map(|()| body), progress).await {
-            Ok(answer) => answer::passed_on(answer, switch, self, parts.uri.path()),
+            Ok(answer) => answer::passed_on(answer, switch, self, parts.uri.path(), is_priced),
             Err(failure) => failure.answer().map(Either::Right),
         }
     }

@@ -21,6 +21,8 @@ pub(crate) struct Arrival {
     pub(crate) peer: SocketAddr,
     /// It may be the form of a page, which the paywall turns into a GET. As a POST it is not passed on.
     pub(crate) form_of_page: bool,
+    /// The paywall is before it: what the upstream says of its charge goes there, and no further.
+    pub(crate) is_priced: bool,
 }
 
 #[derive(Debug)]
