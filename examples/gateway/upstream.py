@@ -21,6 +21,11 @@ class Service(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
         if self.path == "/mcp":
             return self.tool(body)
+        if self.path == "/v1/complete":
+            # A tenth of a cent for each word; USDC has 6 decimals.
+            words = str(body.get("prompt", "")).split()
+            charge = json.dumps({"amount": str(1000 * len(words))})
+            return self.answer(200, {"words": words}, {"Settlement-Overrides": charge})
         self.answer(200, {"path": self.path, "body": body})
 
     def tool(self, message):
@@ -40,11 +45,13 @@ class Service(BaseHTTPRequestHandler):
         reply = {"result": result} if result else {"error": {"code": -32601, "message": "unknown method"}}
         self.answer(200, {"jsonrpc": "2.0", "id": message["id"], **reply})
 
-    def answer(self, status, value):
+    def answer(self, status, value, headers={}):
         text = json.dumps(value).encode() + b"\n"
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
+        for name, content in headers.items():
+            self.send_header(name, content)
         self.end_headers()
         self.wfile.write(text)
 

@@ -79,6 +79,10 @@ fn other_forms_of_the_same_are_read() {
              USDC\"\nstatus = \"free\"",
         ),
         ("free = true", "price = \"1 USDC\"\nfree = false"),
+        (
+            "rpc = [\"http://127.0.0.1:9\"]",
+            "rpc = [\"https://a\"]\nfacilitator = \"https://f.example\"\n[[route]]\nmatch = \"POST /x\"\nprice = { up_to = \"1 USDC\" }",
+        ),
         ("url = \"http://127.0.0.1:9000\"", "url = \"https://api.example/v1/\""),
     ] {
         assert!(GOOD.contains(old), "{old}");
@@ -147,7 +151,7 @@ const WRONG: &[(&str, &str, usize, &str)] = &[
     ("match = \"GET /health\"", "match = \"GET /Reports/7\"", 20, "an earlier route matches all"),
     ("price = \"0.05 USDC\"", "pryce = \"0.05 USDC\"", 15, "unknown field `pryce`"),
     ("price = \"0.05 USDC\"\n", "", 14, "route: write price"),
-    ("price = \"0.05 USDC\"", "price = 0.05", 15, "a price in quotation marks"),
+    ("price = \"0.05 USDC\"", "price = 0.05", 15, "expected a price, such as"),
     ("price = \"0.05 USDC\"", "price = \"0.05\"", 15, "route.price:"),
     ("price = \"0.05 USDC\"", "price = \"0.05 EUR\"", 15, "route.price:"),
     ("price = \"0.05 USDC\"", "price = \"0 USDC\"", 15, "above zero"),
@@ -158,7 +162,25 @@ const WRONG: &[(&str, &str, usize, &str)] = &[
         "price = \"0.05 USDC\"",
         "price = { up_to = \"0.10 USDC\" }",
         15,
-        "route.price.up_to: metered prices are not part",
+        "route.price.up_to: what is metered is paid by signed payments",
+    ),
+    (
+        "rpc = [\"http://127.0.0.1:9\"]",
+        "rpc = [\"https://a\"]\nfacilitator = \"https://f.example\"\n[[route]]\nmatch = \"POST /x\"\nprice = { up_to = \"1 EUR\" }",
+        13,
+        "route.price.up_to: write a price above zero in USDC",
+    ),
+    (
+        "rpc = [\"http://127.0.0.1:9\"]",
+        "rpc = [\"https://a\"]\nfacilitator = \"https://f.example\"\n[[route]]\nmatch = \"GET /x\"\nprice = { up_to = \"1 USDC\" }\npage = true",
+        14,
+        "route.page: the page pays fixed prices",
+    ),
+    (
+        "action = \"free\"",
+        "action = \"free\"\n[mcp]\npath = \"/mcp\"\n[mcp.tools]\nsearch = { up_to = \"1 USDC\" }",
+        27,
+        "mcp.tools.search.up_to: tools have fixed prices",
     ),
     ("price = \"0.05 USDC\"", "price = { at_most = \"0.10 USDC\" }", 15, "unknown field `at_most`"),
     ("price = \"0.05 USDC\"", "price = \"0.05 USDC\"\nfree = true", 16, "a route with a price is not free"),
