@@ -6,8 +6,11 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower_x402::{
     alloy::signers::local::PrivateKeySigner,
-    protocol::{Amount, TxHash},
-    testing::{DevChain, contracts::Word},
+    protocol::{Amount, TxHash, permit2::PERMIT2},
+    testing::{
+        DevChain,
+        contracts::{self, Word},
+    },
 };
 
 use crate::{
@@ -24,8 +27,11 @@ label = "A report"
 redeliver = "15m"
 page = true
 [[route]]
-match = "POST /v1/complete"
+match = "POST /v1/echo"
 price = "0.10 USDC"
+[[route]]
+match = "POST /v1/complete"
+price = { up_to = "0.10 USDC" }
 [[route]]
 match = "GET /health"
 free = true
@@ -47,7 +53,8 @@ struct Market {
 }
 
 async fn market() -> Market {
-    let chain = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
+    let builder = DevChain::builder().install_with_npm(true).with_permit2();
+    let chain = builder.mine_every(Duration::from_secs(1)).start().await.unwrap();
     let upstream = python("examples/gateway/upstream.py", &["0"]);
     let shop = Shop::new(chain.rpc_url(), &upstream.url);
     write_secret(shop.folder.path().join("settle.key"), chain.accounts()[3].private_key());
@@ -158,7 +165,7 @@ async fn curl_buys_by_a_transfer_and_the_service_is_told_who_paid() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proof_in_the_body_does_not_reach_the_service() {
     let market = market().await;
-    let url = market.url("/v1/complete");
+    let url = market.url("/v1/echo");
     let json = "content-type: application/json";
     let (status, _, body) = quote(&[&url, "-H", json, "-d", "{\"prompt\":\"x\"}"]).await;
     assert_eq!(status, 402, "{body}");
@@ -177,24 +184,58 @@ async fn a_proof_in_the_body_does_not_reach_the_service() {
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["body"], json!({ "prompt": "x" }));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_official_client_buys() {
-    let Some(scripts) = tools::node().await else { return };
-    let market = market().await;
-    let url = market.url("/reports/8");
-    assert_eq!(quote(&[&url]).await.0, 402);
+/// What the official client is answered; `None` without Node.
+async fn bought(market: &Market, url: &str, method: &str, body: &str) -> Option<Value> {
+    let scripts = tools::node().await?;
     let key = market.chain.accounts()[1].private_key();
     let output = tokio::process::Command::new("node")
         .arg(scripts.join("buy.mjs"))
-        .args([&*url, key, market.chain.rpc_url(), "GET", ""])
+        .args([url, key, market.chain.rpc_url(), method, body])
         .output()
         .await
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    let bought: Value = serde_json::from_str(said.lines().next().expect("a line")).unwrap();
-    assert_eq!((&bought["status"], &bought["body"]["report"]), (&Value::from(200), &Value::from("8")), "{said}");
-    assert_eq!(bought["settled"]["success"], true, "{said}");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Some(serde_json::from_str(said.lines().next().unwrap_or_else(|| panic!("{complaint}"))).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_official_client_buys() {
+    let market = market().await;
+    let url = market.url("/reports/8");
+    assert_eq!(quote(&[&url]).await.0, 402);
+    let Some(bought) = bought(&market, &url, "GET", "").await else { return };
+    assert_eq!((&bought["status"], &bought["body"]["report"]), (&Value::from(200), &Value::from("8")), "{bought}");
+    assert_eq!(bought["settled"]["success"], true, "{bought}");
     assert_eq!(market.takings().await, PRICE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_official_client_pays_what_the_service_says() {
+    let market = market().await;
+    let approve = contracts::approve(PERMIT2, Amount::MAX);
+    let payer = market.chain.accounts()[1].address();
+    let sent = market.chain.send(payer, market.chain.usdc(), &approve).await.unwrap();
+    market.chain.wait_until_mined(sent).await.unwrap();
+    let url = market.url("/v1/complete");
+    let json = "content-type: application/json";
+    // Nobody sends a transfer of an amount that is not known yet.
+    let (status, head, body) = quote(&[&url, "-H", json, "-d", "{}"]).await;
+    assert!(status == 402 && !head.contains("\nx-price-intent:"), "{head}\n{body}");
+    let mut charged = 0;
+    for (prompt, words) in [("one two three", 3), ("", 0)] {
+        let wish = json!({ "prompt": prompt }).to_string();
+        let Some(bought) = bought(&market, &url, "POST", &wish).await else { return };
+        assert_eq!(bought["status"], 200, "{bought}");
+        assert_eq!(bought["body"]["words"].as_array().map(Vec::len), Some(words), "{bought}");
+        charged += 1_000 * words as u128;
+        assert_eq!(bought["settled"]["amount"], (1_000 * words).to_string(), "{bought}");
+        assert_eq!(market.takings().await, charged, "{bought}");
+    }
+    // More than the maximum: nothing is sold, and nothing is taken.
+    let wish = json!({ "prompt": "word ".repeat(101) }).to_string();
+    let Some(bought) = bought(&market, &url, "POST", &wish).await else { return };
+    assert_eq!((&bought["status"], market.takings().await), (&Value::from(500), charged), "{bought}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

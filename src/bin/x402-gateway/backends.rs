@@ -131,8 +131,10 @@ impl Backend {
         let builder = builder.network(self.network).verifier(self.verifier.clone());
         let builder = self.tokens.iter().cloned().fold(builder, MerchantBuilder::asset);
         match &self.settler {
-            Some(Settling::Wallet(wallet)) => builder.settler(wallet.clone()),
-            Some(Settling::Facilitator(facilitator)) => builder.settler(facilitator.clone()),
+            Some(Settling::Wallet(wallet)) => builder.settler(wallet.clone()).permit_settler(wallet.clone()),
+            Some(Settling::Facilitator(facilitator)) => {
+                builder.settler(facilitator.clone()).permit_settler(facilitator.clone())
+            }
             None => builder,
         }
     }
@@ -141,8 +143,10 @@ impl Backend {
         let chain = Chain::new(self.network).verifier(self.verifier.clone());
         let chain = self.tokens.iter().cloned().fold(chain, Chain::asset);
         match &self.settler {
-            Some(Settling::Wallet(wallet)) => chain.settler(wallet.clone()),
-            Some(Settling::Facilitator(facilitator)) => chain.settler(facilitator.clone()),
+            Some(Settling::Wallet(wallet)) => chain.settler(wallet.clone()).permit_settler(wallet.clone()),
+            Some(Settling::Facilitator(facilitator)) => {
+                chain.settler(facilitator.clone()).permit_settler(facilitator.clone())
+            }
             None => chain,
         }
     }
