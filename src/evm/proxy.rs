@@ -1,16 +1,21 @@
 //! Permit2 and the standard's proxies, as far as the chain tells which permits are used.
 
-use alloy::sol_types::{SolCall as _, SolEvent as _};
-use serde_json::value::RawValue;
+use alloy::{
+    rpc::types::Log,
+    sol_types::{SolCall as _, SolEvent as _},
+};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
+    block_range::BlockRange,
+    erc20::TRANSFER_TOPIC,
     eth_call::{eth_call_at, returned},
     json_rpc::{Fault, Question},
     permit2::{nonce_bitmap, read_used, sol},
 };
 use crate::protocol::{
-    Address,
-    permit2::{EXACT_PROXY, PERMIT2, UPTO_PROXY},
+    Address, TxHash,
+    permit2::{EXACT_PROXY, PERMIT2, Permit, UPTO_PROXY},
 };
 
 #[allow(missing_docs, reason = "generated from Solidity")]
@@ -48,6 +53,37 @@ impl PermitNonce {
     pub(crate) fn read_state(&self, raw: &RawValue) -> Result<bool, Fault> {
         read_used(&returned(raw)?, &self.nonce).ok_or(Fault::Answer)
     }
+}
+
+/// Asks for the logs of those blocks that tell of transfers from a permit's payer to its recipient.
+pub(crate) fn transfers_of(permit: &Permit, range: &BlockRange) -> Question {
+    let [from, to] = [permit.from, permit.to].map(|account| const_hex::encode_prefixed(topic(account)));
+    let filter = json!({
+        "address": format!("{:x}", permit.token),
+        "topics": [const_hex::encode_prefixed(TRANSFER_TOPIC), from, to],
+        "fromBlock": range.first(),
+        "toBlock": range.last(),
+    });
+    Question { method: "eth_getLogs", params: Value::Array(vec![filter]) }
+}
+
+/// Reads the answer to that: the transactions, the latest first. A log that was not asked for is no answer.
+pub(crate) fn read_transfers_of(permit: &Permit, range: &BlockRange, raw: &RawValue) -> Result<Vec<TxHash>, Fault> {
+    let logs: Vec<Log> = serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)?;
+    let transaction = |log: &Log| {
+        let is_asked_for = log.address().into_array() == *permit.token.as_bytes()
+            && log.topics().iter().map(|topic| topic.0).eq([TRANSFER_TOPIC, topic(permit.from), topic(permit.to)])
+            && log.block_number.is_some_and(|height| range.has(height))
+            && !log.removed;
+        log.transaction_hash.filter(|_| is_asked_for).map(|hash| TxHash::new(hash.0))
+    };
+    logs.iter().rev().map(|log| transaction(log).ok_or(Fault::Answer)).collect()
+}
+
+fn topic(account: Address) -> [u8; 32] {
+    let mut topic = [0; 32];
+    topic[12..].copy_from_slice(account.as_bytes());
+    topic
 }
 
 /// A permit that a transaction hands to a proxy.

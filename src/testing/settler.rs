@@ -9,12 +9,18 @@ use std::{
 
 use super::ScriptedVerifier;
 use crate::{
-    protocol::{Address, Binding, Network, TokenDomain, Transfer, TxHash, v2::Reason},
-    settle::{SettleError, Settlement, Settler, SignedPayment, TransactionRecorder, Validity},
+    protocol::{
+        Address, Amount, Binding, ByPermit, Network, PaymentId, TokenDomain, Transfer, TxHash, permit2::PermitScheme,
+        v2::Reason,
+    },
+    settle::{
+        PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
+        TransactionRecorder, Validity,
+    },
     verify::NonceState,
 };
 
-/// A settler with transfers on a [`ScriptedVerifier`], each in a new block unless scripted otherwise. It ignores
+/// A settler, of authorizations and of permits, with transfers on a [`ScriptedVerifier`], each in a new block unless scripted otherwise. It ignores
 /// signatures. As on a real chain, a nonce is used once. Clones share one script.
 ///
 /// ```
@@ -174,16 +180,55 @@ impl ScriptedSettler {
     }
 
     /// Mines a payment. The other report is that its nonce is used.
-    fn mine(&self, payment: &SignedPayment) -> Result<TxHash, Settlement> {
-        self.chain.settle(transfer_of(payment)).map_err(|used| match used {
+    fn mine(&self, transfer: Transfer) -> Result<TxHash, Settlement> {
+        self.chain.settle(transfer).map_err(|used| match used {
             NonceState::Used(transaction) => Settlement::Unknown(Some(transaction)),
             _ => Settlement::Refused(Reason::INVALID_TRANSACTION_STATE),
         })
     }
 
     /// Mines a payment, and reports something else.
-    fn mine_and(&self, payment: &SignedPayment, report: impl FnOnce(TxHash) -> Settlement) -> Settlement {
-        self.mine(payment).map_or_else(|used| used, report)
+    fn mine_and(&self, transfer: Transfer, report: impl FnOnce(TxHash) -> Settlement) -> Settlement {
+        self.mine(transfer).map_or_else(|used| used, report)
+    }
+
+    async fn verified(&self, payment: PaymentId) -> Result<Validity, SettleError> {
+        self.with(|script| script.verifications += 1);
+        self.pause().await;
+        if self.with(|script| script.verify_hangs) {
+            return pending().await;
+        }
+        self.available()?;
+        self.with(|script| script.verify.clone()).unwrap_or_else(|| {
+            Ok(match self.chain.nonce_of(payment) {
+                NonceState::Unused => Validity::Valid,
+                _ => Validity::Used,
+            })
+        })
+    }
+
+    async fn settled(&self, transfer: Transfer) -> Settlement {
+        self.with(|script| script.settlements += 1);
+        self.pause().await;
+        match self.next_settling() {
+            Settling::Settled => self.mine_and(transfer, Settlement::Settled),
+            Settling::SettledUnsure => self.mine_and(transfer, |transaction| Settlement::Unknown(Some(transaction))),
+            Settling::SettledUnheard => self.mine_and(transfer, |_| Settlement::Unknown(None)),
+            Settling::SettledDenied(reason) => self.mine_and(transfer, |_| Settlement::Refused(reason)),
+            Settling::SettledHanging => {
+                let _ = self.mine(transfer);
+                pending().await
+            }
+            Settling::Refused(reason) => Settlement::Refused(reason),
+            Settling::Unknown => Settlement::Unknown(None),
+            Settling::Held => {
+                self.with(|script| script.held.push(transfer));
+                Settlement::Unknown(None)
+            }
+            Settling::Hanging => pending().await,
+            Settling::Invented => Settlement::Settled(self.chain.unused_hash()),
+            Settling::Claimed(transaction) => Settlement::Settled(transaction),
+        }
     }
 
     fn next_settling(&self) -> Settling {
@@ -207,48 +252,60 @@ impl Settler for ScriptedSettler {
     }
 
     async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
-        self.with(|script| script.verifications += 1);
-        self.pause().await;
-        if self.with(|script| script.verify_hangs) {
-            return pending().await;
-        }
-        self.available()?;
-        self.with(|script| script.verify.clone()).unwrap_or_else(|| {
-            Ok(match self.chain.nonce_of(transfer_of(payment).payment_id()) {
-                NonceState::Unused => Validity::Valid,
-                _ => Validity::Used,
-            })
-        })
+        self.verified(transfer_of(payment).payment_id()).await
     }
 
     async fn settle(&self, payment: &SignedPayment, _recorder: &TransactionRecorder) -> Settlement {
-        self.with(|script| script.settlements += 1);
-        self.pause().await;
-        match self.next_settling() {
-            Settling::Settled => self.mine_and(payment, Settlement::Settled),
-            Settling::SettledUnsure => self.mine_and(payment, |transaction| Settlement::Unknown(Some(transaction))),
-            Settling::SettledUnheard => self.mine_and(payment, |_| Settlement::Unknown(None)),
-            Settling::SettledDenied(reason) => self.mine_and(payment, |_| Settlement::Refused(reason)),
-            Settling::SettledHanging => {
-                let _ = self.mine(payment);
-                pending().await
-            }
-            Settling::Refused(reason) => Settlement::Refused(reason),
-            Settling::Unknown => Settlement::Unknown(None),
-            Settling::Held => {
-                self.with(|script| script.held.push(transfer_of(payment)));
-                Settlement::Unknown(None)
-            }
-            Settling::Hanging => pending().await,
-            Settling::Invented => Settlement::Settled(self.chain.unused_hash()),
-            Settling::Claimed(transaction) => Settlement::Settled(transaction),
-        }
+        self.settled(transfer_of(payment)).await
     }
 
     async fn health(&self) -> Result<(), SettleError> {
         self.available()
     }
 }
+
+impl PermitSettler for ScriptedSettler {
+    async fn permit_terms(
+        &self,
+        _network: Network,
+        _token: Address,
+        _scheme: PermitScheme,
+    ) -> Result<Option<PermitTerms>, SettleError> {
+        self.available()?;
+        Ok(Some(PermitTerms::new([FACILITATOR])))
+    }
+
+    async fn verify_permit(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
+        self.verified(payment.permit.permit.payment_id(payment.requirements.network())).await
+    }
+
+    async fn settle_permit(
+        &self,
+        payment: &PermitPayment,
+        charge: Amount,
+        _recorder: &TransactionRecorder,
+    ) -> Settlement {
+        let permit = &payment.permit.permit;
+        let transfer = Transfer::new(payment.requirements.network(), TxHash::new([0; 32]), 0)
+            .with_token(permit.token)
+            .with_payer(permit.from)
+            .with_recipient(permit.to)
+            .with_amount(charge)
+            .with_binding(Binding::none().with_permit(ByPermit::Nonce(permit.nonce)));
+        self.settled(transfer).await
+    }
+
+    async fn permit_state(
+        &self,
+        _payment: &PermitPayment,
+        _recorded: Option<TxHash>,
+    ) -> Result<PermitState, SettleError> {
+        Ok(PermitState::Unknown)
+    }
+}
+
+/// The account that settles permits by a script.
+const FACILITATOR: Address = Address::new([0xfa; 20]);
 
 /// The transfer that a payment becomes.
 fn transfer_of(payment: &SignedPayment) -> Transfer {
@@ -268,7 +325,7 @@ mod tests {
     use super::*;
     use crate::{
         protocol::{
-            Amount, Asset, ChainTime, Terms,
+            Asset, ChainTime, Terms,
             v2::{Authorization, PaymentRequirements, SignedAuthorization},
         },
         verify::{Signatures as _, Verdict, Verifier as _},

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     protocol::{
         Address, Amount, Asset, ChainTime, Network, PaymentId, PaymentSignature, Terms, TokenDomain, Transfer, TxHash,
+        permit2::Permit,
     },
     verify::{NonceState, Signatures, Verdict, Verifier, VerifyError},
 };
@@ -363,10 +364,10 @@ impl Signatures for ScriptedVerifier {
         })
     }
 
-    async fn permit_is_used(&self, payer: Address, nonce: &[u8; 32]) -> Result<bool, VerifyError> {
+    async fn permit_state(&self, permit: &Permit, _since: ChainTime) -> Result<NonceState, VerifyError> {
         self.with(|script| match script.outage.clone() {
             Some(error) => Err(error),
-            None => Ok(script.nonce_of(PaymentId::of_permit(script.network, payer, *nonce)) != NonceState::Unused),
+            None => Ok(script.nonce_of(permit.payment_id(script.network))),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin};
 use super::{NonceState, Signatures, Verdict, Verifier, VerifyError};
 use crate::{
     metrics,
-    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash},
+    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash, permit2::Permit},
 };
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, VerifyError>> + Send + 'a>>;
@@ -34,7 +34,7 @@ pub(crate) trait ErasedSignatures: Send + Sync + 'static {
         nonce: &'a [u8; 32],
         since: ChainTime,
     ) -> Boxed<'a, NonceState>;
-    fn permit_is_used<'a>(&'a self, payer: Address, nonce: &'a [u8; 32]) -> Boxed<'a, bool>;
+    fn permit_state<'a>(&'a self, permit: &'a Permit, since: ChainTime) -> Boxed<'a, NonceState>;
 }
 
 impl<V: Verifier> ErasedVerifier for V {
@@ -83,7 +83,7 @@ impl<S: Signatures> ErasedSignatures for S {
         Box::pin(metrics::verification("authorization", Signatures::nonce_state(self, token, payer, nonce, since)))
     }
 
-    fn permit_is_used<'a>(&'a self, payer: Address, nonce: &'a [u8; 32]) -> Boxed<'a, bool> {
-        Box::pin(metrics::verification("permit", Signatures::permit_is_used(self, payer, nonce)))
+    fn permit_state<'a>(&'a self, permit: &'a Permit, since: ChainTime) -> Boxed<'a, NonceState> {
+        Box::pin(metrics::verification("permit", Signatures::permit_state(self, permit, since)))
     }
 }

@@ -3,9 +3,9 @@
 use std::future::Future;
 
 use super::error::VerifyError;
-use crate::protocol::{Address, ChainTime, PaymentSignature, TokenDomain, TxHash};
+use crate::protocol::{Address, ChainTime, PaymentSignature, TokenDomain, TxHash, permit2::Permit};
 
-/// The state of an authorization's nonce on the chain.
+/// The state of the nonce of an authorization, or of a permit, on the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
@@ -56,14 +56,17 @@ pub trait Signatures: Send + Sync + 'static {
         since: ChainTime,
     ) -> impl Future<Output = Result<NonceState, VerifyError>> + Send;
 
-    /// Returns whether the nonce of a Permit2 permit is used or cancelled, at the chain's current head: no event tells by what.
+    /// Returns whether the nonce of a Permit2 permit is used, at the chain's current head, and by which transaction that paid the permit's
+    /// recipient. No event names a permit: a transaction that does not call one of the standard's proxies itself is not found, and the
+    /// nonce is [`Spent`](NonceState::Spent) then, as it is when it was cancelled.
     ///
-    /// That it is not needs the word of every endpoint that answers, because the payer then signs again.
-    fn permit_is_used(
+    /// The search for the transaction begins at `since`. `Unused` needs the word of every endpoint that answers, because the payer then
+    /// signs again.
+    fn permit_state(
         &self,
-        payer: Address,
-        nonce: &[u8; 32],
-    ) -> impl Future<Output = Result<bool, VerifyError>> + Send;
+        permit: &Permit,
+        since: ChainTime,
+    ) -> impl Future<Output = Result<NonceState, VerifyError>> + Send;
 }
 
 /// What a verifier of transfers alone returns none of.
@@ -83,7 +86,7 @@ impl Signatures for NoSignatures {
         match *self {}
     }
 
-    async fn permit_is_used(&self, _: Address, _: &[u8; 32]) -> Result<bool, VerifyError> {
+    async fn permit_state(&self, _: &Permit, _: ChainTime) -> Result<NonceState, VerifyError> {
         match *self {}
     }
 }

@@ -318,12 +318,12 @@ async fn a_signer_who_is_no_payer_opens_nothing() {
             self.0.nonce_state(token, payer, nonce, since).await
         }
 
-        async fn permit_is_used(
+        async fn permit_state(
             &self,
-            payer: Address,
-            nonce: &[u8; 32],
-        ) -> Result<bool, tower_x402::verify::VerifyError> {
-            self.0.permit_is_used(payer, nonce).await
+            permit: &tower_x402::protocol::permit2::Permit,
+            since: ChainTime,
+        ) -> Result<tower_x402::verify::NonceState, tower_x402::verify::VerifyError> {
+            self.0.permit_state(permit, since).await
         }
     }
 

@@ -90,9 +90,13 @@ impl Signatures for Yielding {
         self.0.nonce_state(token, payer, nonce, since).await
     }
 
-    async fn permit_is_used(&self, payer: Address, nonce: &[u8; 32]) -> Result<bool, VerifyError> {
+    async fn permit_state(
+        &self,
+        permit: &tower_x402::protocol::permit2::Permit,
+        since: ChainTime,
+    ) -> Result<NonceState, VerifyError> {
         give_way().await;
-        self.0.permit_is_used(payer, nonce).await
+        self.0.permit_state(permit, since).await
     }
 }
 

@@ -1,5 +1,4 @@
-//! `Authorizations`: under which domain a token's authorizations (EIP-3009) are signed, and what became of one; whether
-//! a permit is used.
+//! `Authorizations`: under which domain a token's authorizations (EIP-3009) are signed, and what became of one.
 
 use std::sync::Arc;
 
@@ -16,16 +15,15 @@ use crate::{
         block::MinedIn,
         block_range::BlockRange,
         eip3009::{self, Nonce, Trace},
-        proxy::PermitNonce,
     },
     protocol::{Address, ChainTime, Network, TokenDomain},
     verify::{NonceState, VerifyError},
 };
 
 /// How many blocks are searched by one call at most. Many endpoints refuse more.
-const RANGE_MAX: u64 = 2_000;
+pub(super) const RANGE_MAX: u64 = 2_000;
 /// How often endpoints are asked for logs until the search is given up: three days of Base, a range at a time.
-const SEARCHES_MAX: usize = 64;
+pub(super) const SEARCHES_MAX: usize = 64;
 /// How far before the requested time the search begins: the clocks of the chain and of the caller may differ.
 const MARGIN: u64 = 120;
 /// How many blocks ago a nonce must have been used for the silence of the logs to be believed. Where logs are indexed late, or by other
@@ -35,11 +33,11 @@ const SETTLED_DEPTH: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Authorizations {
     network: Network,
-    pool: Arc<EndpointPool>,
-    head: Arc<Head>,
-    receipts: Arc<Receipts>,
+    pub(super) pool: Arc<EndpointPool>,
+    pub(super) head: Arc<Head>,
+    pub(super) receipts: Arc<Receipts>,
     /// Invented authorizations must not hold up anything else.
-    gate: Gate,
+    pub(super) gate: Gate,
 }
 
 impl Authorizations {
@@ -81,17 +79,6 @@ impl Authorizations {
         match self.pool.nonce(nonce).await? {
             PoolAnswer::Decided(endpoint, seen) => self.find(nonce, endpoint, head.min(seen.height), since).await,
             PoolAnswer::Doubtful(all) if all.iter().any(|(_, seen)| seen.height >= head) => Ok(NonceState::Unused),
-            PoolAnswer::Doubtful(_) => Err(VerifyError::unavailable()),
-        }
-    }
-
-    /// Returns whether the nonce of a permit is used or cancelled. That it is not is believed in the same way.
-    pub(super) async fn permit_is_used(&self, nonce: &PermitNonce) -> Result<bool, VerifyError> {
-        let _turn = self.gate.enter(None).await?;
-        let head = self.head.tip().await?.head.number;
-        match self.pool.permit_nonce(nonce).await? {
-            PoolAnswer::Decided(..) => Ok(true),
-            PoolAnswer::Doubtful(all) if all.iter().any(|(_, seen)| seen.height >= head) => Ok(false),
             PoolAnswer::Doubtful(_) => Err(VerifyError::unavailable()),
         }
     }
@@ -159,7 +146,7 @@ impl Authorizations {
     }
 
     /// Whether nothing before that height is to be searched.
-    async fn is_early_enough(&self, from: u64, head: u64, since: ChainTime) -> Result<bool, VerifyError> {
+    pub(super) async fn is_early_enough(&self, from: u64, head: u64, since: ChainTime) -> Result<bool, VerifyError> {
         if from == 0 || head - from < SETTLED_DEPTH {
             return Ok(from == 0);
         }

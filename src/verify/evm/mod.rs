@@ -18,6 +18,7 @@ mod history;
 mod inquiries;
 mod judge;
 mod nonce_inquiries;
+mod permits;
 mod pool_answer;
 mod receipts;
 mod reorg_monitor;

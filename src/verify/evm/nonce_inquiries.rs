@@ -14,9 +14,9 @@ use crate::{
         block_range::BlockRange,
         eip3009::{Nonce, Trace},
         json_rpc::{Fault, Question, Transport},
-        proxy::PermitNonce,
+        proxy::{self, PermitNonce},
     },
-    protocol::Address,
+    protocol::{Address, TxHash, permit2::Permit},
     verify::VerifyError,
 };
 
@@ -55,6 +55,25 @@ impl EndpointPool {
         let (question, read) = (|height| nonce.state_at(height), |raw: &RawValue| nonce.read_state(raw));
         let ask = |transport| seen(transport, question, read).boxed();
         self.ask_each("permit", Whom::default(), ask, |_, seen| seen.used).await
+    }
+
+    /// The transactions that transferred tokens of a permit from its payer to its recipient in those blocks, by one endpoint that knows any.
+    pub(super) async fn transfers_of(&self, permit: &Permit, range: &BlockRange) -> Result<Vec<TxHash>, NoAnswer> {
+        let question = &proxy::transfers_of(permit, range);
+        let patience = self.call_timeout * 3 / 4;
+        let ask = async |transport: &Transport| {
+            match timeout(patience, transport.call(question)).await.unwrap_or(Err(Fault::Answer)) {
+                // As for the traces of authorizations.
+                Err(Fault::Endpoint | Fault::Reverted | Fault::TooLong) => Err(Fault::Answer),
+                answer => proxy::read_transfers_of(permit, range, &answer?),
+            }
+        };
+        let knows_any = |_, found: &Vec<TxHash>| !found.is_empty();
+        let asked = self.ask_each("eth_getLogs", Whom::default(), |transport| ask(transport).boxed(), knows_any);
+        Ok(match asked.await? {
+            PoolAnswer::Decided(_, found) => found,
+            PoolAnswer::Doubtful(_) => Vec::new(),
+        })
     }
 
     /// Whether a nonce was used at that height already: only if every live endpoint says so.

@@ -18,8 +18,8 @@ use super::{
     view::Block,
 };
 use crate::{
-    evm::{eip3009::Nonce, proxy::PermitNonce},
-    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash},
+    evm::eip3009::Nonce,
+    protocol::{Address, Asset, ChainTime, Network, PaymentSignature, Terms, TokenDomain, TxHash, permit2::Permit},
     verify::{NonceState, Signatures, Verdict, Verifier, VerifyError, VerifyErrorKind},
 };
 
@@ -186,11 +186,10 @@ impl Signatures for EvmVerifier {
         state.unwrap_or_else(|_| Err(VerifyError::unavailable()))
     }
 
-    async fn permit_is_used(&self, payer: Address, nonce: &[u8; 32]) -> Result<bool, VerifyError> {
+    async fn permit_state(&self, permit: &Permit, since: ChainTime) -> Result<NonceState, VerifyError> {
         let Inner { authorizations, total_timeout, .. } = &*self.inner;
-        let nonce = PermitNonce { owner: payer, nonce: *nonce };
-        let used = timeout(*total_timeout, authorizations.permit_is_used(&nonce)).await;
-        used.unwrap_or_else(|_| Err(VerifyError::unavailable()))
+        let state = timeout(*total_timeout, authorizations.permit_state(permit, since)).await;
+        state.unwrap_or_else(|_| Err(VerifyError::unavailable()))
     }
 }
 

@@ -8,6 +8,7 @@ mod faults;
 mod first;
 mod identified;
 mod leaving;
+mod metered;
 mod mpp;
 mod promised;
 mod quotes;
@@ -58,6 +59,18 @@ impl Stall {
             let scripted = ScriptedSettler::new(chain.clone());
             settler = Some(scripted.clone());
             set(builder.settler(scripted))
+        })
+        .await;
+        Self { shop, settler: settler.unwrap() }
+    }
+
+    /// One who takes permits as well.
+    pub async fn open_with_permits() -> Self {
+        let mut settler = None;
+        let shop = Shop::open_on(|builder, chain| {
+            let scripted = ScriptedSettler::new(chain.clone());
+            settler = Some(scripted.clone());
+            builder.settler(scripted.clone()).permit_settler(scripted)
         })
         .await;
         Self { shop, settler: settler.unwrap() }

@@ -79,9 +79,13 @@ impl Signatures for Partly {
         self.chain.nonce_state(token, payer, nonce, since).await
     }
 
-    async fn permit_is_used(&self, payer: Address, nonce: &[u8; 32]) -> Result<bool, VerifyError> {
+    async fn permit_state(
+        &self,
+        permit: &tower_x402::protocol::permit2::Permit,
+        since: ChainTime,
+    ) -> Result<NonceState, VerifyError> {
         answered(&self.no_nonces)?;
-        self.chain.permit_is_used(payer, nonce).await
+        self.chain.permit_state(permit, since).await
     }
 }
 

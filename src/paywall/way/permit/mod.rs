@@ -30,9 +30,10 @@ use crate::{
         },
     },
     protocol::{
-        ProblemCode, Proof, Way,
+        ChainTime, ProblemCode, Proof, Way,
         v2::{PaymentPayload, Reason, SchemePayload},
     },
+    verify::NonceState,
 };
 
 /// Payments by a signed permit.
@@ -128,10 +129,11 @@ async fn unmatched(request: &PricedRequest, payload: &PaymentPayload, now: Cost,
     let refused = |reason| request.requote(now).refuse(reason, network, Some(payer));
     let chain = merchant.on(network);
     let Some(signatures) = chain.and_then(|chain| chain.reader()?.signatures()) else { return refused(reason) };
-    match verifier_in_time(signatures.permit_is_used(payer, &signed.permit.nonce)).await {
-        Ok(false) => refused(reason),
-        // It may have paid here.
-        Ok(true) => {
+    let since = ChainTime::from_unix(merchant.clock.unix().saturating_sub(merchant.quote_ttl.as_secs()));
+    match verifier_in_time(signatures.permit_state(&signed.permit, since)).await {
+        Ok(NonceState::Unused) => refused(reason),
+        // It may have paid here, also where what used it was not found.
+        Ok(NonceState::Used(_) | NonceState::Spent) => {
             let seal = request.route.seals.of(accepted.pay_to());
             request.with_new_intent(ProblemCode::IntentNotFound, seal, now.amount).into()
         }

@@ -1,7 +1,7 @@
 //! `ReservedPermit`: a reserved, unsettled permit, and its state on the chain, which alone decides.
 //!
-//! No event names a permit. The transaction that settles it is recorded before it is sent, and is looked at first; then the nonce tells
-//! whether the permit is used, and not by what.
+//! No event names a permit. The transaction that settles it is recorded before it is sent, and is looked at first. Then the nonce tells
+//! whether the permit is used, and the transactions between payer and recipient by what, where one of them calls a proxy itself.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{
         v2::Reason,
     },
     settle::{PermitPayment, Settlement, Validity},
-    verify::{Verdict, VerifyError},
+    verify::{NonceState, Verdict, VerifyError},
 };
 
 /// A permit that is reserved, or about to be, and may have been settled before.
@@ -102,9 +102,9 @@ impl Signed for ReservedPermit {
         if self.permits.settler.is_signed_by_key(&self.payment) {
             return None;
         }
-        let used = self.is_used().await;
-        self.unused = used == Ok(false);
-        if used != Ok(true) {
+        let state = self.state().await;
+        self.unused = state == Ok(NonceState::Unused);
+        if !matches!(state, Ok(NonceState::Used(_) | NonceState::Spent)) {
             return None;
         }
         match settler_in_time(self.permits.settler.verify(&self.payment)).await {
@@ -145,9 +145,9 @@ impl Signed for ReservedPermit {
             Err(reason) => reason,
             Ok(()) => match settler_in_time(self.permits.settler.verify(&self.payment)).await {
                 // A settler may lag. From here on, each recorded payment was unused at its recording.
-                Ok(Validity::Valid) => match self.is_used().await {
-                    Ok(false) => return Found::Valid,
-                    Ok(true) => Reason::PERMIT2_INVALID_NONCE,
+                Ok(Validity::Valid) => match self.state().await {
+                    Ok(NonceState::Unused) => return Found::Valid,
+                    Ok(NonceState::Used(_) | NonceState::Spent) => Reason::PERMIT2_INVALID_NONCE,
                     Err(_) => return Found::Unavailable,
                 },
                 Ok(Validity::Used) => Reason::PERMIT2_INVALID_NONCE,
@@ -190,10 +190,10 @@ impl Signed for ReservedPermit {
                 }
                 other => other,
             },
-            Ok(Settlement::Refused(reason)) => match self.is_used().await {
-                Ok(false) if earlier.is_none() => Settled::Refused(reason),
-                Ok(true) => self.look(None, earlier).await,
-                Ok(false) | Err(_) => Settled::Unknown(earlier),
+            Ok(Settlement::Refused(reason)) => match self.state().await {
+                Ok(NonceState::Unused) if earlier.is_none() => Settled::Refused(reason),
+                Ok(NonceState::Used(_) | NonceState::Spent) => self.look(None, earlier).await,
+                Ok(NonceState::Unused) | Err(_) => Settled::Unknown(earlier),
             },
             Ok(Settlement::Unknown(transaction)) => {
                 self.look(transaction.filter(|transaction| !transaction.is_zero()), earlier).await
@@ -238,12 +238,19 @@ impl ReservedPermit {
         if self.unused && reason == Reason::INVALID_PERMIT2_SIGNATURE {
             return Found::Refused(reason);
         }
-        match (self.is_used().await, recorded) {
+        match (self.state().await, recorded) {
             // One of the two is behind.
-            (Ok(false), _) if calls_it_used(&reason) => Found::Unavailable,
-            (Ok(false), _) => Found::Refused(reason),
-            (Ok(true), Some(Sent::Waits(wait))) => Found::Pending(wait),
-            (Ok(true), _) => Found::UsedUntold,
+            (Ok(NonceState::Unused), _) if calls_it_used(&reason) => Found::Unavailable,
+            (Ok(NonceState::Unused), _) => Found::Refused(reason),
+            (Ok(NonceState::Used(transaction)), _) => match self.became(transaction).await {
+                Sent::Paid(paid) => Found::Settled(paid),
+                Sent::Waits(wait) => Found::Pending(wait),
+                Sent::Failed => Found::UsedUntold,
+                Sent::TooOld => Found::TooOld,
+                Sent::Unread => Found::Unavailable,
+            },
+            (Ok(NonceState::Spent), Some(Sent::Waits(wait))) => Found::Pending(wait),
+            (Ok(NonceState::Spent), _) => Found::UsedUntold,
             (Err(_), _) => Found::Unavailable,
         }
     }
@@ -255,33 +262,46 @@ impl ReservedPermit {
                 return Settled::Done(paid);
             }
         }
-        Settled::Unknown(named.or(earlier))
+        match self.state().await {
+            Ok(NonceState::Used(transaction)) => match self.awaited(transaction).await {
+                Some(paid) => Settled::Done(paid),
+                None => Settled::Unknown(Some(transaction)),
+            },
+            _ => Settled::Unknown(named.or(earlier)),
+        }
     }
 
     /// Waits until the verifier sees the payment in this transaction, or in the one that was sent before.
     async fn confirm(&self, transaction: TxHash, earlier: Option<TxHash>) -> Settled {
+        match self.awaited(transaction).await {
+            Some(paid) => Settled::Done(paid),
+            // Who says "settled" is not believed without it.
+            None => self.look(None, earlier).await,
+        }
+    }
+
+    /// The payment, once the verifier sees it in this transaction; `None` where that is not the one, or it takes too long.
+    async fn awaited(&self, transaction: TxHash) -> Option<Payment> {
         let deadline = Instant::now() + CONFIRM;
         loop {
             let wait = match self.became(transaction).await {
-                Sent::Paid(paid) => return Settled::Done(paid),
+                Sent::Paid(paid) => return Some(paid),
                 Sent::Waits(wait) => wait.min(LOOK_AGAIN),
                 Sent::Unread => LOOK_AGAIN,
-                // Who says "settled" is not believed without it.
-                Sent::Failed | Sent::TooOld => return self.look(None, earlier).await,
+                Sent::Failed | Sent::TooOld => return None,
             };
             if Instant::now() >= deadline {
-                return self.look(Some(transaction), earlier).await;
+                return None;
             }
             sleep(wait).await;
         }
     }
 
-    /// Whether its nonce is used, or cancelled.
-    async fn is_used(&self) -> Result<bool, VerifyError> {
+    /// What the chain says of its nonce.
+    async fn state(&self) -> Result<NonceState, VerifyError> {
         let signatures = self.showing.chain.reader().and_then(|reader| reader.signatures());
         let Some(signatures) = signatures else { return Err(VerifyError::unavailable()) };
-        let Permit { from, nonce, .. } = self.permit();
-        verifier_in_time(signatures.permit_is_used(*from, nonce)).await
+        verifier_in_time(signatures.permit_state(self.permit(), self.showing.since)).await
     }
 }
 

@@ -1,0 +1,67 @@
+//! What became of a permit (Permit2): its nonce tells whether it is used, and its payer's transfers by what.
+
+use super::{
+    authorizations::{Authorizations, RANGE_MAX, SEARCHES_MAX},
+    pool_answer::{NoAnswer, PoolAnswer},
+};
+use crate::{
+    evm::{
+        block_range::BlockRange,
+        proxy::{PermitNonce, UsedPermit},
+    },
+    protocol::{ChainTime, TxHash, permit2::Permit},
+    verify::{NonceState, VerifyError},
+};
+
+impl Authorizations {
+    /// Returns whether the nonce of a permit is used. That it is not is believed like that there is no receipt, and only at the head that
+    /// is known.
+    pub(super) async fn permit_state(&self, permit: &Permit, since: ChainTime) -> Result<NonceState, VerifyError> {
+        let nonce = PermitNonce { owner: permit.from, nonce: permit.nonce };
+        let _turn = self.gate.enter(None).await?;
+        let head = self.head.tip().await?.head.number;
+        match self.pool.permit_nonce(&nonce).await? {
+            PoolAnswer::Decided(_, seen) => self.find_permit(permit, head.min(seen.height), since).await,
+            PoolAnswer::Doubtful(all) if all.iter().any(|(_, seen)| seen.height >= head) => Ok(NonceState::Unused),
+            PoolAnswer::Doubtful(_) => Err(VerifyError::unavailable()),
+        }
+    }
+
+    /// Looks for what used it, from the head backwards, among the transfers from its payer to its recipient.
+    async fn find_permit(&self, permit: &Permit, head: u64, since: ChainTime) -> Result<NonceState, VerifyError> {
+        let mut width = RANGE_MAX;
+        let mut range = BlockRange::up_to_latest(head, width);
+        for _ in 0..SEARCHES_MAX {
+            match self.pool.transfers_of(permit, &range).await {
+                Ok(transactions) => {
+                    if let Some(transaction) = self.user_of(permit, transactions).await? {
+                        return Ok(NonceState::Used(transaction));
+                    }
+                    if self.is_early_enough(range.from(), head, since).await? {
+                        return Ok(NonceState::Spent);
+                    }
+                    range = range.before(width);
+                }
+                // It may be too wide for an endpoint.
+                Err(NoAnswer { unusable: true, .. }) if width > 1 => {
+                    width /= 2;
+                    range = range.last_of(width);
+                }
+                Err(none) => return Err(none.error),
+            }
+        }
+        Ok(NonceState::Spent)
+    }
+
+    /// The one among these transactions that hands the permit to a proxy. What it transfers is judged afterwards.
+    async fn user_of(&self, permit: &Permit, transactions: Vec<TxHash>) -> Result<Option<TxHash>, VerifyError> {
+        let used = UsedPermit { owner: permit.from, nonce: permit.nonce };
+        for transaction in transactions {
+            let found = self.receipts.get(transaction).await?;
+            if found.is_some_and(|found| found.record.transaction.permit == Some(used)) {
+                return Ok(Some(transaction));
+            }
+        }
+        Ok(None)
+    }
+}
