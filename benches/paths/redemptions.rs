@@ -38,11 +38,11 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let (layer, token) = with_pass.with_pass();
     let by_pass = with_pass.route(&layer);
     vec![
-        Path::new("redemption by body", 200, 29, route.clone(), move || by_body(&body())),
-        Path::new("redemption by header", 200, 29, route.clone(), move || by_header(&header())),
-        Path::new("redemption, tagged", 200, 34, route.clone(), move || by_header(&tagged())),
-        Path::new("redemption, bound by nonce", 200, 34, route, move || by_header(&by_nonce())),
-        Path::new("redemption, answer kept", 200, 47, keeping.clone(), move || by_header(&kept())),
+        Path::new("redemption by body", 200, 30, route.clone(), move || by_body(&body())),
+        Path::new("redemption by header", 200, 30, route.clone(), move || by_header(&header())),
+        Path::new("redemption, tagged", 200, 35, route.clone(), move || by_header(&tagged())),
+        Path::new("redemption, bound by nonce", 200, 35, route, move || by_header(&by_nonce())),
+        Path::new("redemption, answer kept", 200, 48, keeping.clone(), move || by_header(&kept())),
         Path::new("call by pass", 200, 27, by_pass, move || {
             let mut request = by_header("");
             request.headers_mut().remove("x402-payment");

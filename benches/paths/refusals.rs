@@ -106,7 +106,7 @@ fn by_ledger(shop: &Rc<Shop>) -> Vec<Path> {
         Path::new("tx_already_used", 409, 24, route.clone(), move || by_header(&proof(&again.intent(), transaction))),
         always("redemption_in_progress", 409, 26, held),
         always("too_many_attempts", 429, 28, tried),
-        Path::new("upstream_payment_required", 502, 29, billing, move || {
+        Path::new("upstream_payment_required", 502, 30, billing, move || {
             by_header(&proof(&fresh.intent(), fresh.pay(UNITS)))
         }),
     ]

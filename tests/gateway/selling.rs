@@ -221,7 +221,7 @@ async fn an_official_client_pays_what_the_service_says() {
     let json = "content-type: application/json";
     // Nobody sends a transfer of an amount that is not known yet.
     let (status, head, body) = quote(&[&url, "-H", json, "-d", "{}"]).await;
-    assert!(status == 402 && !head.contains("\nx-price-intent:"), "{head}\n{body}");
+    assert!(status == 402 && !head.contains("\npay:"), "{head}\n{body}");
     let mut charged = 0;
     for (prompt, words) in [("one two three", 3), ("", 0)] {
         let wish = json!({ "prompt": prompt }).to_string();

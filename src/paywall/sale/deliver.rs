@@ -130,7 +130,8 @@ where
             ending = not.into();
         }
     }
-    Delivery { outcome: conclude(ending, guard, unsettled.as_deref(), &route, mark_sold).await, made }
+    // Boxed: the future of every request has room for it, and is moved.
+    Delivery { outcome: Box::pin(conclude(ending, guard, unsettled.as_deref(), &route, mark_sold)).await, made }
 }
 
 /// Decides what the payment is charged, by the handler's word.
