@@ -1,14 +1,21 @@
 //! `demo`: a local chain, a built-in service, the gateway before it, and one answer bought.
 
-use std::{convert::Infallible, error::Error, fs, net::Ipv4Addr, path::PathBuf};
+use std::{
+    convert::Infallible,
+    error::Error,
+    fs,
+    net::Ipv4Addr,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::sleep};
 use tower_layer::Layer as _;
 use tower_service::Service as _;
 use tower_x402::{
@@ -26,6 +33,8 @@ const SELLER: usize = 0;
 const BUYER: usize = 1;
 const SETTLER: usize = 2;
 const PRICE: &str = "0.05";
+/// How long the gateway may take to begin selling.
+const OPENING: Duration = Duration::from_secs(30);
 
 /// Sells, buys once, and goes on selling unless it is to end.
 ///
@@ -98,7 +107,15 @@ async fn buy(chain: &DevChain, url: &str) -> Result<(), BoxError> {
     let layer = PayLayer::builder(wallet, budget, MemoryJournal::new()).on_event(steps::show).build().await?;
     let mut client = layer.layer(ReqwestClient::new(reqwest::Client::builder())?);
     eprintln!("\nGET {url}");
-    let answer = client.call(Request::get(url).body(Body::empty())?).await?;
+    let begun = Instant::now();
+    let answer = loop {
+        let answer = client.call(Request::get(url).body(Body::empty())?).await?;
+        // Nothing is quoted before the chain is past the second in which the ledger began.
+        if answer.status() != StatusCode::SERVICE_UNAVAILABLE || begun.elapsed() > OPENING {
+            break answer;
+        }
+        sleep(Duration::from_millis(300)).await;
+    };
     let (status, text) = (answer.status(), answer.into_body().collect().await?.to_bytes());
     if !status.is_success() {
         return Err(format!("the purchase failed: {status}").into());
