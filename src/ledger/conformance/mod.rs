@@ -61,7 +61,7 @@ mod sale;
 mod settling;
 mod space;
 
-use std::time::Duration;
+use std::{pin::Pin, time::Duration};
 
 pub use accounts::run_accounts;
 pub use announcements::run_announcements;
@@ -116,6 +116,11 @@ async fn perform<H: Harness>(check: Check, harness: &H) -> Result<bool, Violatio
     }
 }
 
+/// A check on the heap. Each is made in a frame of its own: those of all checks together do not fit into a thread's stack.
+fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::pin(make())
+}
+
 /// Checks of a ledger's optional capabilities, each on a ledger of its own that has begun.
 macro_rules! suite {
     (
@@ -144,7 +149,7 @@ macro_rules! suite {
                     let fixture = super::fixture::Fixture::new(harness).await;
                     fixture.begin().await?;
                     $(if check.name == stringify!($check) {
-                        return Box::pin($check(&fixture)).await;
+                        return super::boxed(|| $check(&fixture)).await;
                     })*
                     Err(super::Fault::new("there is no such check"))
                 };
@@ -172,7 +177,7 @@ macro_rules! checks {
         async fn dispatch<H: Harness>(name: &str, harness: &H) -> Result<(), Fault> {
             let fixture = Fixture::new(harness).await;
             $(if name == stringify!($check) {
-                return Box::pin($module::$check(&fixture)).await;
+                return boxed(|| $module::$check(&fixture)).await;
             })*
             Err(Fault::new("there is no such check"))
         }
