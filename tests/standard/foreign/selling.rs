@@ -63,7 +63,8 @@ async fn what_nobody_knows_stands_before_what_is_meant() {
     for make in [Make::Express, Make::FastApi] {
         let Some((world, seller)) = open(make).await else { continue };
         let url = seller.url(CHOICE);
-        let bought = Client::Fetch.buy(&world, Order::get(&url)).await.unwrap();
+        let order = Order::get(&url).on(tower_x402::protocol::Network::BASE);
+        let bought = Client::Fetch.buy(&world, order).await.unwrap();
         let offered = bought.offered().accepts;
         let networks: Vec<_> =
             offered.iter().map(|option| option.exact().map(|exact| exact.network.to_string())).collect();
