@@ -391,7 +391,7 @@ impl Place {
                 }
             }
             Kind::Postgres => {
-                let tables = "DROP TABLE ledger_memory, ledger_marks, ledger_sales, ledger_answers, ledger_book, ledger_refunds, ledger_settling, ledger_unannounced, ledger_accounts";
+                let tables = "DROP TABLE ledger_memory, ledger_marks, ledger_sales, ledger_answers, ledger_book, ledger_refunds, ledger_settling, ledger_unannounced, ledger_accounts, ledger_charges";
                 self.sql(&format!("DROP VIEW ledger_sold; {tables}")).await;
             }
             Kind::Redis => {
