@@ -63,7 +63,7 @@ pub enum BuildError {
     NoSignatures,
     /// Tools of MCP are paid for by the x402 standard, and this merchant takes no payment by it.
     #[error(
-        "no payment by x402: with `.tools()` call `.settler(…)` or `.accept_submitted_transfers()` on the merchant's builder, or nobody could pay for a call"
+        "no payment by x402: with `.tools()` call `.settler(…)` or `.accept_submitted_transfers()` on the merchant's builder, or no client could pay for a call"
     )]
     NoStandard,
     /// No ledger was set, so one payment would buy any number of answers.

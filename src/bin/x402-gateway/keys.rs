@@ -13,7 +13,7 @@ use super::{failure::Failure, ledger::LedgerArg, secret_file};
 
 pub(crate) const SHARED: &str = "replicas that share a ledger must share a key: make one with `openssl rand -hex 32`, and give it to each with --sealing-key";
 
-/// What a file of keys looks like, for whoever has another.
+/// What a file of keys looks like, for an operator who has another.
 const FORM: &str = "a key file has one key a line, 64 hexadecimal digits each: the first one seals, the others open what \
     they sealed before";
 

@@ -11,7 +11,7 @@ use super::failure::Failure;
 pub(crate) const TEXT: &str = "text/plain; version=0.0.4";
 /// What a question, an answer, and a block are timed by, in seconds.
 const BUCKETS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
-/// How often what was timed is put into the buckets, so that it takes no memory while nobody asks.
+/// How often what was timed is put into the buckets, so that it takes no memory between two requests for metrics.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Installs the recorder. Before the merchant is built, which describes what it counts.

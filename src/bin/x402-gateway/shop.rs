@@ -12,6 +12,9 @@ use super::{
     routes::{Route, Routes, Target},
 };
 
+/// How long the body of a request may be whose charge depends on it, in bytes: it is read before the quote.
+const METERED_BODY: usize = 1024 * 1024;
+
 /// Builds it all anew. Quotes of before stay good, since the keys and the names of the resources do.
 ///
 /// # Errors
@@ -63,7 +66,9 @@ fn target(merchant: &Merchant, action: &Action, proxy: &Proxy) -> Result<Target,
 fn sold(merchant: &Merchant, offer: &Offer, proxy: &Proxy) -> Result<Target, BuildError> {
     let layer = match offer.price {
         Cost::Fixed(price) => merchant.charge(&offer.resource, price)?,
-        Cost::UpTo(most) => merchant.charge_up_to(&offer.resource, most)?.charge_by_header(),
+        Cost::UpTo(most) => {
+            merchant.charge_up_to(&offer.resource, most)?.charge_by_header().body_limit(METERED_BODY)?
+        }
     };
     let mut layer = layer.label(&offer.label)?.strip_proof();
     if let Some(kept) = offer.redeliver {

@@ -1,4 +1,4 @@
-//! Being asked to end: Ctrl-C or SIGTERM, also while nobody waits for it.
+//! Being asked to end: Ctrl-C or SIGTERM, also while no task waits for it.
 
 use std::io;
 

@@ -13,7 +13,7 @@ pub struct HeldPass {
     /// The seller's name of it, where a quote told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The token: whoever has it has the calls.
+    /// The token. Its holder can spend the calls.
     pub token: String,
     /// What was left at the last answer, as the seller says it: calls, or an amount. `None` if it was not used yet, or nothing is
     /// counted.

@@ -109,7 +109,7 @@ impl Attempts {
         awaited.insert(payment.compact(), Instant::now());
     }
 
-    /// Whether the payer waits for this payment, so that nobody else may reserve it.
+    /// Whether the payer waits for this payment, so that no other client may reserve it.
     pub(crate) fn is_awaited(&self, payment: PaymentId) -> bool {
         let log = self.log();
         let since = if log.awaited.is_empty() { None } else { log.awaited.get(&payment.compact()) };

@@ -212,9 +212,9 @@ pub(crate) enum Prices {
 }
 
 impl Prices {
-    /// Whether the price depends on the request, so that its body must be read and its intent bound to it.
+    /// Whether the price depends on the request, or the charge does, so that its body must be read and its intent bound to it.
     pub(crate) const fn depends_on_request(&self) -> bool {
-        matches!(self, Self::Now(_) | Self::Later(_))
+        !matches!(self, Self::Fixed(_))
     }
 }
 

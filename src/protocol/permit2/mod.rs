@@ -2,7 +2,7 @@
 //!
 //! [Permit2](https://github.com/Uniswap/permit2) is a contract with one address on every chain. A token's holder allows it once to move the
 //! token, and signs each transfer from then on: who may send it (`spender`), how much at most, and until when. The standard's two
-//! *proxies* are such spenders. They pay nobody but the recipient that the payer signed, the *witness*.
+//! *proxies* are such spenders. They pay only the recipient that the payer signed, the *witness*.
 //!
 //! | Scheme | Spender | Amount |
 //! |---|---|---|

@@ -89,7 +89,7 @@ async fn mistimed(core: &Core, payment: &PermitPayment) -> Result<Option<Reason>
     })
 }
 
-/// The time of the newest block, asked for once in a while: whoever shows a permit, forged or not, asks.
+/// The time of the newest block, asked for once in a while, because every permit that is shown, forged or not, asks.
 async fn head(core: &Core) -> Result<ChainTime, Failure> {
     if let Some(known) = core.head.get(&()) {
         return Ok(known);

@@ -36,13 +36,18 @@ fn up_to(answer: &Answer) -> UpToRequirements {
 
 /// An honest client's permit.
 fn permits(offer: &UpToRequirements, nonce: [u8; 32]) -> Request<Body> {
+    permits_for(r#"{"query":"why"}"#, offer, nonce)
+}
+
+/// The same for another question.
+fn permits_for(question: &str, offer: &UpToRequirements, nonce: [u8; 32]) -> Request<Body> {
     let permit = Permit::new(PermitScheme::UpTo, payer(), nonce)
         .paying(offer.pay_to, offer.asset, offer.amount)
         .by_facilitator(offer.facilitator().unwrap())
         .valid_between(ChainTime::from_unix(0), ChainTime::from_unix(NOW + 300));
     let signature = format!("0x{}", "11".repeat(65)).parse().unwrap();
     let payment = PaymentPayload::new(offer.clone(), SignedPermit::new(permit, signature));
-    let mut request = post(r#"{"query":"why"}"#);
+    let mut request = post(question);
     request.headers_mut().insert(PAYMENT_SIGNATURE, payment.to_header());
     request
 }
@@ -190,6 +195,29 @@ async fn what_is_charged_is_found_whatever_the_settler_says() {
         }
         assert_eq!(ask(&service, permits(&offer, NONCE)).await.status(), 409, "{settling:?}");
     }
+}
+
+/// A settlement that was begun with the charge of one question buys no other one: that could cost more.
+#[tokio::test(start_paused = true)]
+async fn what_was_charged_for_one_question_answers_no_other() {
+    let (stall, counter) = (open().await, Counter::default());
+    let service = layered(
+        &layer(&stall),
+        answering(counter.clone(), |_: &Request<RequestBody<Body>>| {
+            let mut answer = Response::new(Body::from("an answer"));
+            answer.extensions_mut().insert(Charge(units(5)));
+            answer
+        }),
+    );
+    let offer = offered(&service).await;
+    stall.settler.script([Settling::Unknown]);
+    assert_eq!(ask(&service, permits(&offer, NONCE)).await.status(), 503);
+    stall.lease_runs_out();
+    let other = ask(&service, permits_for(r#"{"query":"everything"}"#, &offer, NONCE)).await;
+    assert_eq!((other.status().as_u16(), &other.headers()["x402-error"]), (503, &"outcome_unknown".parse().unwrap()));
+    assert_eq!(counter.runs(), 1, "it is not even made");
+    let answer = ask(&service, permits(&offer, NONCE)).await;
+    assert_eq!((answer.status().as_u16(), settled(&answer).amount), (200, Some(units(5))));
 }
 
 /// The permit is used, and nothing tells by what: no bill, no second settlement.

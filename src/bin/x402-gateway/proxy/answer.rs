@@ -43,7 +43,7 @@ pub(super) fn passed_on(
     if let Some(place) = head.headers.get(header::LOCATION).cloned() {
         let place = relative(&place, upstream).unwrap_or(place);
         if head.status.is_redirection() && leads_back(&place, upstream, asked) {
-            // There the same is for sale again: nobody is to pay for the way to it.
+            // There the same is for sale again: a redirect to it is not to be paid for.
             head.extensions.insert(Consumption::Keep);
         }
         head.headers.insert(header::LOCATION, place);

@@ -33,7 +33,7 @@ pub(super) enum Asked {
     Refused(Refusal),
 }
 
-/// Why a message reaches nobody.
+/// Why a message is not forwarded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     /// As it is written; `None` where it is not known.

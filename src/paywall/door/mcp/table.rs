@@ -39,7 +39,7 @@ pub(super) struct Limits {
 pub(super) enum Listed {
     Priced(Arc<Route>),
     Free,
-    /// It is for nobody.
+    /// It is not offered.
     Refused,
 }
 

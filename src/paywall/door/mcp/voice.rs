@@ -217,7 +217,7 @@ fn of_passes(request: &PricedRequest) -> Vec<(&'static str, String)> {
     named.into_iter().chain(spent).collect()
 }
 
-/// What the layer answers to a message that reaches nobody: an error of JSON-RPC. Where its id is not known, the status says so, too.
+/// What the layer answers to a message that it does not forward: an error of JSON-RPC. Where its id is not known, the status says so, too.
 pub(super) fn refuse_message(refusal: &Refusal) -> (StatusCode, String) {
     let Refusal { id, code, message } = refusal;
     let status = if id.is_some() { StatusCode::OK } else { StatusCode::BAD_REQUEST };

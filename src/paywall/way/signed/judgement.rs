@@ -36,6 +36,8 @@ pub(crate) struct Case {
     pub(crate) quoted: bool,
     /// Its quote covers this request.
     pub(crate) honoured: bool,
+    /// The handler sets the charge: a payment that was charged for one request buys no other.
+    pub(crate) metered: bool,
     /// It is settled before the handler runs.
     pub(crate) first: bool,
     /// Something reads the chain.
@@ -50,6 +52,13 @@ pub(crate) struct Case {
     pub(crate) from: ChainTime,
     /// The settlement that was begun for this intent before.
     pub(crate) begun: Option<Settling>,
+}
+
+impl Case {
+    /// Whether a settlement was begun with the charge of another request.
+    fn is_charged_for_another(&self) -> bool {
+        self.metered && self.begun.is_some_and(|begun| begun.request != self.request)
+    }
 }
 
 /// What to do before the handler runs.
@@ -101,6 +110,8 @@ pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
         Found::Valid if !case.quoted && case.begun.is_some_and(|begun| case.read || begun.transaction.is_some()) => {
             Judgement::Unknown
         }
+        // Its transaction may be on its way, with a charge that this request did not have.
+        Found::Valid if case.is_charged_for_another() => Judgement::Unknown,
         Found::Valid => Judgement::Settle,
         Found::Settled(paid) => judge_settled(paid, case),
         Found::Refused(_) if case.forgotten && case.begun.is_none() => Judgement::TooOld,
@@ -127,7 +138,7 @@ fn judge_settled(paid: Payment, case: &Case) -> Judgement {
             false => prove(),
         };
     };
-    if !case.honoured && begun.request != case.request {
+    if !case.honoured && begun.request != case.request || case.is_charged_for_another() {
         return Judgement::Elsewhere;
     }
     match is_of(paid.transaction(), paid.time(), &begun) {
@@ -179,6 +190,7 @@ mod tests {
         Case {
             quoted,
             honoured,
+            metered: false,
             first: false,
             read: true,
             over: false,
@@ -218,6 +230,23 @@ mod tests {
         ] {
             let case = case(quoted, honoured, begun);
             assert_eq!(judge(Found::Settled(mined(time).into()), &case), expected, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_charged_for_one_request_buys_no_other() {
+        let sent = |request| begun(request).map(|begun| begun.with_transaction(TX));
+        let metered = |begun| Case { metered: true, ..case(true, true, begun) };
+        let settled = || Found::Settled(mined(1_001).into());
+        for (begun, before, after) in [
+            (begun(THIS), Judgement::Settle, Judgement::Resume(mined(1_001).into())),
+            (sent(THIS), Judgement::Settle, Judgement::Resume(mined(1_001).into())),
+            (begun(OTHER), Judgement::Unknown, Judgement::Elsewhere),
+            (sent(OTHER), Judgement::Unknown, Judgement::Elsewhere),
+            (None, Judgement::Settle, Judgement::Prove(TX)),
+        ] {
+            assert_eq!(judge(Found::Valid, &metered(begun)), before, "{begun:?}");
+            assert_eq!(judge(settled(), &metered(begun)), after, "{begun:?}");
         }
     }
 

@@ -100,7 +100,8 @@ impl Showing {
         let forgotten = !read && self.signed.until.after(FORGOTTEN).unix() < self.merchant.clock.unix();
         let ShownQuote { quoted, honoured, .. } = self.quote;
         let Self { first, request, from, .. } = *self;
-        Case { quoted, honoured, first: first && !metered, read, over, forgotten, request, from, begun: begun.copied() }
+        let (first, begun) = (first && !metered, begun.copied());
+        Case { quoted, honoured, metered, first, read, over, forgotten, request, from, begun }
     }
 
     /// Whether it names a quote.
