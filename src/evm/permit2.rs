@@ -8,7 +8,7 @@ use alloy::{
 use super::signature;
 use crate::protocol::{
     Address, Amount, Network,
-    permit2::{EXACT_PROXY, PERMIT2, Permit, SignedPermit, UPTO_PROXY},
+    permit2::{PERMIT2, SignedPermit},
     v2::Eip2612Permit,
 };
 
@@ -122,38 +122,6 @@ pub(crate) fn is_settle(input: &[u8]) -> bool {
     .any(|selector| input.starts_with(selector))
 }
 
-/// Returns how much of this permit a call of that contract charges; `None` where it is no call that settles this permit.
-pub(crate) fn charged(of: &Permit, to: Address, input: &[u8]) -> Option<Amount> {
-    let (permit, amount, owner) = match to {
-        EXACT_PROXY => exact(input)?,
-        UPTO_PROXY => up_to(input)?,
-        _ => return None,
-    };
-    let same = to == of.spender
-        && owner == account(of.from)
-        && permit.nonce == U256::from_be_bytes(of.nonce)
-        && permit.permitted.token == account(of.token);
-    same.then(|| Amount::from_be_bytes(amount.unwrap_or(permit.permitted.amount).to_be_bytes()))
-}
-
-type Settled = (sol::PermitTransferFrom, Option<U256>, alloy::primitives::Address);
-
-fn exact(input: &[u8]) -> Option<Settled> {
-    if let Ok(call) = sol::Exact::settleCall::abi_decode(input) {
-        return Some((call.permit, None, call.owner));
-    }
-    let call = sol::Exact::settleWithPermitCall::abi_decode(input).ok()?;
-    Some((call.permit, None, call.owner))
-}
-
-fn up_to(input: &[u8]) -> Option<Settled> {
-    if let Ok(call) = sol::UpTo::settleCall::abi_decode(input) {
-        return Some((call.permit, Some(call.amount), call.owner));
-    }
-    let call = sol::UpTo::settleWithPermitCall::abi_decode(input).ok()?;
-    Some((call.permit, Some(call.amount), call.owner))
-}
-
 /// Returns the call data of `nonceBitmap(owner, word)`, of Permit2, for the word of this nonce.
 pub(crate) fn nonce_bitmap(owner: Address, nonce: &[u8; 32]) -> Vec<u8> {
     let word = U256::from_be_bytes(*nonce) >> 8;
@@ -202,7 +170,10 @@ mod tests {
     use alloy::primitives::keccak256;
 
     use super::*;
-    use crate::protocol::{ChainTime, PaymentSignature, permit2::PermitScheme};
+    use crate::protocol::{
+        ChainTime, PaymentSignature,
+        permit2::{Permit, PermitScheme},
+    };
 
     fn signed(scheme: PermitScheme) -> SignedPermit {
         let permit = Permit::new(scheme, Address::new([1; 20]), [0x42; 32])
@@ -255,32 +226,6 @@ mod tests {
             ("allowance(address,address)", super::allowance(Address::ZERO)),
         ] {
             assert_eq!(call[..4], keccak256(signature)[..4], "{signature}");
-        }
-    }
-
-    /// The tag of the quote stands behind the call.
-    #[test]
-    fn a_charge_is_read_from_the_call_that_made_it() {
-        let sent = allowance_over(units(10_000));
-        for with in [None, Some(&sent)] {
-            for (scheme, charge) in [(PermitScheme::Exact, 10_000), (PermitScheme::UpTo, 1_858)] {
-                let of = signed(scheme);
-                let mut call = settle(&of, units(charge), with, Network::BASE);
-                call.extend([0x77; 36]);
-                assert_eq!(charged(&of.permit, scheme.proxy(), &call), Some(units(charge)), "{scheme:?}");
-                for other in [PERMIT2, EXACT_PROXY, UPTO_PROXY].into_iter().filter(|other| *other != scheme.proxy()) {
-                    assert_eq!(charged(&of.permit, other, &call), None);
-                }
-                let elsewhere = [
-                    Permit { nonce: [0x43; 32], ..of.permit.clone() },
-                    Permit { from: Address::new([9; 20]), ..of.permit.clone() },
-                    Permit { token: Address::new([9; 20]), ..of.permit.clone() },
-                ];
-                for other in elsewhere {
-                    assert_eq!(charged(&other, scheme.proxy(), &call), None, "{other:?}");
-                }
-                assert_eq!(charged(&of.permit, scheme.proxy(), &call[..100]), None);
-            }
         }
     }
 

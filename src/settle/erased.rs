@@ -3,10 +3,10 @@
 use std::{future::Future, pin::Pin};
 
 use super::{
-    PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
-    TransactionRecorder, Validity,
+    PermitPayment, PermitSettler, PermitTerms, SettleError, Settlement, Settler, SignedPayment, TransactionRecorder,
+    Validity,
 };
-use crate::protocol::{Address, Amount, Network, TokenDomain, TxHash, permit2::PermitScheme};
+use crate::protocol::{Address, Amount, Network, TokenDomain, permit2::PermitScheme};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -50,7 +50,6 @@ impl<S: Settler> ErasedSettler for S {
     }
 }
 
-#[allow(dead_code, reason = "each way to pay asks for a part of it")]
 pub(crate) trait ErasedPermitSettler: Send + Sync + 'static {
     fn terms(
         &self,
@@ -66,11 +65,6 @@ pub(crate) trait ErasedPermitSettler: Send + Sync + 'static {
         charge: Amount,
         recorder: &'a TransactionRecorder,
     ) -> Boxed<'a, Settlement>;
-    fn state<'a>(
-        &'a self,
-        payment: &'a PermitPayment,
-        recorded: Option<TxHash>,
-    ) -> Boxed<'a, Result<PermitState, SettleError>>;
 }
 
 impl<S: PermitSettler> ErasedPermitSettler for S {
@@ -98,13 +92,5 @@ impl<S: PermitSettler> ErasedPermitSettler for S {
         recorder: &'a TransactionRecorder,
     ) -> Boxed<'a, Settlement> {
         Box::pin(PermitSettler::settle_permit(self, payment, charge, recorder))
-    }
-
-    fn state<'a>(
-        &'a self,
-        payment: &'a PermitPayment,
-        recorded: Option<TxHash>,
-    ) -> Boxed<'a, Result<PermitState, SettleError>> {
-        Box::pin(PermitSettler::permit_state(self, payment, recorded))
     }
 }

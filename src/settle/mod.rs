@@ -19,7 +19,7 @@ pub(crate) use erased::ErasedSettler;
 pub use error::{SettleError, SettleErrorKind};
 #[cfg(feature = "facilitator")]
 pub use facilitator::{FacilitatorAction, FacilitatorCall, FacilitatorSettler, FacilitatorSettlerBuilder};
-pub use permit::{PermitPayment, PermitRequirements, PermitSettler, PermitState, PermitTerms};
+pub use permit::{PermitPayment, PermitRequirements, PermitSettler, PermitTerms};
 pub use recorder::TransactionRecorder;
 #[cfg(feature = "wallet")]
 pub use wallet::{WalletSettler, WalletSettlerBuilder};

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use super::{SettleError, Settlement, TransactionRecorder, Validity};
 use crate::protocol::{
-    Address, Amount, IntentId, Network, ParseError, TxHash,
+    Address, Amount, IntentId, Network, ParseError,
     permit2::{PERMIT2, PermitScheme, SignedPermit},
     v2::{Eip2612Permit, Extensions, PaymentRequirements, Reason, ResourceInfo, UpToRequirements},
 };
@@ -58,14 +58,6 @@ pub trait PermitSettler: Send + Sync + 'static {
         charge: Amount,
         recorder: &TransactionRecorder,
     ) -> impl Future<Output = Settlement> + Send;
-
-    /// Returns what the chain says of a payment that may have been settled before, by the transaction that was recorded for it, if one
-    /// was. Without a node, nothing is known.
-    fn permit_state(
-        &self,
-        payment: &PermitPayment,
-        recorded: Option<TxHash>,
-    ) -> impl Future<Output = Result<PermitState, SettleError>> + Send;
 }
 
 /// What a quote says of permits that a settler takes.
@@ -90,28 +82,6 @@ impl PermitTerms {
     pub fn facilitators(&self) -> &[Address] {
         &self.facilitators
     }
-}
-
-/// What the chain says of a permit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-#[non_exhaustive]
-pub enum PermitState {
-    /// Its nonce is not used, and nothing is known that will use it.
-    Unused,
-    /// This transaction was sent for it, and is in no block yet.
-    Pending(TxHash),
-    /// It is settled.
-    Settled {
-        /// The transaction.
-        transaction: TxHash,
-        /// How much of it was charged.
-        charge: Amount,
-    },
-    /// Its nonce is used: by a transaction that is not known, or by the payer to cancel it.
-    Used,
-    /// Nothing is known.
-    Unknown,
 }
 
 /// What a permit is shown for: the offer, of one of the two schemes.

@@ -14,7 +14,7 @@ use crate::{
         v2::Reason,
     },
     settle::{
-        PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
+        PermitPayment, PermitSettler, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
         TransactionRecorder, Validity,
     },
     verify::NonceState,
@@ -293,14 +293,6 @@ impl PermitSettler for ScriptedSettler {
             .with_amount(charge)
             .with_binding(Binding::none().with_permit(ByPermit::Nonce(permit.nonce)));
         self.settled(transfer).await
-    }
-
-    async fn permit_state(
-        &self,
-        _payment: &PermitPayment,
-        _recorded: Option<TxHash>,
-    ) -> Result<PermitState, SettleError> {
-        Ok(PermitState::Unknown)
     }
 }
 

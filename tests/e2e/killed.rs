@@ -23,14 +23,14 @@ use tower_x402::{
         Sale, Settling, SqliteLedger,
     },
     protocol::{
-        Address, Amount, ChainTime, IntentKey, Network, PaymentId, SealingKeys, TokenDomain, TxHash,
+        Address, Amount, ChainTime, IntentKey, Network, PaymentId, SealingKeys, TokenDomain,
         headers::{PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
         permit2::{PERMIT2, Permit, PermitScheme, SignedPermit},
         v1,
         v2::{Authorization, PaymentOption, PaymentPayload, PaymentRequired, SignedAuthorization},
     },
     settle::{
-        PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
+        PermitPayment, PermitSettler, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
         TransactionRecorder, Validity, WalletSettler,
     },
     testing::{
@@ -215,14 +215,6 @@ impl PermitSettler for Dying<WalletSettler> {
         let watched = self.watched(recorder);
         let settled = self.inner.settle_permit(payment, charge, &watched).await;
         self.died(settled).await
-    }
-
-    async fn permit_state(
-        &self,
-        payment: &PermitPayment,
-        recorded: Option<TxHash>,
-    ) -> Result<PermitState, SettleError> {
-        self.inner.permit_state(payment, recorded).await
     }
 }
 

@@ -7,8 +7,8 @@ use tower_x402::{
         v2::Reason,
     },
     settle::{
-        FacilitatorSettler, PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, Settlement,
-        TransactionRecorder, Validity, conformance,
+        FacilitatorSettler, PermitPayment, PermitSettler, PermitTerms, SettleError, Settlement, TransactionRecorder,
+        Validity, conformance,
     },
     verify::NonceState,
 };
@@ -168,10 +168,6 @@ impl PermitSettler for Direct {
             Err(_) if self.wrong == Wrong::SaysUnknownWhereRefused => Settlement::Unknown(None),
             Err(reason) => Settlement::Refused(reason),
         }
-    }
-
-    async fn permit_state(&self, _: &PermitPayment, _: Option<TxHash>) -> Result<PermitState, SettleError> {
-        Ok(PermitState::Unknown)
     }
 }
 

@@ -10,8 +10,8 @@ use tower_x402::{
         v2::{FacilitatorRequest, PaymentRequirements, Reason, SchemePayload, UpToRequirements},
     },
     settle::{
-        PermitPayment, PermitSettler as _, PermitState, PermitTerms, SettleError, SettleErrorKind, Settlement,
-        TransactionRecorder, Validity,
+        PermitPayment, PermitSettler as _, PermitTerms, SettleError, SettleErrorKind, Settlement, TransactionRecorder,
+        Validity,
     },
     verify::NonceState,
 };
@@ -86,7 +86,6 @@ async fn the_maximum_is_verified_and_the_charge_is_settled() {
         }
         assert_eq!(settler.verify_permit(&payment).await, Ok(Validity::Used));
         assert_eq!(settler.settle_permit(&payment, units(charge), &none).await, Settlement::Unknown(None));
-        assert_eq!(settler.permit_state(&payment, None).await, Ok(PermitState::Unknown));
     }
     assert_eq!(market.balance(SELLER), units(received));
 }

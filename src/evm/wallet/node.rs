@@ -23,7 +23,6 @@ use crate::{
         block::Block,
         json_rpc::{Fault, Question, RpcError, Transport},
         receipt::Inclusion,
-        transaction::SignedTransaction,
     },
     protocol::{Address, TxHash},
 };
@@ -147,12 +146,6 @@ impl Node {
 
     pub(crate) async fn transaction(&self, hash: TxHash) -> Result<Option<Transaction>, Failure> {
         self.ask("eth_getTransactionByHash", json!([hash])).await
-    }
-
-    /// The transaction of that hash, proven by it; `None` where the node has none that can be read.
-    pub(crate) async fn signed_transaction(&self, hash: TxHash) -> Result<Option<SignedTransaction>, Failure> {
-        let told = self.ask_raw("eth_getTransactionByHash", json!([hash])).await?;
-        Ok(SignedTransaction::read(told.get()).filter(|transaction| transaction.hash == hash))
     }
 
     /// What waits under that nonce of the account; an error where this node does not tell. To be looked at, not to be believed.

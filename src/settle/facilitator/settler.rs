@@ -23,10 +23,10 @@ use super::{
 #[cfg(any(feature = "evm", feature = "wallet"))]
 use crate::evm::{eip3009, permit2};
 use crate::{
-    protocol::{Address, Amount, Network, PaymentId, TokenDomain, TxHash, permit2::PermitScheme, v2::Supported},
+    protocol::{Address, Amount, Network, PaymentId, TokenDomain, permit2::PermitScheme, v2::Supported},
     settle::{
-        PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, SettleErrorKind, Settlement, Settler,
-        SignedPayment, TransactionRecorder, Validity,
+        PermitPayment, PermitSettler, PermitTerms, SettleError, SettleErrorKind, Settlement, Settler, SignedPayment,
+        TransactionRecorder, Validity,
     },
 };
 
@@ -344,15 +344,6 @@ impl PermitSettler for FacilitatorSettler {
             return Settlement::Refused(reason);
         }
         self.inner.settle_in_time(&Question::of_permit(payment, charge)).await
-    }
-
-    /// Facilitators are not asked what the chain says.
-    async fn permit_state(
-        &self,
-        _payment: &PermitPayment,
-        _recorded: Option<TxHash>,
-    ) -> Result<PermitState, SettleError> {
-        Ok(PermitState::Unknown)
     }
 }
 

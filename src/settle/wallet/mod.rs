@@ -21,12 +21,12 @@ use tokio::time::timeout;
 pub use self::builder::WalletSettlerBuilder;
 use self::{core::Core, order::Order};
 use super::{
-    PermitPayment, PermitSettler, PermitState, PermitTerms, SettleError, Settlement, Settler, SignedPayment,
-    TransactionRecorder, Validity,
+    PermitPayment, PermitSettler, PermitTerms, SettleError, Settlement, Settler, SignedPayment, TransactionRecorder,
+    Validity,
 };
 use crate::{
     evm::permit2,
-    protocol::{Address, Amount, Network, TokenDomain, TxHash, permit2::PermitScheme},
+    protocol::{Address, Amount, Network, TokenDomain, permit2::PermitScheme},
 };
 
 /// How long a payment may take to be settled before it is not known whether it is.
@@ -156,14 +156,6 @@ impl PermitSettler for WalletSettler {
             return Settlement::Refused(reason);
         }
         self.settle_order(Order::of_permit(payment, charge), recorder).await
-    }
-
-    async fn permit_state(
-        &self,
-        payment: &PermitPayment,
-        recorded: Option<TxHash>,
-    ) -> Result<PermitState, SettleError> {
-        permits::state(&self.core, payment, recorded).await
     }
 }
 

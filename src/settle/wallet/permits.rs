@@ -2,23 +2,15 @@
 
 use std::time::Duration;
 
-use super::{
-    checks,
-    core::Core,
-    order::{GAS_MAX, Order},
-};
+use super::{checks, core::Core, order::Order};
 use crate::{
-    evm::{
-        permit2,
-        transaction::SignedTransaction,
-        wallet::node::{Call, Failure, Node},
-    },
+    evm::wallet::node::{Failure, Node},
     protocol::{
-        Address, ChainTime, Network, TxHash,
+        Address, ChainTime, Network,
         permit2::{PERMIT2, PermitScheme},
         v2::Reason,
     },
-    settle::{PermitPayment, PermitState, PermitTerms, SettleError, SettleErrorKind, Validity},
+    settle::{PermitPayment, PermitTerms, SettleError, SettleErrorKind, Validity},
 };
 
 /// How long a permit must be valid still, to be settled in time.
@@ -97,72 +89,4 @@ async fn head(core: &Core) -> Result<ChainTime, Failure> {
     let time = core.account.nodes.first(Node::head).await?.time;
     core.head.set((), time);
     Ok(time)
-}
-
-/// What the chain says of a payment that may have been settled: first by the transaction that was recorded for it.
-pub(super) async fn state(
-    core: &Core,
-    payment: &PermitPayment,
-    recorded: Option<TxHash>,
-) -> Result<PermitState, SettleError> {
-    if payment.requirements.network() != core.account.network {
-        return Err(SettleError::new(SettleErrorKind::WrongChain { network: payment.requirements.network() }));
-    }
-    let sent = match recorded {
-        Some(hash) => look_up(core, payment, hash).await?,
-        None => Found::Nothing,
-    };
-    if let Found::Settled(state) = sent {
-        return Ok(state);
-    }
-    let order = Order::of_permit(payment, payment.permit.permit.amount);
-    let (state, nodes) = (order.state(), &core.account.nodes);
-    let call = Call { from: order.payer, to: order.keeper(), data: &state, gas: GAS_MAX, fees: None };
-    let used = async |node: &Node| {
-        let returned = node.run(&call, "latest").await?;
-        returned.ok().and_then(|returned| order.read_state(&returned)).ok_or(Failure::Nonsense)
-    };
-    let told: Vec<bool> = nodes.each(used).await.into_iter().flatten().collect();
-    Ok(match (told.is_empty(), told.contains(&true), sent, recorded) {
-        (true, ..) => return Err(SettleError::unavailable()),
-        (_, true, ..) => PermitState::Used,
-        (_, false, Found::Waiting, Some(hash)) => PermitState::Pending(hash),
-        _ if nodes.all_say(async |node| Ok(!used(node).await?)).await => PermitState::Unused,
-        _ => PermitState::Unknown,
-    })
-}
-
-/// What became of the recorded transaction.
-enum Found {
-    /// It settled the payment.
-    Settled(PermitState),
-    /// It is known, and in no block.
-    Waiting,
-    /// No node knows it, or it is mined and did not settle the payment.
-    Nothing,
-}
-
-/// Looks a transaction up. What it charged is proven by its hash; that it succeeded, the receipt says.
-async fn look_up(core: &Core, payment: &PermitPayment, hash: TxHash) -> Result<Found, Failure> {
-    let receipts = core.account.nodes.each(|node| node.receipt(hash)).await;
-    let mined = receipts.iter().flatten().flatten().find(|receipt| receipt.mined_in.is_some());
-    if mined.is_some_and(|receipt| receipt.success != Some(true)) {
-        return Ok(Found::Nothing);
-    }
-    if receipts.iter().all(Result::is_err) {
-        return Err(Failure::Silence);
-    }
-    let told = core.account.nodes.each(|node| node.signed_transaction(hash)).await;
-    let Some(transaction) = told.into_iter().flatten().flatten().next() else { return Ok(Found::Nothing) };
-    if mined.is_none() {
-        return Ok(Found::Waiting);
-    }
-    Ok(match charge(payment, &transaction) {
-        Some(charge) => Found::Settled(PermitState::Settled { transaction: hash, charge }),
-        None => Found::Nothing,
-    })
-}
-
-fn charge(payment: &PermitPayment, transaction: &SignedTransaction) -> Option<crate::protocol::Amount> {
-    permit2::charged(&payment.permit.permit, transaction.to()?, transaction.input())
 }

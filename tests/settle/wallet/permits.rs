@@ -6,7 +6,7 @@ use tower_x402::{
         permit2::{PERMIT2, Permit, PermitScheme, SignedPermit},
         v2::{Eip2612Permit, Extensions, UpToRequirements},
     },
-    settle::{PermitPayment, PermitSettler, PermitState, PermitTerms},
+    settle::{PermitPayment, PermitSettler, PermitTerms},
 };
 
 use super::*;
@@ -77,10 +77,6 @@ async fn verified(settler: &WalletSettler, payment: &PermitPayment) -> Validity 
     settler.verify_permit(payment).await.unwrap()
 }
 
-async fn state(settler: &WalletSettler, payment: &PermitPayment, recorded: Option<TxHash>) -> PermitState {
-    settler.permit_state(payment, recorded).await.unwrap()
-}
-
 fn word(word: &str) -> Reason {
     word.parse().unwrap()
 }
@@ -104,7 +100,6 @@ async fn permits_of_both_schemes_are_charged_to_the_unit_and_once() {
         };
         assert!(settler.is_permit_signed_by_key(&payment));
         assert_eq!(verified(&settler, &payment).await, Validity::Valid);
-        assert_eq!(state(&settler, &payment, None).await, PermitState::Unused);
         assert_eq!(paid(&chain).await, total, "nothing is sent by a look");
 
         let hash = transaction(charged(&chain, &settler, &payment, charge).await);
@@ -117,10 +112,6 @@ async fn permits_of_both_schemes_are_charged_to_the_unit_and_once() {
 
         assert_eq!(verified(&settler, &payment).await, Validity::Used);
         assert_eq!(charged(&chain, &settler, &payment, charge).await, Settlement::Unknown(None));
-        let settled = PermitState::Settled { transaction: hash, charge: units(charge) };
-        assert_eq!(state(&settler, &payment, Some(hash)).await, settled);
-        assert_eq!(state(&settler, &payment, None).await, PermitState::Used);
-        assert_eq!(state(&settler, &payment, Some(TxHash::new([7; 32]))).await, PermitState::Used);
     }
     assert_eq!((paid(&chain).await, count_of(&chain, "pending").await), (total, 4));
 }
@@ -224,7 +215,6 @@ async fn what_a_payer_withdraws_after_the_check_costs_it_nothing() {
     chain.fund(payer, units(MOST - 1)).await.unwrap();
     let outcome = while_mining(&chain, task).await.unwrap();
     assert_eq!(outcome, Settlement::Refused(Reason::INVALID_TRANSACTION_STATE), "its transaction reverted");
-    assert_eq!(state(&settler, &payment, None).await, PermitState::Unused);
     // A refusal uses no nonce.
     chain.fund(payer, units(MOST)).await.unwrap();
     transaction(charged(&chain, &settler, &payment, 7).await);
@@ -244,7 +234,6 @@ async fn a_nonce_that_its_payer_used_up_pays_nothing() {
     chain.mine(1).await.unwrap();
     assert_eq!(charged(&chain, &settler, &payment, MOST).await, Settlement::Unknown(None));
     assert_eq!(verified(&settler, &payment).await, Validity::Used);
-    assert_eq!(state(&settler, &payment, None).await, PermitState::Used);
     assert_eq!((paid(&chain).await, count_of(&chain, "pending").await), (0, 0));
 }
 
@@ -272,9 +261,9 @@ async fn twenty_at_once_with_one_nonce_are_one_transfer() {
     assert_eq!((paid(&chain).await, count_of(&chain, "pending").await), (1_858 + 10, 2));
 }
 
-/// After a crash it is looked for by its hash, which tells what was charged.
+/// After a crash the transaction of the record is the one that charges.
 #[tokio::test]
-async fn a_transaction_is_recorded_before_it_is_sent_and_found_after_a_crash() {
+async fn a_transaction_is_recorded_before_it_is_sent_and_charges_once_after_a_crash() {
     let chain = with_permit2().await;
     let settler = settler(&chain).await;
     let payment = payment(&chain, PermitScheme::UpTo, 1).await;
@@ -293,13 +282,10 @@ async fn a_transaction_is_recorded_before_it_is_sent_and_found_after_a_crash() {
     let hash = recorded.recv().await.unwrap();
     until_waiting(&chain, 1).await;
     settling.abort();
-    // The next process, of the same account, finds it waiting, and then mined.
+    // The next process, of the same account: the recorded transaction is mined, and the permit is used.
     let next = super::settler(&chain).await;
-    assert_eq!(state(&next, &payment, Some(hash)).await, PermitState::Pending(hash));
-    assert_eq!(state(&next, &payment, None).await, PermitState::Unused);
     chain.mine(1).await.unwrap();
-    let settled = PermitState::Settled { transaction: hash, charge: units(5) };
-    assert_eq!(state(&next, &payment, Some(hash)).await, settled);
+    assert_eq!(mined(&chain, hash).await["hash"], hash.to_string());
     assert_eq!(charged(&chain, &next, &payment, 9).await, Settlement::Unknown(None), "never a second time");
     assert_eq!(paid(&chain).await, 5);
 }
