@@ -1,11 +1,11 @@
   // ---- Passes: paid for once, kept for this shop, and shown by themselves.
   const passKey = (name) => `x402-pass ${name}`;
 
-  // What is kept, and not over.
+  // What is kept, and neither over nor refused.
   function passOf(name) {
     try {
-      const { pass, left, expires } = JSON.parse(localStorage.getItem(passKey(name)));
-      return PASS.test(pass) && !(expires <= now() && expires) ? { name, pass, left, expires } : null;
+      const { pass, left, expires, refused } = JSON.parse(localStorage.getItem(passKey(name)));
+      return PASS.test(pass) && !refused && !(expires <= now() && expires) ? { name, pass, left, expires } : null;
     } catch {
       return null;
     }
@@ -61,8 +61,8 @@
       }
       if (isOld()) return;
       if (["invalid_pass", "payment_required"].includes(code)) {
-        // Used up, over or closed.
-        put("localStorage", passKey(held.name), null);
+        // Used up or over. One that is refused is kept, unused: it may be the seller's mistake, and it was paid for.
+        put("localStorage", passKey(held.name), code === "invalid_pass" ? { ...held, refused: true } : null);
         begin();
         return;
       }

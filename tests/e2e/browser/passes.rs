@@ -30,14 +30,19 @@ async fn a_pass_that_is_bought_on_the_page_pays_by_itself_until_it_is_used_up() 
     assert_eq!((shop.takings().await, shop.handler.runs()), (900_000, 2));
 }
 
-/// A pass that the seller does not know, or that is none, is dropped, and the page asks for a payment.
+/// A pass that the seller refuses was paid for, perhaps: it is kept, and shown no more. The page asks for a payment.
 #[tokio::test]
-async fn a_pass_that_is_refused_is_forgotten() {
+async fn a_pass_that_is_refused_is_kept_and_not_shown_again() {
     let Some(browser) = Browser::find().await else { return };
     let shop = Shop::open(Kind { passes: true, ..Kind::default() }).await;
-    for pass in [r#"{"pass":"x402p_AAAA","left":2}"#, r#"{"pass":"<script>","left":2}"#, "no JSON"] {
+    let refused = r#"{"name":"two","pass":"x402p_AAAA","left":2,"refused":true}"#;
+    for (pass, kept) in [
+        (r#"{"pass":"x402p_AAAA","left":2}"#, refused),
+        (r#"{"pass":"<script>","left":2}"#, r#"{"pass":"<script>","left":2}"#),
+        ("no JSON", "no JSON"),
+    ] {
         let told = browser.visit(&shop, "refused_pass", &shop.at("/report"), json!({ "pass": pass })).await;
-        assert_eq!(told["pay"], true, "{told}");
+        assert_eq!((&told["pay"], &told["kept"], &told["shown"]), (&json!(true), &json!(kept), &json!(0)), "{told}");
         assert_eq!((&told["complaints"], &told["dialogs"]), (&json!([]), &json!(0)), "{told}");
     }
     assert_eq!(shop.handler.runs(), 0);

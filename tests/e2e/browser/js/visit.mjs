@@ -394,7 +394,14 @@ const scenarios = {
     await page.evaluateOnNewDocument((pass) => { if (!sessionStorage.getItem("set")) { localStorage.setItem("x402-pass two", pass); sessionStorage.setItem("set", "1"); } }, settings.pass);
     await page.goto(url);
     await untilShown(page, "#pay");
-    return { pay: await isShown(page, "#pay"), ...seen };
+    const asked = await isShown(page, "#pay");
+    const kept = await page.evaluate(() => localStorage.getItem("x402-pass two"));
+    // Not shown again, it is not refused again.
+    let shown = 0;
+    page.on("request", (request) => { if (request.headers()["x402-pass"]) shown += 1; });
+    await page.reload();
+    await untilShown(page, "#pay");
+    return { pay: asked, kept, shown, ...seen };
   },
 
   // The visitor's way through the shop: the form on its first page, the price, the answer.
