@@ -158,7 +158,7 @@ pub use ::alloy;
 #[cfg(feature = "axum")]
 pub use axum::MissingReceipt;
 pub use paywall::{
-    BuildError, Chain, Charge, Consumption, FurtherNetwork, HealthError, LoggedSale, Merchant, MerchantBuilder, Mpp,
+    BuildError, Chain, ChannelPolicy, Charge, Consumption, FurtherNetwork, HealthError, LoggedSale, Merchant, MerchantBuilder, Mpp,
     Offer, OfferedPass, Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing, QuotePage, Redelivery, Refusal,
     RequestBody, ResponseBody, ResponseFuture, RestoredSales, Unredeemed, UnredeemedReason, X402, X402Layer,
     json_rpc_succeeded,

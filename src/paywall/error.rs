@@ -55,6 +55,12 @@ pub enum BuildError {
         "no verifier: with `.permit_settler(…)` call `.verifier(…)` too, with a verifier that checks signatures, or nothing can see whether a permit was used"
     )]
     NoVerifierForPermits,
+    /// A settler of [channels](crate::MerchantBuilder::channel_settler) was set without a verifier that checks signatures, so nothing could
+    /// tell under which domain a deposit is signed.
+    #[error(
+        "no verifier: with `.channel_settler(…)` call `.verifier(…)` too, with a verifier that checks signatures, or nothing can tell how a deposit is signed"
+    )]
+    NoVerifierForChannels,
     /// A settler was set beside a verifier that checks no [signatures](crate::verify::Verifier::signatures), so nothing could see whether
     /// a signed payment was used.
     #[error(
@@ -73,8 +79,9 @@ pub enum BuildError {
     /// [announcements](crate::ledger::Ledger::announcements), so a crash between a sale and the hook would leave the sale unannounced.
     #[error("no announcements: `.on_sold(…)` needs a ledger that marks unannounced sales, as those of this crate do")]
     NoAnnouncements,
-    /// A pass was defined, and the ledger has no [accounts](crate::ledger::Ledger::accounts), so nothing could count its calls.
-    #[error("no accounts: a pass needs a ledger that counts its calls, as those of this crate do")]
+    /// A pass was defined, or channels were, and the ledger has no [accounts](crate::ledger::Ledger::accounts), so nothing could count what
+    /// is used of them.
+    #[error("no accounts: passes and channels need a ledger that counts what is used of them, as those of this crate do")]
     NoAccounts,
     /// A route was to accept the pass of another merchant, whose ledger and keys may be others.
     #[error("foreign pass: `{name}` is of another merchant; define it with the merchant of the route")]

@@ -36,6 +36,7 @@ pub use merchant::{
 };
 pub use sale::charge::Charge;
 pub use seller::{
+    channels::policy::ChannelPolicy,
     consumption::Consumption,
     json_rpc::json_rpc_succeeded,
     mpp::Mpp,

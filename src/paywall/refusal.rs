@@ -15,6 +15,7 @@ use crate::{
     },
     protocol::{
         Address, Amount, IntentTerms, Network, ProblemCode, RedeemBy,
+        channel::{ChannelState, VoucherState},
         v2::{Reason, SettleResponse},
     },
 };
@@ -88,6 +89,13 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
+    /// For a voucher where there are no channels.
+    pub(crate) fn takes_no_channels() -> Self {
+        let detail =
+            "This seller has no payment channels: pay in one of the ways that its quote names. Nothing was taken.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
     /// For a transfer in the standard's header, where that is not taken there.
     pub(crate) fn takes_no_payment_proofs() -> Self {
         let detail = "This seller takes no proofs of transfers in the PAYMENT-SIGNATURE header: show the transfer in the x402-payment header. Do not pay again.";
@@ -151,6 +159,15 @@ pub(crate) struct RefusedPayment {
     pub(crate) network: Network,
     /// The signer, if known.
     pub(crate) payer: Option<Address>,
+    /// Where the vouchers of the payer's channel go on, if that is all that is wrong.
+    pub(crate) correction: Option<Box<Correction>>,
+}
+
+/// Where the vouchers of a channel go on: what was charged, and the last voucher, for the channel's own signer alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Correction {
+    pub(crate) state: ChannelState,
+    pub(crate) voucher: Option<VoucherState>,
 }
 
 /// The parts of a new quote for a request that the handler owns by then.
@@ -167,7 +184,14 @@ pub(crate) struct Requote {
 impl Requote {
     /// Refuses a payment with a new quote.
     pub(crate) fn refuse(self, reason: Reason, network: Network, payer: Option<Address>) -> Rejection {
-        Rejection::Quoted(Box::new(RefusedPayment { requote: self, reason, network, payer }))
+        Rejection::Quoted(Box::new(RefusedPayment { requote: self, reason, network, payer, correction: None }))
+    }
+
+    /// Refuses a voucher, and says where the channel's vouchers go on.
+    pub(crate) fn correct(self, network: Network, payer: Address, correction: Correction) -> Rejection {
+        let reason = Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH;
+        let (payer, correction) = (Some(payer), Some(Box::new(correction)));
+        Rejection::Quoted(Box::new(RefusedPayment { requote: self, reason, network, payer, correction }))
     }
 }
 
@@ -180,6 +204,8 @@ pub(crate) enum Rejection {
     Fault(Fault),
     /// The answer that was sold for this payment before.
     Replay(Box<Response<Bytes>>),
+    /// The payer of a channel has back what it asked for.
+    GivenBack(Box<Response<Bytes>>),
     /// A signed payment is refused, and certainly not used: a new quote.
     Quoted(Box<RefusedPayment>),
 }
@@ -263,6 +289,7 @@ impl Rejection {
             Self::Refusal(_) => "refused_by_service",
             Self::Fault(_) => "misconfigured",
             Self::Replay(_) => "redelivered",
+            Self::GivenBack(_) => "given_back",
             Self::Quoted(_) => ProblemCode::AuthorizationRefused.as_str(),
         }
     }

@@ -153,6 +153,9 @@ problems! {
     /// Enough is left of the pass only if calls under way fail.
     PassBusy = "pass_busy", CONFLICT, AskAgain, "Pass busy",
         "Calls that are under way hold what is left of this pass. Ask again after Retry-After; nothing was taken now.";
+    /// Another request of the same payment channel is under way.
+    ChannelBusy = "channel_busy", CONFLICT, AskAgain, "Channel busy",
+        "Another request of this channel is under way, and a channel pays for one at a time. Ask again with the same voucher after Retry-After; nothing was taken now.";
     /// The payment is too old.
     PaymentTooOld = "payment_too_old", UNPROCESSABLE_ENTITY, Investigate, "Payment too old",
         "The payment is older than this seller accepts, or from before the seller's records begin. Contact the seller.";

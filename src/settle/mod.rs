@@ -3,6 +3,7 @@
 
 #[cfg(feature = "test-util")]
 pub mod conformance;
+mod channel;
 mod erased;
 mod error;
 #[cfg(feature = "facilitator")]
@@ -14,7 +15,8 @@ mod wallet;
 
 use std::future::Future;
 
-pub(crate) use erased::ErasedPermitSettler;
+pub use channel::{ChannelOnChain, ChannelRefund, ChannelSettler};
+pub(crate) use erased::{ErasedChannelSettler, ErasedPermitSettler};
 pub(crate) use erased::ErasedSettler;
 pub use error::{SettleError, SettleErrorKind};
 #[cfg(feature = "facilitator")]

@@ -54,6 +54,10 @@ pub(crate) fn write<ResB>(rejection: Rejection, format: ReplyFormat, resource: &
             tracing::info!(resource, "delivered again");
             answer.map(ResponseBody::whole)
         }
+        Rejection::GivenBack(answer) => {
+            tracing::info!(resource, "given back to the payer of a channel");
+            answer.map(ResponseBody::whole)
+        }
         Rejection::Quoted(refused) => write_refused_payment(&refused, format),
     }
 }

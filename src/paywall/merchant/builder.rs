@@ -21,7 +21,7 @@ use crate::{
         },
     },
     protocol::{Address, Asset, Network, SealingKeys},
-    settle::{PermitSettler, Settler},
+    settle::{ChannelSettler, PermitSettler, Settler},
     verify::Verifier,
 };
 
@@ -149,6 +149,22 @@ impl MerchantBuilder {
     /// clone can be given to each.
     pub fn permit_settler(mut self, settler: impl PermitSettler) -> Self {
         self.first = self.first.permit_settler(settler);
+        self
+    }
+
+    /// Sets the settler of payment channels: then every route can be paid by the scheme `batch-settlement` of the x402 standard, a signature
+    /// for each answer. It needs a [`verifier`](Self::verifier) that checks signatures, and a ledger with accounts, as those of this crate
+    /// have.
+    ///
+    /// What is sold is claimed by [`Merchant::claimer`], which has to run.
+    pub fn channel_settler(mut self, settler: impl ChannelSettler) -> Self {
+        self.first = self.first.channel_settler(settler);
+        self
+    }
+
+    /// Sets what is asked of channels, and when they are claimed.
+    pub const fn channel_policy(mut self, policy: ChannelPolicy) -> Self {
+        self.first = self.first.channel_policy(policy);
         self
     }
 
@@ -420,7 +436,7 @@ impl MerchantBuilder {
     }
 
     fn check(self, ledger: Arc<dyn ErasedLedger>, keys: SealingKeys) -> Result<MerchantInner, BuildError> {
-        let backends = (&ledger, &self.clock);
+        let backends = (&ledger, &self.clock, self.lease);
         let first = self.first.check(&self.recipients, self.client_submitted, backends)?;
         let decimals = first.assets.first().map_or(0, Asset::decimals);
         let mut others: Vec<SellingChain> = Vec::new();

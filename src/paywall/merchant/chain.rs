@@ -1,6 +1,6 @@
 //! `Chain`: the settings of one network, and their checks.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     clock::Clock,
@@ -9,6 +9,7 @@ use crate::{
         error::BuildError,
         seller::{
             chain::SellingChain,
+            channels::{Channels, policy::ChannelPolicy},
             permits::Permits,
             standard::{Rest, Standard},
             start::Start,
@@ -18,7 +19,7 @@ use crate::{
         },
     },
     protocol::{Address, Asset, Network},
-    settle::{ErasedPermitSettler, ErasedSettler, PermitSettler, Settler},
+    settle::{ChannelSettler, ErasedChannelSettler, ErasedPermitSettler, ErasedSettler, PermitSettler, Settler},
     verify::{ErasedVerifier, Verifier},
 };
 
@@ -34,6 +35,8 @@ pub struct Chain {
     verifier: Option<Arc<dyn ErasedVerifier>>,
     settler: Option<Arc<dyn ErasedSettler>>,
     permit_settler: Option<Arc<dyn ErasedPermitSettler>>,
+    channel_settler: Option<Arc<dyn ErasedChannelSettler>>,
+    channel_policy: ChannelPolicy,
 }
 
 impl Chain {
@@ -46,6 +49,8 @@ impl Chain {
             verifier: None,
             settler: None,
             permit_settler: None,
+            channel_settler: None,
+            channel_policy: ChannelPolicy::new(),
         }
     }
 
@@ -67,6 +72,19 @@ impl Chain {
         self
     }
 
+    /// Sets the settler of payment channels on this network; see
+    /// [`MerchantBuilder::channel_settler`](crate::MerchantBuilder::channel_settler).
+    pub fn channel_settler(mut self, settler: impl ChannelSettler) -> Self {
+        self.channel_settler = Some(Arc::new(settler));
+        self
+    }
+
+    /// Sets what is asked of channels on this network, and when they are claimed.
+    pub const fn channel_policy(mut self, policy: ChannelPolicy) -> Self {
+        self.channel_policy = policy;
+        self
+    }
+
     /// Adds a token that is accepted; the network's USDC if none is added.
     pub fn asset(mut self, asset: Asset) -> Self {
         self.assets.push(asset);
@@ -84,9 +102,10 @@ impl Chain {
         self,
         recipients: &[Address],
         client_submitted: bool,
-        (ledger, clock): (&Arc<dyn ErasedLedger>, &Arc<dyn Clock>),
+        (ledger, clock, lease): (&Arc<dyn ErasedLedger>, &Arc<dyn Clock>, Duration),
     ) -> Result<SellingChain, BuildError> {
-        let Self { network, mut assets, former_assets, verifier, settler, permit_settler } = self;
+        let Self { network, mut assets, former_assets, verifier, settler, permit_settler, channel_settler, channel_policy } =
+            self;
         if client_submitted && verifier.is_none() {
             return Err(BuildError::NoVerifierForTransfers);
         }
@@ -97,6 +116,13 @@ impl Chain {
             (None, _) => None,
             (Some(settler), Some(verifier)) if verifier.signatures().is_some() => Some((settler, Arc::clone(verifier))),
             (Some(_), _) => return Err(BuildError::NoVerifierForPermits),
+        };
+        channel_policy.check()?;
+        let channels = match (channel_settler, &verifier) {
+            (None, _) => None,
+            (Some(_), _) if ledger.accounts().is_none() => return Err(BuildError::NoAccounts),
+            (Some(settler), Some(verifier)) if verifier.signatures().is_some() => Some((settler, Arc::clone(verifier))),
+            (Some(_), _) => return Err(BuildError::NoVerifierForChannels),
         };
         let view = match (&verifier, &settler) {
             (Some(verifier), _) => View::Read(Arc::clone(verifier)),
@@ -116,6 +142,9 @@ impl Chain {
         let permits = permit_settler.map(|(settler, verifier)| {
             Permits::new(settler, network, assets.clone(), verifier, promises, Rest::new(clock))
         });
+        let channels = channels.map(|(settler, verifier)| {
+            Channels::new(settler, (channel_policy, lease), (network, assets.clone()), verifier, clock)
+        });
         Ok(SellingChain {
             network,
             assets,
@@ -123,6 +152,7 @@ impl Chain {
             view,
             standard,
             permits,
+            channels,
             start: Arc::new(start),
             upkeep: Upkeep::default(),
         })

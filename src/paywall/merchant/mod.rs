@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod chain;
+pub(crate) mod claimer;
 mod discovery;
 pub(crate) mod pass;
 mod replay;

@@ -27,7 +27,7 @@ use crate::{
         },
         seller::{pricing::Cost, route::Route},
     },
-    protocol::{Amount, IntentKey, Payment, ProblemCode, Receipt, headers::X402_TICKET, v2::SettleResponse},
+    protocol::{Amount, IntentKey, Payment, ProblemCode, Receipt, headers::{PAYMENT_RESPONSE, X402_TICKET}, v2::SettleResponse},
 };
 
 /// A reserved payment, which buys the handler's answer.
@@ -175,6 +175,9 @@ async fn conclude<ResB, E>(
     };
     let paid = guard.payment();
     mark_sold(response.headers_mut(), paid, guard.maximum());
+    if let Some(told) = unsettled.and_then(Unsettled::told) {
+        response.headers_mut().insert(PAYMENT_RESPONSE, told.to_header());
+    }
     let kept = kept.map(|(redelivery, body)| keep(&redelivery, paid, response.status(), response.headers(), &body));
     let unknown = |taken| match unsettled {
         Some(unsettled) => unsettled.outcome_unknown(taken),

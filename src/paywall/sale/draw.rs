@@ -1,4 +1,4 @@
-//! From the request for a part of a pass to its charge or release: `PendingDraw`, then `DrawGuard`.
+//! From the request for a part of an account to its charge or release: `PendingDraw`, then `DrawGuard`.
 
 use std::{
     future::Future,
@@ -11,12 +11,13 @@ use std::{
 use tokio::{
     runtime::Handle,
     sync::Notify,
+    task::AbortHandle,
     time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
     ledger::{
-        AccountId, Boxed, ChargeOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, ErasedAccounts, ErasedLedger,
+        AccountId, AccountMemo, Boxed, ChargeOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, ErasedAccounts, ErasedLedger,
         LedgerError,
     },
     metrics::HeldLease,
@@ -112,6 +113,11 @@ impl DrawGuard {
         Self { ledger, lease, settled: false, runtime: Handle::try_current().ok(), _held: HeldLease::new() }
     }
 
+    /// The account's memo, as of the grant.
+    pub(crate) const fn memo(&self) -> &AccountMemo {
+        self.lease.memo()
+    }
+
     pub(crate) const fn account(&self) -> AccountId {
         self.lease.account()
     }
@@ -134,9 +140,14 @@ impl DrawGuard {
 
     /// Spends what is held, and tries again for a while if the ledger does not answer.
     pub(crate) async fn charge(&mut self) -> Charged {
+        self.charge_part(self.lease.amount(), None).await
+    }
+
+    /// Spends this much of what is held, and leaves a memo on the account with it.
+    pub(crate) async fn charge_part(&mut self, amount: Amount, memo: Option<&AccountMemo>) -> Charged {
         let end = Instant::now() + CHARGE_WAIT;
         loop {
-            let charge = async { accounts(&*self.ledger)?.charge(&self.lease, self.lease.amount(), None).await };
+            let charge = async { accounts(&*self.ledger)?.charge(&self.lease, amount, memo).await };
             match timeout_at(end.min(Instant::now() + CHARGE_TRY), charge).await {
                 Ok(Ok(ChargeOutcome::Done { left })) => {
                     self.settled = true;
@@ -159,6 +170,10 @@ impl DrawGuard {
 
     /// Gives back what is held, and waits a moment for it, so that an immediate retry finds it.
     pub(crate) async fn release(mut self) {
+        self.give_back().await;
+    }
+
+    async fn give_back(&mut self) {
         let released = timeout(RELEASE_WAIT, release(&*self.ledger, &self.lease)).await;
         self.settled = matches!(released, Ok(Ok(())));
         if !self.settled {
@@ -166,9 +181,48 @@ impl DrawGuard {
         }
     }
 
+    /// Renews it in the background from now on: the work that it is held for runs under another lease.
+    pub(crate) fn renewed(self) -> RenewedDraw {
+        let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());
+        let renewal = self.runtime.as_ref().map(|runtime| {
+            let renew = async move {
+                loop {
+                    sleep(lease.length() / 3).await;
+                    let renewed = async { accounts(&*ledger)?.renew_draw(&lease).await };
+                    if timeout(lease.length() / 3, renewed).await == Ok(Ok(DrawRenewal::LeaseLost)) {
+                        return;
+                    }
+                }
+            };
+            runtime.spawn(renew).abort_handle()
+        });
+        RenewedDraw { guard: self, renewal }
+    }
+
     /// It belongs to another call now: there is nothing to give back.
     pub(crate) fn lost(mut self) {
         self.settled = true;
+    }
+}
+
+/// A draw that is renewed until this is dropped, or taken.
+pub(crate) struct RenewedDraw {
+    pub(crate) guard: DrawGuard,
+    renewal: Option<AbortHandle>,
+}
+
+impl RenewedDraw {
+    /// Gives back what is held, and waits a moment for it.
+    pub(crate) async fn release(mut self) {
+        self.guard.give_back().await;
+    }
+}
+
+impl Drop for RenewedDraw {
+    fn drop(&mut self) {
+        if let Some(renewal) = &self.renewal {
+            renewal.abort();
+        }
     }
 }
 

@@ -35,6 +35,11 @@ pub(crate) trait Unsettled: Send + Sync {
     /// The record that the ledger keeps before anything is sent.
     fn record(&self) -> Settling;
 
+    /// Whether anything leaves this process that must be on record before. What the ledger alone does need not be.
+    fn sends(&self) -> bool {
+        true
+    }
+
     /// Whether the handler sets the charge, up to what the payer allowed. It is known, and held by the lease, before the settlement.
     fn is_metered(&self) -> bool;
 
@@ -50,6 +55,11 @@ pub(crate) trait Unsettled: Send + Sync {
 
     /// The reply about a payment that was made and has bought nothing yet.
     fn made(&self, transaction: TxHash) -> SettleResponse;
+
+    /// What the payer is told of the sale, where that is more than the payment.
+    fn told(&self) -> Option<SettleResponse> {
+        None
+    }
 
     /// What the payment shows of itself to get a sold answer again.
     fn shown(&self) -> Shown;
@@ -143,7 +153,11 @@ pub(crate) fn settle(
 }
 
 async fn settle_under(unsettled: &dyn Unsettled, guard: &mut LeaseGuard) -> Result<(), NotSettled> {
-    match guard.begin_settling(unsettled.record()).await {
+    let begun = match unsettled.sends() {
+        true => guard.begin_settling(unsettled.record()).await,
+        false => Ok(RenewOutcome::Held),
+    };
+    match begun {
         Ok(RenewOutcome::Held) => {}
         Ok(RenewOutcome::LeaseLost) => return Err(NotSettled::LeaseLost),
         // What an earlier holder sent may still be mined.

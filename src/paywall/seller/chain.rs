@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     paywall::{
         error::HealthError,
-        seller::{permits::Permits, standard::Standard, start::Start, upkeep::Upkeep, view::View},
+        seller::{channels::Channels, permits::Permits, standard::Standard, start::Start, upkeep::Upkeep, view::View},
     },
     protocol::{Address, Asset, Network},
     verify::ErasedVerifier,
@@ -23,6 +23,8 @@ pub(crate) struct SellingChain {
     pub(crate) standard: Option<Standard>,
     /// Where permits are taken. Then something reads the chain.
     pub(crate) permits: Option<Permits>,
+    /// Where channels are. Then something reads the chain.
+    pub(crate) channels: Option<Channels>,
     pub(crate) start: Arc<Start>,
     pub(crate) upkeep: Upkeep,
 }
@@ -44,6 +46,7 @@ impl SellingChain {
         self.start.is_done()
             && self.standard.as_ref().is_none_or(|standard| standard.tokens().is_some())
             && self.permits.as_ref().is_none_or(|permits| permits.tokens().is_some())
+            && self.channels.as_ref().is_none_or(|channels| channels.tokens().is_some())
     }
 
     /// Learns which tokens can be paid by a signature. A settler that is silent is asked again later: transfers are taken meanwhile.
@@ -54,6 +57,10 @@ impl SellingChain {
         };
         let learnt = match (&self.permits, learnt) {
             (Some(permits), Ok(())) => permits.learn().await.map(drop),
+            (_, learnt) => learnt,
+        };
+        let learnt = match (&self.channels, learnt) {
+            (Some(channels), Ok(())) => channels.learn().await.map(drop),
             (_, learnt) => learnt,
         };
         match learnt {
@@ -82,6 +89,12 @@ impl SellingChain {
         permits.learn().await.map(drop)
     }
 
+    /// The same for channels.
+    pub(crate) async fn ready_for_channels(&self, channels: &Channels) -> Result<(), HealthError> {
+        self.started().await?;
+        channels.learn().await.map(drop)
+    }
+
     /// Whether sales can be made on this network right now, as far as its own backends tell.
     pub(crate) async fn health(&self) -> Result<(), HealthError> {
         self.started().await?;
@@ -92,6 +105,9 @@ impl SellingChain {
         }
         if let Some(permits) = &self.permits {
             permits.learn().await?;
+        }
+        if let Some(channels) = &self.channels {
+            channels.learn().await?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! To add a way: a folder in here, and a line in the list.
 
 pub(crate) mod authorization;
+mod channel;
 mod echo;
 pub(crate) mod pass;
 mod permit;
@@ -54,4 +55,5 @@ ways![
     permit::ByPermit,
     authorization::ByAuthorization,
     transfer::ByTransfer,
+    channel::ByChannel,
 ];

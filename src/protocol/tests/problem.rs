@@ -30,6 +30,7 @@ fn codes_statuses_and_rules_are_the_contracts() {
         ("invalid_signature", 403, ProvePayer),
         ("invalid_pass", 401, Correct),
         ("pass_busy", 409, AskAgain),
+        ("channel_busy", 409, AskAgain),
         ("payment_too_old", 422, Investigate),
         ("tx_already_used", 409, Investigate),
         ("already_consumed", 409, Investigate),

@@ -9,7 +9,7 @@ use crate::{
         erc20::TRANSFER_TOPIC,
         proxy::{SETTLED_TOPICS, UsedPermit, is_proxy},
     },
-    protocol::{Address, Amount, Binding, ByPermit, Terms, Transfer, TxHash},
+    protocol::{Address, Amount, Binding, ByPermit, Terms, Transfer, TxHash, channel::BATCH_SETTLEMENT},
     verify::Verdict,
 };
 
@@ -125,7 +125,8 @@ fn payment(log: &Log, transaction: TxHash, block: &Block, terms: &Terms, policy:
     let network = terms.network();
     let accepted = terms.assets().iter().any(|asset| asset.contract() == log.emitter && asset.network() == network);
     let (payer, recipient, amount) = erc20_transfer(log).filter(|_| accepted)?;
-    let foreign = payer != Address::ZERO && payer != recipient && !policy.deny.contains(&payer);
+    // What is swept from channels was sold before.
+    let foreign = ![Address::ZERO, recipient, BATCH_SETTLEMENT].contains(&payer) && !policy.deny.contains(&payer);
     (recipient == terms.recipient() && foreign).then_some(
         Transfer::new(network, transaction, log.position)
             .with_token(log.emitter)

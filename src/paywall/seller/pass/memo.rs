@@ -2,6 +2,7 @@
 
 use crate::{
     ledger::AccountMemo,
+    paywall::seller::fields::take,
     protocol::{Address, Amount, Binding, ChainTime, Network, Payment, SignedTransfer, Transfer, TxHash},
 };
 
@@ -89,13 +90,6 @@ pub(crate) fn read(memo: &AccountMemo) -> Option<Payment> {
         }
         (None, None) => None,
     }
-}
-
-/// The next field.
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (field, after) = rest.split_first_chunk::<N>()?;
-    *rest = after;
-    Some(*field)
 }
 
 #[cfg(test)]

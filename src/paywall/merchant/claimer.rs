@@ -1,0 +1,212 @@
+//! `Claimer`: claims on the chain what was sold in channels.
+
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+
+use crate::{
+    ledger::{Account, AccountId, ErasedLedger},
+    paywall::{
+        error::HealthError,
+        merchant::Merchant,
+        sale::draw::accounts,
+        seller::{
+            chain::SellingChain,
+            channels::{
+                Channel, Channels,
+                due::{Owed, due},
+                record::{ChannelMemo, read_note},
+                turn::Turn,
+            },
+            inner::MerchantInner,
+            time_limits::ledger_in_time,
+        },
+    },
+    protocol::{Address, Amount, Network, TxHash, channel::VoucherClaim},
+    settle::{CLAIMS_MAX, ClaimOutcome, SweepOutcome},
+};
+
+/// How often it looks what is due. A withdrawal that a payer began is claimed within a minute.
+const EVERY: Duration = Duration::from_secs(10);
+/// How many accounts are listed at once.
+const PAGE: usize = 500;
+
+/// Claims on the chain what was sold in [channels](crate::MerchantBuilder::channel_settler), and sweeps it to the seller.
+///
+/// Every replica runs one, and by a lease in the ledger one of them works. It claims what has been owed for longer than the
+/// [policy](crate::ChannelPolicy) says, everything once that is a large enough sum, and at once what is sold in a channel whose payer
+/// withdraws. What it does may be repeated: the contract takes the difference to what was claimed before.
+///
+/// **If none runs, what was sold is lost to payers who withdraw**: see [`Merchant::health`](crate::Merchant::health).
+///
+/// ```no_run
+/// # fn start(merchant: tower_x402::Merchant) {
+/// tokio::spawn(merchant.claimer().run());
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is claimed unless it runs"]
+pub struct Claimer {
+    merchant: Arc<MerchantInner>,
+}
+
+/// What was claimed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Claimed {
+    /// In how many channels.
+    pub channels: usize,
+    /// How many are left that could not be claimed, or of which that is not known yet.
+    pub left: usize,
+    /// By these transactions: claims, then sweeps.
+    pub transactions: Vec<TxHash>,
+    /// Whether another process is at it, so that nothing was done here.
+    pub elsewhere: bool,
+}
+
+impl Merchant {
+    /// Returns the worker that claims what is sold in channels. It has to [run](Claimer::run) wherever the merchant sells.
+    pub fn claimer(&self) -> Claimer {
+        Claimer { merchant: Arc::clone(&self.inner) }
+    }
+
+    /// Claims everything that is owed now, and sweeps it, without waiting until it is due.
+    ///
+    /// # Errors
+    /// [`HealthError`] if the ledger or the chain does not answer. What was claimed by then is claimed.
+    pub async fn claim_now(&self) -> Result<Claimed, HealthError> {
+        self.claimer().turn(true).await
+    }
+}
+
+impl Claimer {
+    /// Claims what is due, now and then, until it is dropped. An outage is logged, and passes.
+    pub async fn run(self) -> Infallible {
+        loop {
+            if let Err(error) = self.turn(false).await {
+                tracing::warn!(%error, "what was sold in channels could not be claimed; trying again");
+            }
+            sleep(EVERY).await;
+        }
+    }
+
+    async fn turn(&self, all: bool) -> Result<Claimed, HealthError> {
+        let mut claimed = Claimed::default();
+        for chain in self.merchant.chains.iter() {
+            let Some(channels) = &chain.channels else { continue };
+            match Turn::take(&self.merchant.ledger, chain.network, self.merchant.lease).await? {
+                Some(turn) => {
+                    let done = self.claim_on(chain, channels, all, &mut claimed).await;
+                    turn.end().await;
+                    done.map_err(|error| self.merchant.of_network(chain.network, error))?;
+                }
+                None => claimed.elsewhere = true,
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// Claims what is due on one network, and sweeps it.
+    async fn claim_on(
+        &self,
+        chain: &SellingChain,
+        channels: &Channels,
+        all: bool,
+        claimed: &mut Claimed,
+    ) -> Result<(), HealthError> {
+        let head = chain.view.head().await?;
+        let mut owed = Vec::new();
+        for (id, account) in self.owed(chain.network).await? {
+            let Some((channel, memo)) = named(id, &account, chain.network) else { continue };
+            // What it says of a withdrawal may be old.
+            let state = match channels.is_lately_read(&channel) {
+                Some(known) => Some(known.state),
+                None => channels.read(&*self.merchant.ledger, &channel, head).await.ok().map(|read| read.state),
+            };
+            let state = state.or_else(|| account.claims.as_ref().and_then(|claims| read_note(&claims.note)));
+            let Some(claim) = memo.claim(channel.id) else { continue };
+            let is_withdrawn_from = state.is_some_and(|state| state.withdraw_requested_at.is_some());
+            let since = account.claims.as_ref().and_then(|claims| claims.since);
+            owed.push(Owed { channel, claim, owed: account.owed(), since, is_withdrawn_from });
+        }
+        let due = due(owed, &channels.policy, self.merchant.clock.wall(), all);
+        let mut sellers: BTreeMap<(Address, Address), ()> = BTreeMap::new();
+        for rows in due.chunks(CLAIMS_MAX) {
+            let done = self.claim_rows(channels, rows, claimed).await;
+            for row in done {
+                let _ = channels.read(&*self.merchant.ledger, &row.channel, head).await;
+                sellers.insert((row.channel.config.receiver, row.channel.config.token), ());
+            }
+        }
+        for (receiver, token) in sellers.into_keys() {
+            match channels.settler.sweep(chain.network, receiver, token).await? {
+                SweepOutcome::Swept { transaction, amount } => {
+                    tracing::info!(network = %chain.network, %token, %amount, %transaction, "swept");
+                    claimed.transactions.push(transaction);
+                }
+                SweepOutcome::Nothing => {}
+                SweepOutcome::Unknown(_) => tracing::warn!(network = %chain.network, "whether it is swept is not known"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims these rows, without those that make all of them fail, and returns the claimed ones.
+    async fn claim_rows<'a>(&self, channels: &Channels, rows: &'a [Owed], claimed: &mut Claimed) -> Vec<&'a Owed> {
+        let mut rows: Vec<&Owed> = rows.iter().collect();
+        while !rows.is_empty() {
+            let claims: Vec<VoucherClaim> = rows.iter().map(|row| row.claim.clone()).collect();
+            match channels.settler.claim(channels.network(), &claims).await {
+                Ok(ClaimOutcome::Claimed(transaction)) => {
+                    tracing::info!(channels = rows.len(), ?transaction, "claimed");
+                    claimed.channels += rows.len();
+                    claimed.transactions.extend(transaction);
+                    return rows;
+                }
+                Ok(ClaimOutcome::Refused(refused)) if !refused.is_empty() => {
+                    for refusal in &refused {
+                        let channel = rows.get(refusal.row).map(|row| row.channel.id);
+                        tracing::error!(?channel, reason = %refusal.reason, "what was sold in this channel cannot be claimed");
+                    }
+                    claimed.left += refused.len();
+                    let mut at = 0..;
+                    rows.retain(|_| at.next().is_none_or(|at: usize| refused.iter().all(|refusal| refusal.row != at)));
+                }
+                unknown => {
+                    tracing::warn!(?unknown, channels = rows.len(), "whether it is claimed is not known; trying again");
+                    claimed.left += rows.len();
+                    return Vec::new();
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// The accounts of which something is owed. Those of other networks are among them.
+    async fn owed(&self, _: Network) -> Result<Vec<(AccountId, Account)>, HealthError> {
+        let (mut owed, mut after) = (Vec::new(), None);
+        loop {
+            let page = ledger_in_time(page(&*self.merchant.ledger, after)).await?;
+            let is_last = page.len() < PAGE;
+            after = page.last().map(|(id, _)| *id);
+            owed.extend(page);
+            if is_last {
+                return Ok(owed);
+            }
+        }
+    }
+}
+
+async fn page(
+    ledger: &dyn ErasedLedger,
+    after: Option<AccountId>,
+) -> Result<Vec<(AccountId, Account)>, crate::ledger::LedgerError> {
+    accounts(ledger)?.owed(after, PAGE).await
+}
+
+/// The channel of an account, if it is one on this network.
+fn named(id: AccountId, account: &Account, network: Network) -> Option<(Channel, ChannelMemo)> {
+    let memo = ChannelMemo::read(&account.memo).filter(|memo| memo.network == network)?;
+    let channel = Channel::new(memo.config, network);
+    (channel.account == id).then_some((channel, memo))
+}

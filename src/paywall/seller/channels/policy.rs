@@ -1,0 +1,83 @@
+//! `ChannelPolicy`: what a seller asks of channels, and when it claims.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use crate::{paywall::error::BuildError, protocol::Amount};
+
+/// What the contract allows.
+const DELAYS: RangeInclusive<Duration> = Duration::from_secs(900)..=Duration::from_secs(2_592_000);
+
+/// What a seller asks of payment channels, and when it claims what was sold.
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::{ChannelPolicy, protocol::Amount};
+///
+/// let policy = ChannelPolicy::new()
+///     .withdraw_delay(Duration::from_secs(6 * 3_600))
+///     .min_deposit(Amount::from_cents(100, 6))
+///     .claim_after(Duration::from_secs(600));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct ChannelPolicy {
+    pub(crate) withdraw_delay: Duration,
+    pub(crate) min_deposit: Option<Amount>,
+    pub(crate) claim_after: Duration,
+    pub(crate) claim_from: Option<Amount>,
+}
+
+impl ChannelPolicy {
+    /// Returns the usual policy: a day's delay, no least deposit, and a claim an hour after the first sale that is not claimed.
+    pub const fn new() -> Self {
+        Self {
+            withdraw_delay: Duration::from_secs(24 * 3_600),
+            min_deposit: None,
+            claim_after: Duration::from_secs(3_600),
+            claim_from: None,
+        }
+    }
+
+    /// Sets how long payers wait for a withdrawal: 15 minutes to 30 days, a day by default. In that time what was sold has to be claimed: it
+    /// is the longest that all replicas together may be down without a loss.
+    pub const fn withdraw_delay(mut self, delay: Duration) -> Self {
+        self.withdraw_delay = delay;
+        self
+    }
+
+    /// Sets the least deposit, in base units; none by default.
+    pub const fn min_deposit(mut self, amount: Amount) -> Self {
+        self.min_deposit = Some(amount);
+        self
+    }
+
+    /// Sets how long sales may remain unclaimed: an hour by default.
+    pub const fn claim_after(mut self, age: Duration) -> Self {
+        self.claim_after = age;
+        self
+    }
+
+    /// Sets from which unclaimed sum on, in base units, all channels of a token are claimed at once; by default only their age counts.
+    pub const fn claim_from(mut self, sum: Amount) -> Self {
+        self.claim_from = Some(sum);
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        match DELAYS.contains(&self.withdraw_delay) && self.claim_after <= self.withdraw_delay {
+            true => Ok(()),
+            false => Err(BuildError::OutOfRange { what: "channel_policy" }),
+        }
+    }
+
+    /// For how long what the chain said of a channel counts: a third of the delay, within half a minute and five.
+    pub(crate) fn mirror_lasts(&self) -> Duration {
+        (self.withdraw_delay / 3).clamp(Duration::from_secs(30), Duration::from_secs(300))
+    }
+}
+
+impl Default for ChannelPolicy {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,181 @@
+//! What the account of a channel carries: its memo, written by charges, and its note, written by what the chain says.
+
+use crate::{
+    ledger::AccountMemo,
+    paywall::seller::fields::take,
+    protocol::{
+        Address, Amount, ChainTime, IntentKey, Network, PaymentSignature,
+        channel::{ChannelConfig, ChannelId, Voucher, VoucherClaim},
+    },
+    settle::ChannelOnChain,
+};
+
+/// The form of both. A further one gets another number.
+const FORM: u8 = 1;
+
+/// The memo: which channel it is, and its last sale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChannelMemo {
+    pub(crate) network: Network,
+    pub(crate) config: ChannelConfig,
+    /// `None` before the first.
+    pub(crate) last: Option<LastSale>,
+}
+
+/// The last sale of a channel, and the voucher that covers it and all before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LastSale {
+    /// The voucher's total.
+    pub(crate) total: u128,
+    pub(crate) signature: PaymentSignature,
+    /// The intent that was sold.
+    pub(crate) intent: IntentKey,
+    /// The digest of the request that was sold.
+    pub(crate) request: [u8; 16],
+    /// What this sale cost.
+    pub(crate) charge: u128,
+    /// What all sales cost, this one included.
+    pub(crate) charged: u128,
+}
+
+impl ChannelMemo {
+    /// As bytes; `None` if the signature is too long to be kept.
+    pub(crate) fn write(&self) -> Option<AccountMemo> {
+        let Self { network, config, last } = self;
+        let mut memo = vec![FORM];
+        memo.extend_from_slice(&network.chain_id().to_be_bytes());
+        let (authorizers, token) = ([config.payer_authorizer, config.receiver_authorizer], config.token);
+        for party in [config.payer, config.receiver, token].iter().chain(&authorizers) {
+            memo.extend_from_slice(party.as_bytes());
+        }
+        memo.extend_from_slice(&config.withdraw_delay.to_be_bytes());
+        memo.extend_from_slice(&config.salt);
+        if let Some(last) = last {
+            for units in [last.total, last.charge, last.charged] {
+                memo.extend_from_slice(&units.to_be_bytes());
+            }
+            memo.extend_from_slice(last.intent.as_bytes());
+            memo.extend_from_slice(&last.request);
+            memo.extend_from_slice(last.signature.as_bytes());
+        }
+        AccountMemo::new(memo)
+    }
+
+    /// Reads it; `None` for anything else.
+    pub(crate) fn read(memo: &AccountMemo) -> Option<Self> {
+        let rest = &mut memo.as_bytes();
+        if take(rest)? != [FORM] {
+            return None;
+        }
+        let network = Network::eip155(u64::from_be_bytes(take(rest)?));
+        let [payer, receiver, token] = [take(rest)?, take(rest)?, take(rest)?].map(Address::new);
+        let config = ChannelConfig::new(payer, receiver, token)
+            .with_payer_authorizer(Address::new(take(rest)?))
+            .with_receiver_authorizer(Address::new(take(rest)?))
+            .with_withdraw_delay(u32::from_be_bytes(take(rest)?))
+            .with_salt(take(rest)?);
+        let last = if rest.is_empty() { None } else { Some(LastSale::read(rest)?) };
+        Some(Self { network, config, last })
+    }
+
+    /// The claim of all that was sold; `None` before the first sale.
+    pub(crate) fn claim(&self, channel: ChannelId) -> Option<VoucherClaim> {
+        let last = self.last.as_ref()?;
+        let voucher = Voucher::new(channel, last.total, last.signature.clone());
+        Some(VoucherClaim::new(self.config, voucher, last.charged))
+    }
+}
+
+impl LastSale {
+    fn read(rest: &mut &[u8]) -> Option<Self> {
+        let [total, charge, charged] = [take(rest)?, take(rest)?, take(rest)?].map(u128::from_be_bytes);
+        let (intent, request) = (IntentKey::new(take(rest)?), take(rest)?);
+        let signature = PaymentSignature::new(std::mem::take(rest)).ok()?;
+        Some(Self { total, signature, intent, request, charge, charged })
+    }
+}
+
+/// The note: what the chain said last.
+pub(crate) fn write_note(state: &ChannelOnChain) -> AccountMemo {
+    let mut note = vec![FORM];
+    for amount in [state.balance, state.total_claimed, state.claimed_at_most, state.withdrawing] {
+        note.extend_from_slice(&amount.to_be_bytes());
+    }
+    let requested = state.withdraw_requested_at.map_or(0, ChainTime::unix);
+    for number in [requested, state.refund_nonce] {
+        note.extend_from_slice(&number.to_be_bytes());
+    }
+    // Of a fixed length, below the limit.
+    AccountMemo::new(note).unwrap_or_default()
+}
+
+/// Reads a note; `None` for anything else.
+pub(crate) fn read_note(note: &AccountMemo) -> Option<ChannelOnChain> {
+    let rest = &mut note.as_bytes();
+    if take(rest)? != [FORM] {
+        return None;
+    }
+    let [balance, total_claimed, claimed_at_most, withdrawing] =
+        [take(rest)?, take(rest)?, take(rest)?, take(rest)?].map(Amount::from_be_bytes);
+    let [requested, refund_nonce] = [take(rest)?, take(rest)?].map(u64::from_be_bytes);
+    let withdraw_requested_at = Some(ChainTime::from_unix(requested)).filter(|_| requested > 0);
+    rest.is_empty().then_some(ChannelOnChain {
+        balance,
+        total_claimed,
+        claimed_at_most,
+        withdrawing,
+        withdraw_requested_at,
+        refund_nonce,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memo() -> ChannelMemo {
+        let config = ChannelConfig::new(Address::new([1; 20]), Address::new([2; 20]), Address::new([3; 20]))
+            .with_payer_authorizer(Address::new([4; 20]))
+            .with_receiver_authorizer(Address::new([5; 20]))
+            .with_withdraw_delay(86_400)
+            .with_salt([6; 32]);
+        ChannelMemo { network: Network::BASE, config, last: None }
+    }
+
+    fn sold(signature: usize) -> ChannelMemo {
+        let signature = PaymentSignature::new(vec![7; signature]).unwrap();
+        let (intent, request) = (IntentKey::new([8; 16]), [9; 16]);
+        let last = LastSale { total: u128::MAX, signature, intent, request, charge: 3, charged: 4 };
+        ChannelMemo { last: Some(last), ..memo() }
+    }
+
+    #[test]
+    fn a_memo_is_read_as_it_was_written() {
+        for memo in [memo(), sold(65), sold(700)] {
+            assert_eq!(ChannelMemo::read(&memo.write().unwrap()), Some(memo));
+        }
+        assert_eq!(sold(900).write(), None);
+        let whole = sold(65).write().unwrap();
+        let before_signature = whole.as_bytes().len() - 65;
+        for length in (0..=before_signature).filter(|length| *length != memo().write().unwrap().as_bytes().len()) {
+            assert!(ChannelMemo::read(&AccountMemo::new(&whole.as_bytes()[..length]).unwrap()).is_none(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        let state = ChannelOnChain::new(Amount::MAX, Amount::from_base_units(7));
+        let withdrawing = state.with_withdrawal(Amount::from_base_units(1), ChainTime::from_unix(5)).with_refund_nonce(3);
+        for state in [state, withdrawing] {
+            assert_eq!(read_note(&write_note(&state)), Some(state));
+        }
+        assert_eq!(read_note(&AccountMemo::default()), None);
+    }
+
+    #[test]
+    fn what_is_claimed_is_all_that_was_sold_and_not_what_was_signed() {
+        let claim = sold(65).claim(ChannelId::new([0; 32])).unwrap();
+        assert_eq!((claim.total_claimed, claim.voucher.max_claimable), (4, u128::MAX));
+        assert_eq!(memo().claim(ChannelId::new([0; 32])), None);
+    }
+}

@@ -1,0 +1,241 @@
+//! `Charging`: a voucher that is reserved, and pays by a charge of its channel's account. Nothing is sent for it, but a deposit.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    ledger::{ErasedLedger, Settling},
+    paywall::{
+        refusal::{ASK_AGAIN, Problem, Rejection, Requote},
+        sale::{
+            draw::{Charged, RenewedDraw},
+            kept::Shown,
+            reservation::Records,
+            settle::{Outcome, Settled, Unsettled},
+        },
+        seller::channels::{
+            Channel, Channels,
+            record::{ChannelMemo, LastSale},
+        },
+        way::{
+            channel::{
+                drawing::{Drawn, draw},
+                told,
+            },
+            signed::{CONFIRM, LOOK_AGAIN},
+        },
+    },
+    protocol::{
+        Amount, ProblemCode, TxHash,
+        channel::{ChannelDeposit, Voucher, VoucherPayment},
+        v2::{Reason, SettleResponse},
+    },
+    settle::{ChannelOnChain, Settlement},
+};
+
+/// How a voucher pays.
+pub(super) enum Charge {
+    /// By what is drawn of the account.
+    Drawn(RenewedDraw),
+    /// By what a deposit adds to it, which is made first.
+    Deposit(Box<ChannelDeposit>),
+    /// It did, under a lease that ended before the answer left.
+    Done(u128),
+}
+
+/// A voucher that is reserved.
+pub(super) struct Charging {
+    pub(super) ledger: Arc<dyn ErasedLedger>,
+    pub(super) channels: Channels,
+    pub(super) channel: Channel,
+    pub(super) voucher: Voucher,
+    /// Of the whole amount that the voucher adds.
+    pub(super) payment: VoucherPayment,
+    pub(super) is_metered: bool,
+    /// The record of a deposit that is about to be made.
+    pub(super) begun: Settling,
+    /// What the chain said last.
+    pub(super) state: ChannelOnChain,
+    pub(super) requote: Requote,
+    pub(super) charge: Mutex<Option<Charge>>,
+    pub(super) sold: OnceLock<Sold>,
+    pub(super) refused: Mutex<Option<Rejection>>,
+}
+
+/// What a sale came to.
+pub(super) struct Sold {
+    charge: u128,
+    state: ChannelOnChain,
+    deposit: Option<(TxHash, u128)>,
+}
+
+impl Charging {
+    /// What was charged before this voucher.
+    fn before(&self) -> u128 {
+        self.voucher.max_claimable.saturating_sub(units(self.payment.amount))
+    }
+
+    fn paid(&self, charge: u128) -> Settled {
+        Settled::Done(self.payment.clone().with_amount(Amount::from_base_units(charge)).into())
+    }
+
+    /// Nothing was charged; this is the answer.
+    fn refuse(&self, rejection: impl Into<Rejection>) -> Settled {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(rejection.into());
+        Settled::Refused(Reason::UNEXPECTED_SETTLE_ERROR)
+    }
+
+    async fn pay(&self, charge: u128, records: &Records) -> Settled {
+        if let Some(sold) = self.sold.get() {
+            return self.paid(sold.charge);
+        }
+        let how = self.charge.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match how {
+            Some(Charge::Done(charged)) => {
+                let _ = self.sold.set(Sold { charge: charged, state: self.state, deposit: None });
+                self.paid(charged)
+            }
+            Some(Charge::Drawn(drawn)) => self.spend(drawn, charge, (self.state, None)).await,
+            Some(Charge::Deposit(deposit)) => self.deposit(&deposit, charge, records).await,
+            // Asked a second time after a failure.
+            None => Settled::Unknown(None),
+        }
+    }
+
+    /// Charges the account, durably, and leaves the voucher there that covers it.
+    async fn spend(
+        &self,
+        mut drawn: RenewedDraw,
+        charge: u128,
+        (state, deposit): (ChannelOnChain, Option<(TxHash, u128)>),
+    ) -> Settled {
+        let last = LastSale {
+            total: self.voucher.max_claimable,
+            signature: self.voucher.signature.clone(),
+            intent: self.payment.intent(),
+            request: self.begun.request,
+            charge,
+            charged: self.before().saturating_add(charge),
+        };
+        let memo = ChannelMemo { network: self.channels.network(), config: self.channel.config, last: Some(last) };
+        // It was short enough when it was reserved.
+        let Some(memo) = memo.write() else { return Settled::Unknown(None) };
+        match drawn.guard.charge_part(Amount::from_base_units(charge), Some(&memo)).await {
+            Charged::Done(_) => {
+                let _ = self.sold.set(Sold { charge, state, deposit });
+                self.paid(charge)
+            }
+            Charged::LeaseLost => self.refuse(busy()),
+            Charged::Unknown => Settled::Unknown(deposit.map(|(transaction, _)| transaction)),
+        }
+    }
+
+    /// Makes the deposit first. What it adds is the payer's, whether the answer is sold or not.
+    async fn deposit(&self, deposit: &ChannelDeposit, charge: u128, records: &Records) -> Settled {
+        let (network, config) = (self.channels.network(), &self.channel.config);
+        let transaction = match self.channels.settler.deposit(network, config, deposit, &records.sent).await {
+            Settlement::Settled(transaction) => transaction,
+            // A transaction of an earlier lease may still be mined.
+            Settlement::Refused(_) if records.earlier.is_some() => return Settled::Unknown(records.earlier),
+            Settlement::Refused(reason) => return Settled::Refused(reason),
+            Settlement::Unknown(transaction) => return Settled::Unknown(transaction),
+        };
+        let unknown = Settled::Unknown(Some(transaction));
+        let end = Instant::now() + CONFIRM;
+        let state = loop {
+            // A node may not have the block yet.
+            match self.channels.read(&*self.ledger, &self.channel, self.begun.head).await {
+                Ok(mirrored) if units(mirrored.state.covers()) >= self.voucher.max_claimable => break mirrored.state,
+                _ if Instant::now() + LOOK_AGAIN >= end => return unknown,
+                _ => sleep(LOOK_AGAIN).await,
+            }
+        };
+        match draw(&self.channels, &self.ledger, &self.channel, (self.voucher.max_claimable, &self.payment)).await {
+            Ok(Drawn::Granted(drawn)) => {
+                self.spend(drawn, charge, (state, Some((transaction, deposit.amount)))).await
+            }
+            Ok(Drawn::Mismatch(account)) => {
+                self.refuse(told::correct(self.requote.clone(), &self.channels, &self.channel, &account))
+            }
+            Ok(Drawn::Busy) => self.refuse(busy()),
+            Ok(Drawn::Missing | Drawn::TooLittle) | Err(_) => unknown,
+        }
+    }
+}
+
+impl Unsettled for Charging {
+    fn record(&self) -> Settling {
+        self.begun
+    }
+
+    fn sends(&self) -> bool {
+        matches!(*self.charge.lock().unwrap_or_else(PoisonError::into_inner), Some(Charge::Deposit(_)))
+    }
+
+    fn is_metered(&self) -> bool {
+        let is_done = matches!(*self.charge.lock().unwrap_or_else(PoisonError::into_inner), Some(Charge::Done(_)));
+        self.is_metered && !is_done
+    }
+
+    fn settle<'a>(
+        &'a self,
+        charge: Amount,
+        records: &'a Records,
+    ) -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>> {
+        Box::pin(self.pay(units(charge), records))
+    }
+
+    fn conclude(&self, settled: Settled, _: Option<&Settling>) -> Outcome {
+        match settled {
+            Settled::Done(paid) | Settled::Named(paid) => Outcome::Sell(paid),
+            Settled::Refused(reason) => {
+                let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let (network, payer) = (self.channels.network(), self.channel.config.payer);
+                Outcome::Refuse(refused.unwrap_or_else(|| self.requote.clone().refuse(reason, network, Some(payer))))
+            }
+            Settled::Spent => Outcome::Unknown(self.outcome_unknown(None)),
+            Settled::Unknown(transaction) => Outcome::Unknown(self.outcome_unknown(transaction)),
+        }
+    }
+
+    fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem {
+        let (network, payer) = (self.channels.network(), self.channel.config.payer);
+        Problem {
+            settlement: Some(Box::new(SettleResponse::pending(transaction, network).with_payer(payer))),
+            detail: Some(
+                "Whether the channel was charged is not known yet. Send the same request with the same PAYMENT-SIGNATURE again after Retry-After; do not sign another voucher.",
+            ),
+            ..Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)
+        }
+    }
+
+    fn made(&self, transaction: TxHash) -> SettleResponse {
+        SettleResponse::pending(Some(transaction), self.channels.network())
+    }
+
+    fn shown(&self) -> Shown {
+        Shown::Authorization(self.payment.payment_id())
+    }
+
+    fn told(&self) -> Option<SettleResponse> {
+        let Sold { charge, state, deposit } = self.sold.get()?;
+        let charged = self.before().saturating_add(*charge);
+        let state = told::channel_state(&self.channel, state, charged);
+        Some(told::sold(self.channels.network(), self.channel.config.payer, (*charge, state), *deposit))
+    }
+}
+
+/// Another request of this channel is under way.
+pub(super) fn busy() -> Problem {
+    Problem::after(ProblemCode::ChannelBusy, ASK_AGAIN)
+}
+
+/// An amount of a channel: 128 bits, as the contract has it. What is more covers nothing more.
+pub(super) fn units(amount: Amount) -> u128 {
+    amount.to_base_units().unwrap_or(u128::MAX)
+}

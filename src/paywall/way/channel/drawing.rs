@@ -1,0 +1,62 @@
+//! The reservation of a voucher's amount in its channel's account: one at a time, and only what follows on all that was charged.
+
+use std::sync::Arc;
+
+use super::charging::units;
+use crate::{
+    ledger::{Account, Draw, DrawOutcome, ErasedLedger},
+    paywall::{
+        refusal::{ASK_AGAIN, Problem},
+        sale::draw::{DrawGuard, PendingDraw, RenewedDraw, accounts},
+        seller::{
+            channels::{Channel, Channels},
+            time_limits::ledger_in_time,
+        },
+    },
+    protocol::{Amount, ProblemCode, channel::VoucherPayment},
+};
+
+/// What an account says to a voucher.
+pub(super) enum Drawn {
+    Granted(RenewedDraw),
+    /// Another request of the channel is under way.
+    Busy,
+    /// The voucher does not follow on what was charged.
+    Mismatch(Account),
+    /// The channel holds less than the voucher.
+    TooLittle,
+    /// No channel of this name holds anything, as far as the ledger knows.
+    Missing,
+}
+
+/// Draws the amount of a voucher over `total`.
+pub(super) async fn draw(
+    channels: &Channels,
+    ledger: &Arc<dyn ErasedLedger>,
+    channel: &Channel,
+    (total, payment): (u128, &VoucherPayment),
+) -> Result<Drawn, Problem> {
+    let unavailable = |_| Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN);
+    let Some(before) = total.checked_sub(units(payment.amount)) else {
+        return mismatch(ledger, channel).await;
+    };
+    let draw = Draw::new(channel.account, payment.amount, channels.lease).expecting(Amount::from_base_units(before));
+    let outcome = ledger_in_time(PendingDraw::new(ledger, draw)).await.map_err(unavailable)?;
+    tracing::debug!(channel = %channel.id, ?outcome, "drawn");
+    Ok(match outcome {
+        DrawOutcome::Granted(lease) => Drawn::Granted(DrawGuard::new(Arc::clone(ledger), lease).renewed()),
+        DrawOutcome::Busy { .. } => Drawn::Busy,
+        DrawOutcome::Mismatch { .. } => return mismatch(ledger, channel).await,
+        DrawOutcome::UsedUp { .. } => Drawn::TooLittle,
+        DrawOutcome::Unknown | DrawOutcome::Closed | DrawOutcome::Expired => Drawn::Missing,
+    })
+}
+
+async fn mismatch(ledger: &Arc<dyn ErasedLedger>, channel: &Channel) -> Result<Drawn, Problem> {
+    let account = ledger_in_time(async { accounts(&**ledger)?.account(channel.account).await }).await;
+    match account {
+        Ok(Some(account)) => Ok(Drawn::Mismatch(account)),
+        Ok(None) => Ok(Drawn::Missing),
+        Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
+    }
+}

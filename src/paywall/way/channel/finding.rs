@@ -1,0 +1,154 @@
+//! What a voucher can pay by, once it is reserved.
+
+use super::{
+    charging::{Charge, busy, units},
+    drawing::{Drawn, draw},
+    shown::Vouched,
+};
+use crate::{
+    ledger::Account,
+    paywall::{
+        refusal::{ASK_AGAIN, Problem},
+        sale::reservation::LeaseGuard,
+        seller::{
+            channels::{Channels, Mirrored, record::ChannelMemo},
+            time_limits::settler_in_time,
+        },
+    },
+    protocol::{
+        ChainTime, ProblemCode,
+        channel::{ChannelDeposit, DepositAuthorization},
+        v2::Reason,
+    },
+    settle::{ChannelOnChain, Validity},
+};
+
+/// What is sold, apart from the voucher.
+#[derive(Clone, Copy)]
+pub(super) struct Sale {
+    /// The digest of the request.
+    pub(super) request: [u8; 16],
+    /// Whether the quote covers the request at the present price.
+    pub(super) honoured: bool,
+    /// The chain's head.
+    pub(super) head: ChainTime,
+}
+
+/// What was found.
+pub(super) enum Found {
+    /// It pays so, in a channel of that state.
+    Pays(Charge, ChannelOnChain),
+    /// It does not follow on what was charged.
+    Corrected(Account),
+    Refused(Reason),
+}
+
+/// Finds what a reserved voucher pays by.
+///
+/// # Errors
+/// If the ledger or the chain does not say.
+pub(super) async fn find(
+    vouched: &Vouched<'_>,
+    channels: &Channels,
+    deposit: Option<&ChannelDeposit>,
+    sale: &Sale,
+    guard: &LeaseGuard,
+) -> Result<Found, Problem> {
+    let (ledger, channel) = (&vouched.opened.route.merchant.ledger, &vouched.channel);
+    let known = channels.is_fresh(channel).filter(|_| deposit.is_none());
+    let mut state = match known {
+        Some(known) => known.state,
+        None => {
+            let mirrored = channels.read(&**ledger, channel, sale.head).await?;
+            if let Some(deposit) = deposit
+                && let Some(found) = deposited(vouched, channels, (deposit, &mirrored), sale, guard).await?
+            {
+                return Ok(found);
+            }
+            mirrored.state
+        }
+    };
+    let is_payable = sale.honoured && vouched.is_in_time();
+    for is_last in [false, true] {
+        let too_little = match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment)).await? {
+            Drawn::Granted(drawn) if is_payable => return Ok(Found::Pays(Charge::Drawn(drawn), state)),
+            // Dropped, the draw is given back.
+            Drawn::Granted(_) => return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
+            Drawn::Busy => return Err(busy()),
+            Drawn::Mismatch(account) => return Ok(resumed(vouched, sale, (account, state))),
+            Drawn::TooLittle => Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE,
+            Drawn::Missing => Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND,
+        };
+        if is_last || channels.is_just_read(channel) {
+            return Ok(Found::Refused(too_little));
+        }
+        // A deposit may have been made since.
+        state = channels.read(&**ledger, channel, sale.head).await?.state;
+    }
+    Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))
+}
+
+/// A voucher that does not follow on what was charged: it may have been charged already, for this very sale, whose answer never left.
+fn resumed(vouched: &Vouched<'_>, sale: &Sale, (account, state): (Account, ChannelOnChain)) -> Found {
+    let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
+    let last = last.filter(|last| last.total == vouched.voucher.max_claimable && last.intent == vouched.payment.intent());
+    match last {
+        None => Found::Corrected(account),
+        // What was charged for one request buys no dearer one, and no other that is metered.
+        Some(last) if last.request == sale.request || sale.honoured && last.charge == units(vouched.payment.amount) => {
+            Found::Pays(Charge::Done(last.charge), state)
+        }
+        Some(_) => Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS),
+    }
+}
+
+/// What a deposit is good for; `None` where it is made, so that the voucher alone counts.
+async fn deposited(
+    vouched: &Vouched<'_>,
+    channels: &Channels,
+    (deposit, mirrored): (&ChannelDeposit, &Mirrored),
+    sale: &Sale,
+    guard: &LeaseGuard,
+) -> Result<Option<Found>, Problem> {
+    let (total, state) = (vouched.voucher.max_claimable, mirrored.state);
+    let verified = channels.settler.verify_deposit(channels.network(), &vouched.channel.config, deposit);
+    let verified = settler_in_time(verified).await;
+    let refused = match verified {
+        Ok(Validity::Used) => return Ok(None),
+        Ok(Validity::Valid) => None,
+        Ok(Validity::Refused(reason)) => Some(reason),
+        Err(_) => return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN)),
+    };
+    if let Some(reason) = refused {
+        // What was sent for it may still be mined, until its time is over.
+        let may_come = guard.begun().is_some() && expiry(deposit) > sale.head;
+        return if may_come { Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)) } else { Ok(Some(Found::Refused(reason))) };
+    }
+    let charged = match &mirrored.account {
+        Some(account) if !account.held.is_zero() => return Err(busy()),
+        Some(account) => units(account.spent),
+        None => units(state.claimed_at_most),
+    };
+    if charged.checked_add(units(vouched.payment.amount)) != Some(total) {
+        return Ok(Some(match &mirrored.account {
+            Some(account) => resumed(vouched, sale, (account.clone(), state)),
+            None => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH),
+        }));
+    }
+    let holds = units(state.covers()).saturating_add(deposit.amount);
+    let least = channels.policy.min_deposit.map_or(0, units);
+    Ok(Some(match () {
+        () if !sale.honoured || !vouched.is_in_time() => Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS),
+        () if deposit.amount < least => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_BELOW_MIN_DEPOSIT),
+        () if holds < total => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE),
+        () => Found::Pays(Charge::Deposit(Box::new(deposit.clone())), state),
+    }))
+}
+
+/// After that it can no longer be made.
+fn expiry(deposit: &ChannelDeposit) -> ChainTime {
+    match &deposit.authorization {
+        DepositAuthorization::Erc3009(signed) => signed.valid_before,
+        DepositAuthorization::Permit2(signed) => signed.deadline,
+    }
+}

@@ -1,0 +1,188 @@
+//! By channel: the payer deposited before, and signs a voucher over a growing total. Nothing is sent for a sale: it is a charge of the
+//! channel's account in the ledger, and the seller claims many of them at once.
+
+mod charging;
+mod drawing;
+mod finding;
+mod refund;
+mod shown;
+mod told;
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use charging::{Charge, Charging};
+use finding::{Found, Sale, find};
+use shown::{Vouched, channel, is_signed};
+
+use crate::{
+    ledger::Settling,
+    paywall::{
+        dialect::purchase::{Named, named_in_payload},
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection},
+        sale::{deliver::Purchase, reservation::LeaseGuard},
+        seller::{
+            attempts::Claimed,
+            chain::SellingChain,
+            channels::Channels,
+            inner::MerchantInner,
+            pricing::{Cost, Tariff},
+            time_limits::verifier_in_time,
+        },
+        way::{signed::timeout, way_to_pay::WayToPay},
+    },
+    protocol::{
+        Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Way,
+        channel::{ChannelPayload, VoucherPayment},
+        v2::{PaymentOption, PaymentPayload, Reason, SchemePayload},
+    },
+    settle::ChannelOnChain,
+};
+
+/// Payments by the voucher of a channel.
+pub(crate) struct ByChannel;
+
+impl WayToPay for ByChannel {
+    fn offers(&self, merchant: &MerchantInner, chain: &SellingChain, _: Tariff) -> Vec<Way> {
+        let Some(channels) = &chain.channels else { return Vec::new() };
+        let Some(tokens) = channels.tokens() else {
+            channels.learn_later();
+            return Vec::new();
+        };
+        let timeout = timeout(merchant);
+        let way = |token| Way::channel(chain.network, token, timeout, channels.terms(token));
+        tokens.iter().map(way).collect()
+    }
+
+    fn recognises(&self, proof: &Proof) -> bool {
+        let Proof::Payment(payment) = proof else { return false };
+        matches!(payment.payload, SchemePayload::Channel(_)) || matches!(payment.accepted, PaymentOption::Channel(_))
+    }
+
+    async fn reserve(
+        &self,
+        request: &PricedRequest,
+        proof: Proof,
+        price: Result<Cost, Rejection>,
+    ) -> Result<Purchase, Rejection> {
+        let Proof::Payment(payment) = proof else { return Err(ProblemCode::InvalidRedemption.into()) };
+        let purchase = named_in_payload(&request.route, &payment);
+        // Boxed, so that the other ways do not carry its state.
+        Box::pin(accept(request, &payment, purchase, price)).await
+    }
+}
+
+/// Reserves a voucher, and what it pays in its channel.
+async fn accept(
+    request: &PricedRequest,
+    payload: &PaymentPayload,
+    purchase: Named,
+    price: Result<Cost, Rejection>,
+) -> Result<Purchase, Rejection> {
+    let merchant = &request.route.merchant;
+    let named = channel(payload).ok().and_then(|(accepted, _)| merchant.on(accepted.network));
+    // A payment on another network, or one that cannot be read, is refused by any that has channels.
+    let has_channels = || merchant.chains.iter().find(|chain| chain.channels.is_some());
+    let chain: &Arc<SellingChain> = named.or_else(has_channels).unwrap_or(merchant.first());
+    let Some(channels) = &chain.channels else { return Err(Problem::takes_no_channels().into()) };
+    chain.ready_for_channels(channels).await?;
+    let vouched = match Vouched::read(request, chain, channels, payload) {
+        Ok(vouched) => vouched,
+        Err(reason) => {
+            let payer = channel(payload).ok().map(|(_, shown)| shown.config().payer);
+            return Err(request.requote(price?).refuse(reason, chain.network, payer));
+        }
+    };
+    // Before anything is told of the channel, or asked of the chain.
+    if !is_signed(channels, &vouched.channel, &vouched.voucher).await? {
+        let reason = Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE;
+        return Err(request.requote(price?).refuse(reason, chain.network, None));
+    }
+    let deposit = match channel(payload) {
+        Ok((_, ChannelPayload::Refund { amount, .. })) => {
+            return Err(refund::give_back(request, (chain, channels), &vouched, *amount).await);
+        }
+        Ok((_, ChannelPayload::Deposit { deposit, .. })) => Some(deposit),
+        _ => None,
+    };
+    let shown = vouched.shown();
+    let (now, purchase) = match (price, purchase) {
+        (Ok(now), Ok(purchase)) => (now, purchase),
+        (Err(unpriced), _) => return Err(vouched.opened.unless_consumed(shown, unpriced).await),
+        (_, Err(problem)) => return Err(vouched.opened.unless_consumed(shown, problem.into()).await),
+    };
+    let head = match channels.is_fresh(&vouched.channel) {
+        Some(known) => Ok(known.head),
+        None => verifier_in_time(chain.view.head()).await,
+    };
+    let Ok(head) = head else {
+        let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
+        return Err(vouched.opened.unless_consumed(shown, unavailable.into()).await);
+    };
+    let payment = vouched.payment.clone().with_shown(after_all_that_is_forgotten(head));
+    let claim = vouched.opened.claim(head).purchase(purchase).payments([payment.clone()]);
+    let guard = match vouched.opened.grant(claim, |_| Claimed::ByPayer).await {
+        Ok(guard) => guard,
+        Err(problem) => return Err(vouched.opened.refused(shown, problem).await),
+    };
+    let sale = Sale { request: vouched.opened.digest(request), honoured: vouched.opened.honours(request, now.amount), head };
+    match find(&vouched, channels, deposit, &sale, &guard).await {
+        Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
+        Ok(Found::Corrected(account)) => {
+            guard.release().await;
+            Err(told::correct(request.requote(now), channels, &vouched.channel, &account))
+        }
+        Ok(Found::Refused(reason)) => {
+            guard.release().await;
+            Err(request.requote(now).refuse(reason, chain.network, Some(vouched.channel.config.payer)))
+        }
+        Err(problem) => {
+            guard.release().await;
+            Err(problem.into())
+        }
+    }
+}
+
+/// The purchase by a voucher that is reserved in both: the ledger, and the account of its channel.
+fn buy(
+    request: &PricedRequest,
+    channels: &Channels,
+    vouched: Vouched<'_>,
+    (payment, sale): (VoucherPayment, Sale),
+    (mut guard, how, state): (LeaseGuard, Charge, ChannelOnChain),
+    now: Cost,
+) -> Purchase {
+    let Vouched { opened, intent, channel, voucher, .. } = vouched;
+    let (route, is_metered) = (&request.route, now.tariff.is_metered());
+    let maximum = payment.amount;
+    let paid = match &how {
+        Charge::Done(charge) => payment.clone().with_amount(Amount::from_base_units(*charge)),
+        Charge::Drawn(_) | Charge::Deposit(_) => payment.clone(),
+    };
+    if is_metered && matches!(how, Charge::Done(_)) {
+        guard.charge(paid.amount);
+    }
+    let receipt = Receipt::new(Arc::clone(&route.resource), intent, paid).with_proof(ProvedBy::Authorization);
+    let receipt = if is_metered { receipt.with_maximum(maximum) } else { receipt };
+    let charging = Charging {
+        ledger: Arc::clone(&route.merchant.ledger),
+        channels: channels.clone(),
+        channel,
+        voucher,
+        payment,
+        is_metered,
+        begun: Settling::new(sale.request, sale.head),
+        state,
+        requote: request.requote(now),
+        charge: Mutex::new(Some(how)),
+        sold: OnceLock::new(),
+        refused: Mutex::default(),
+    };
+    drop(opened);
+    Purchase { receipt, guard, unsettled: Some(Box::new(charging)), cost: now }
+}
+
+/// In a future block.
+const fn after_all_that_is_forgotten(head: ChainTime) -> ChainTime {
+    ChainTime::from_unix(head.unix() + 1)
+}

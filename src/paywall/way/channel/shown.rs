@@ -1,0 +1,134 @@
+//! `Vouched`: a voucher for an offer of this route.
+
+use std::sync::Arc;
+
+use crate::{
+    paywall::{
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection},
+        sale::{kept::Shown, opened::Opened},
+        seller::{
+            chain::SellingChain,
+            channels::{Channel, Channels},
+            inner::MerchantInner,
+            time_limits::settler_in_time,
+        },
+    },
+    protocol::{
+        Amount, IntentId, ProblemCode,
+        channel::{ChannelConfig, ChannelPayload, ChannelTerms, Voucher, VoucherPayment, WITHDRAW_DELAYS},
+        v2::{ChannelRequirements, PaymentOption, PaymentPayload, Reason, SchemePayload},
+    },
+};
+
+/// The longest signature that an account keeps with its channel.
+const LONGEST_SIGNATURE: usize = 640;
+
+/// A voucher as it was offered, whose signature is yet to be checked.
+pub(super) struct Vouched<'a> {
+    pub(super) opened: Opened<'a>,
+    pub(super) intent: IntentId,
+    pub(super) channel: Channel,
+    pub(super) voucher: Voucher,
+    /// Of the whole amount that is offered.
+    pub(super) payment: VoucherPayment,
+}
+
+/// The channel payment of a payload, and what its payer accepted.
+pub(super) fn channel(payload: &PaymentPayload) -> Result<(&ChannelRequirements, &ChannelPayload), Reason> {
+    match (&payload.accepted, &payload.payload) {
+        (PaymentOption::Channel(accepted), SchemePayload::Channel(shown)) => Ok((accepted, shown)),
+        _ => Err(Reason::INVALID_PAYLOAD),
+    }
+}
+
+impl<'a> Vouched<'a> {
+    /// Compares a voucher with the offer, and its channel with the terms.
+    ///
+    /// # Errors
+    /// The standard's word for what differs.
+    pub(super) fn read(
+        request: &'a PricedRequest,
+        chain: &SellingChain,
+        channels: &Channels,
+        payload: &PaymentPayload,
+    ) -> Result<Self, Reason> {
+        let (accepted, shown) = channel(payload)?;
+        if accepted.network != chain.network {
+            return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_NETWORK_MISMATCH);
+        }
+        let intent = accepted.intent().ok().flatten().ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let opened = Opened::open(&request.route, &intent).ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let (channel, voucher) = (Channel::new(*shown.config(), chain.network), shown.voucher());
+        if voucher.channel != channel.id {
+            return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH);
+        }
+        fits(&channel.config, &opened, channels, &request.route.merchant)?;
+        if !accepted.echoes(&offered(accepted, &opened, channels, &intent).ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?) {
+            return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
+        }
+        if voucher.signature.as_bytes().len() > LONGEST_SIGNATURE {
+            return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE);
+        }
+        let payment = VoucherPayment::new(chain.network, &channel.config, voucher.max_claimable, opened.key)
+            .with_amount(opened.terms.amount);
+        Ok(Self { opened, intent, channel, voucher: voucher.clone(), payment })
+    }
+
+    /// Whether its quote's time allows a new sale.
+    pub(super) fn is_in_time(&self) -> bool {
+        self.opened.route.merchant.clock.unix() <= self.opened.pay_until().unix()
+    }
+
+    /// Its proof for a client that asks for a sold answer again.
+    pub(super) const fn shown(&self) -> Shown {
+        Shown::Authorization(self.payment.payment_id())
+    }
+}
+
+/// Whether the key of the channel, or the account that decides for it, signed a voucher.
+///
+/// # Errors
+/// If nobody answers who must be asked.
+pub(super) async fn is_signed(channels: &Channels, channel: &Channel, voucher: &Voucher) -> Result<bool, Problem> {
+    let network = channels.network();
+    match channel.config.voucher_key() {
+        Some(key) => Ok(voucher.signer(network) == Some(key)),
+        None => settler_in_time(channels.settler.is_signed_by_account(network, &channel.config, voucher))
+            .await
+            .map_err(|_| Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN)),
+    }
+}
+
+/// The offer that this echoes.
+fn offered(
+    accepted: &ChannelRequirements,
+    opened: &Opened<'_>,
+    channels: &Channels,
+    intent: &IntentId,
+) -> Option<ChannelRequirements> {
+    let token = channels.token(accepted.asset)?;
+    let terms = channels.terms(token);
+    let (amount, pay_to) = (opened.terms.amount, opened.recipient);
+    let offered = ChannelRequirements::new(accepted.network, token.contract, amount, pay_to, accepted.max_timeout_seconds);
+    Some(offered.with_terms(&terms).with_intent(intent))
+}
+
+/// Whether this seller can claim what is sold in such a channel, and in time.
+fn fits(config: &ChannelConfig, opened: &Opened<'_>, channels: &Channels, merchant: &MerchantInner) -> Result<(), Reason> {
+    let token = channels.token(config.token).ok_or(Reason::INVALID_BATCH_SETTLEMENT_EVM_TOKEN_MISMATCH)?;
+    let ChannelTerms { receiver_authorizer, withdraw_delay, .. } = channels.terms(token);
+    match () {
+        () if config.receiver != opened.recipient => Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_MISMATCH),
+        () if config.receiver_authorizer != receiver_authorizer => {
+            Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH)
+        }
+        () if !WITHDRAW_DELAYS.contains(&config.withdraw_delay) => {
+            Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_OUT_OF_RANGE)
+        }
+        // More time to claim is no harm.
+        () if config.withdraw_delay < withdraw_delay => Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_MISMATCH),
+        () if merchant.recipients.contains(&config.payer) => Err(Reason::INVALID_PAYLOAD),
+        () => Ok(()),
+    }
+}
