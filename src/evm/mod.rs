@@ -2,6 +2,7 @@
 
 pub(crate) mod block;
 pub(crate) mod block_range;
+pub(crate) mod channel;
 pub(crate) mod eip3009;
 pub(crate) mod erc1271;
 pub(crate) mod erc20;
