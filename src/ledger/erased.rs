@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use super::{
     Account, AccountId, AccountLedger, AccountMemo, Announcements, BookedSale, ChargeOutcome, Claim, ClosedAccount,
     CommitOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, KeptAnswer, Lease, Ledger, LedgerError, OpenOutcome,
-    Opening, RenewOutcome, ReserveOutcome, Sale, Settling,
+    Opening, ReflectOutcome, Reflection, RenewOutcome, ReserveOutcome, Sale, Settling,
 };
 use crate::{
     metrics,
@@ -56,6 +56,12 @@ pub(crate) trait ErasedAccounts: Send + Sync + 'static {
     fn release_draw<'a>(&'a self, lease: &'a DrawLease) -> Boxed<'a, ()>;
     fn close_account(&self, id: AccountId) -> Boxed<'_, Option<ClosedAccount>>;
     fn account(&self, id: AccountId) -> Boxed<'_, Option<Account>>;
+    #[allow(dead_code, reason = "channels ask it")]
+    fn reflect<'a>(&'a self, reflection: &'a Reflection) -> Boxed<'a, ReflectOutcome>;
+    #[allow(dead_code, reason = "the claimer of channels asks it")]
+    fn owed(&self, after: Option<AccountId>, most: usize) -> Boxed<'_, Vec<(AccountId, Account)>>;
+    #[allow(dead_code, reason = "the claimer of channels asks it")]
+    fn claimable(&self, after: Option<AccountId>, most: usize) -> Boxed<'_, Vec<(AccountId, Account)>>;
 }
 
 impl<A: AccountLedger> ErasedAccounts for A {
@@ -90,6 +96,18 @@ impl<A: AccountLedger> ErasedAccounts for A {
 
     fn account(&self, id: AccountId) -> Boxed<'_, Option<Account>> {
         Box::pin(metrics::ledger("account", AccountLedger::account(self, id)))
+    }
+
+    fn reflect<'a>(&'a self, reflection: &'a Reflection) -> Boxed<'a, ReflectOutcome> {
+        Box::pin(metrics::ledger("reflect", AccountLedger::reflect(self, reflection)))
+    }
+
+    fn owed(&self, after: Option<AccountId>, most: usize) -> Boxed<'_, Vec<(AccountId, Account)>> {
+        Box::pin(metrics::ledger("owed", AccountLedger::owed(self, after, most)))
+    }
+
+    fn claimable(&self, after: Option<AccountId>, most: usize) -> Boxed<'_, Vec<(AccountId, Account)>> {
+        Box::pin(metrics::ledger("claimable", AccountLedger::claimable(self, after, most)))
     }
 }
 

@@ -55,8 +55,8 @@ use std::{future::Future, sync::Arc, time::Duration};
 #[cfg(feature = "redis")]
 pub use ::redis as redis_driver;
 pub use account::{
-    Account, AccountId, AccountLedger, AccountMemo, ChargeOutcome, ClosedAccount, Draw, DrawLease, DrawOutcome,
-    DrawRenewal, OpenOutcome, Opening,
+    Account, AccountId, AccountLedger, AccountMemo, ChargeOutcome, Claims, ClosedAccount, Draw, DrawLease, DrawOutcome,
+    DrawRenewal, OpenOutcome, Opening, ReflectOutcome, Reflection,
 };
 pub use announcements::Announcements;
 pub use any::AnyLedger;

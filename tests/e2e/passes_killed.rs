@@ -12,7 +12,7 @@ use tower_x402::{
     ledger::{
         Account, AccountId, AccountLedger, AccountMemo, Announcements, ChargeOutcome, Claim, ClosedAccount,
         CommitOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, KeptAnswer, Lease, Ledger, LedgerError, OpenOutcome,
-        Opening, RenewOutcome, ReserveOutcome, Sale, Settling, SqliteLedger,
+        Opening, ReflectOutcome, Reflection, RenewOutcome, ReserveOutcome, Sale, Settling, SqliteLedger,
     },
     protocol::{Amount, ChainTime, IntentKey, Network, PaymentId},
 };
@@ -226,6 +226,18 @@ impl AccountLedger for Dying {
 
     async fn account(&self, id: AccountId) -> Result<Option<Account>, LedgerError> {
         self.inner.account(id).await
+    }
+
+    async fn reflect(&self, reflection: &Reflection) -> Result<ReflectOutcome, LedgerError> {
+        self.inner.reflect(reflection).await
+    }
+
+    async fn owed(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        self.inner.owed(after, most).await
+    }
+
+    async fn claimable(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        self.inner.claimable(after, most).await
     }
 
     async fn sweep_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {

@@ -12,8 +12,9 @@ use tower_x402::{
     ledger::{
         Account, AccountId, AccountLedger, AccountMemo, Announcements, BookedSale, ChargeOutcome, Claim, ClosedAccount,
         CommitOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, KeptAnswer, KnownPayment, Lease, Ledger, LedgerError,
-        LedgerSize, Maintenance, OpenOutcome, Opening, PostgresLedger, RedisLedger, RefundOutcome, RenewOutcome,
-        ReserveOutcome, Sale, SalesBook, SalesQuery, Settling, SqliteLedger, redis_driver as driver,
+        LedgerSize, Maintenance, OpenOutcome, Opening, PostgresLedger, RedisLedger, ReflectOutcome, Reflection,
+        RefundOutcome, RenewOutcome, ReserveOutcome, Sale, SalesBook, SalesQuery, Settling, SqliteLedger,
+        redis_driver as driver,
         sqlx::{self, AssertSqlSafe, Connection as _, PgPool, SqliteConnection, postgres::PgPoolOptions},
     },
     protocol::{Amount, ChainTime, IntentKey, Network, PaymentId, TxHash},
@@ -150,6 +151,18 @@ impl AccountLedger for AnyLedger {
 
     async fn account(&self, id: AccountId) -> Result<Option<Account>, LedgerError> {
         of_each!(self, ledger => ledger.account(id).await)
+    }
+
+    async fn reflect(&self, reflection: &Reflection) -> Result<ReflectOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.reflect(reflection).await)
+    }
+
+    async fn owed(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        of_each!(self, ledger => ledger.owed(after, most).await)
+    }
+
+    async fn claimable(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        of_each!(self, ledger => ledger.claimable(after, most).await)
     }
 
     async fn sweep_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {

@@ -11,7 +11,7 @@ use tower_x402::{
     ledger::{
         Account, AccountId, AccountLedger, AccountMemo, ChargeOutcome, Claim, ClosedAccount, CommitOutcome, Draw,
         DrawLease, DrawOutcome, DrawRenewal, KeptAnswer, Lease, Ledger, LedgerError, MemoryLedger, OpenOutcome,
-        Opening, RenewOutcome, ReserveOutcome, Sale, Settling,
+        Opening, ReflectOutcome, Reflection, RenewOutcome, ReserveOutcome, Sale, Settling,
         conformance::{self, Harness},
         rules::{AccountAnswer, AccountQuestion, AccountRecord, AccountTime, decide_account},
     },
@@ -77,6 +77,26 @@ enum Fault {
     ForgetsNever,
     /// Loses a charge whose caller is gone.
     LosesDroppedCharges,
+    /// Opens as if nothing had been spent before.
+    IgnoresSpent,
+    /// Keeps no claims.
+    ForgetsClaims,
+    /// Takes a limit only if it is higher.
+    NeverLowers,
+    /// Takes what was read earlier for what was read later.
+    TakesOlder,
+    /// Keeps what is held beside a claim that is not on record.
+    KeepsVoidLeases,
+    /// Writes the note over the memo.
+    NotesInMemo,
+    /// Says that all that is claimable is owed.
+    ListsAll,
+    /// Lists nothing that is closed.
+    ListsOpen,
+    /// Lists in any order.
+    ListsUnordered,
+    /// Forgets what is closed, though it is owed.
+    ForgetsOwed,
 }
 
 #[derive(Clone)]
@@ -110,16 +130,17 @@ impl Broken {
             _ => self.records.lock().unwrap().get(&id).cloned(),
         };
         let before = before.filter(|_| self.fault != Fault::OpensAnew || !matches!(question, AccountQuestion::Open(_)));
-        let verdict = decide_account(before, &question, self.now());
+        let verdict = decide_account(before.clone(), &question, self.now());
         if let Some(record) = verdict.write {
-            self.records.lock().unwrap().insert(id, self.bent(record, &question));
+            self.records.lock().unwrap().insert(id, self.bent(before, record, &question));
         }
         verdict.answer
     }
 
     /// What it writes instead.
-    fn bent(&self, record: AccountRecord, question: &AccountQuestion) -> AccountRecord {
-        let mut json: serde_json::Value = serde_json::from_str(&record.to_string()).unwrap();
+    fn bent(&self, before: Option<AccountRecord>, record: AccountRecord, question: &AccountQuestion) -> AccountRecord {
+        let json = |record: AccountRecord| serde_json::from_str::<serde_json::Value>(&record.to_string()).unwrap();
+        let (before, mut json) = (before.map_or(serde_json::Value::Null, json), json(record.clone()));
         match (self.fault, question) {
             (Fault::ForgetsLeases, AccountQuestion::Draw(_)) => {
                 // Beside what it holds for each of them.
@@ -134,15 +155,36 @@ impl Broken {
             }
             (Fault::ForgetsMemo, _) => drop(json.as_object_mut().unwrap().remove("memo")),
             (Fault::IgnoresClosing, AccountQuestion::Close(_)) => drop(json.as_object_mut().unwrap().remove("closed")),
+            (Fault::ForgetsClaims, AccountQuestion::Open(_)) => drop(json.as_object_mut().unwrap().remove("claims")),
+            (Fault::NeverLowers, AccountQuestion::Reflect(_)) => {
+                let number = |json: &serde_json::Value| json["limit"].as_str().unwrap().parse::<u128>().unwrap();
+                json["limit"] = number(&json).max(number(&before)).to_string().into();
+            }
+            (Fault::TakesOlder, AccountQuestion::Reflect(_)) => {
+                drop(json["claims"].as_object_mut().unwrap().remove("as_of"));
+            }
+            (Fault::KeepsVoidLeases, AccountQuestion::Reflect(_)) => {
+                json.as_object_mut().unwrap().insert("held".into(), before["held"].clone());
+            }
+            (Fault::NotesInMemo, AccountQuestion::Reflect(_)) => {
+                json.as_object_mut().unwrap().insert("memo".into(), json_note(&json));
+            }
             _ => return record,
         }
         AccountRecord::parse(&json.to_string()).unwrap()
     }
 }
 
+fn json_note(json: &serde_json::Value) -> serde_json::Value {
+    json["claims"].get("note").cloned().unwrap_or_else(|| "".into())
+}
+
 impl AccountLedger for Broken {
     async fn open_account(&self, opening: &Opening) -> Result<OpenOutcome, LedgerError> {
         let mut opening = opening.clone();
+        if self.fault == Fault::IgnoresSpent {
+            opening = opening.with_spent(Amount::ZERO);
+        }
         if let (Fault::NeverRaises, Some(account)) = (self.fault, self.account(opening.id()).await?) {
             let lower = Opening::new(opening.id(), account.limit);
             opening = opening.lasts().map_or(lower.clone(), |lasts| lower.lasting(lasts));
@@ -241,6 +283,25 @@ impl AccountLedger for Broken {
         }
     }
 
+    async fn reflect(&self, reflection: &Reflection) -> Result<ReflectOutcome, LedgerError> {
+        match self.ask(AccountQuestion::Reflect(reflection.clone())).await {
+            AccountAnswer::Reflected(outcome) => Ok(outcome),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn owed(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        Ok(match self.fault {
+            Fault::ListsAll => self.listed(AccountRecord::is_open_to_claims, after, most),
+            Fault::ListsOpen => self.listed(|record| record.is_owed() && record.is_open_to_claims(), after, most),
+            _ => self.listed(AccountRecord::is_owed, after, most),
+        })
+    }
+
+    async fn claimable(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        Ok(self.listed(AccountRecord::is_open_to_claims, after, most))
+    }
+
     async fn sweep_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {
         let now = self.now();
         let (mut records, fault) = (self.records.lock().unwrap(), self.fault);
@@ -248,6 +309,7 @@ impl AccountLedger for Broken {
         records.retain(|_, record| match fault {
             Fault::ForgetsEarly => record.expires().is_none(),
             Fault::ForgetsNever => true,
+            Fault::ForgetsOwed => !record.at(now).closed,
             _ => !record.is_forgettable(expired_for, now),
         });
         Ok((before - records.len()) as u64)
@@ -255,6 +317,23 @@ impl AccountLedger for Broken {
 }
 
 impl Broken {
+    fn listed(
+        &self,
+        is_on: impl Fn(&AccountRecord) -> bool,
+        after: Option<AccountId>,
+        most: usize,
+    ) -> Vec<(AccountId, Account)> {
+        let (records, now) = (self.records.lock().unwrap(), self.now());
+        let behind = records.iter().filter(|(id, record)| is_on(record) && after.is_none_or(|after| **id > after));
+        let mut listed: Vec<_> = behind.map(|(id, record)| (*id, record.at(now))).collect();
+        match self.fault {
+            Fault::ListsUnordered => listed.sort_by_key(|(id, _)| std::cmp::Reverse(*id)),
+            _ => listed.sort_by_key(|(id, _)| *id),
+        }
+        listed.truncate(most);
+        listed
+    }
+
     async fn charged(
         &self,
         lease: &DrawLease,
@@ -365,6 +444,19 @@ async fn every_fault_of_accounts_is_caught_by_its_check() {
         (Fault::ForgetsEarly, "expired_accounts_are_forgotten"),
         (Fault::ForgetsNever, "expired_accounts_are_forgotten"),
         (Fault::LosesDroppedCharges, "a_dropped_charge_is_repeated"),
+        (Fault::ReadsThenWrites, "one_voucher_of_many"),
+        (Fault::ReadsThenWrites, "charges_and_reflections"),
+        (Fault::ReadsThenWrites, "lower_limit_or_draw"),
+        (Fault::IgnoresSpent, "what_was_spent_before"),
+        (Fault::ForgetsClaims, "what_is_charged_is_owed"),
+        (Fault::NeverLowers, "a_limit_falls_and_rises"),
+        (Fault::TakesOlder, "the_later_block_counts"),
+        (Fault::KeepsVoidLeases, "claimed_and_not_on_record"),
+        (Fault::NotesInMemo, "memo_and_note"),
+        (Fault::ListsAll, "what_is_claimed_is_not_owed"),
+        (Fault::ListsOpen, "closed_and_owed"),
+        (Fault::ListsUnordered, "lists_are_paged"),
+        (Fault::ForgetsOwed, "closed_and_owed"),
     ] {
         let violations = conformance::run_accounts(&Bench(fault, FakeClock::new(0))).await.unwrap_err();
         let caught: Vec<_> = violations.as_slice().iter().map(|violation| violation.check.name).collect();

@@ -25,7 +25,7 @@ use tower_x402::{
     ledger::{
         Account, AccountId, AccountLedger, AccountMemo, Announcements, BookedSale, ChargeOutcome, Claim, ClosedAccount,
         CommitOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, KeptAnswer, Lease, Ledger, LedgerCounts, LedgerError,
-        MemoryLedger, OpenOutcome, Opening, RenewOutcome, ReserveOutcome, Sale, Settling,
+        MemoryLedger, OpenOutcome, Opening, ReflectOutcome, Reflection, RenewOutcome, ReserveOutcome, Sale, Settling,
     },
     protocol::{Amount, ChainTime, IntentKey, Network, Payment, PaymentId},
 };
@@ -72,6 +72,7 @@ pub enum Op {
     RenewDraw,
     Charge,
     ReleaseDraw,
+    Reflect,
 }
 
 /// What goes wrong with it.
@@ -295,6 +296,18 @@ impl AccountLedger for Faulty {
 
     async fn account(&self, id: AccountId) -> Result<Option<Account>, LedgerError> {
         self.inner.account(id).await
+    }
+
+    async fn reflect(&self, reflection: &Reflection) -> Result<ReflectOutcome, LedgerError> {
+        self.through(Op::Reflect, self.inner.reflect(reflection)).await
+    }
+
+    async fn owed(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        self.inner.owed(after, most).await
+    }
+
+    async fn claimable(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        self.inner.claimable(after, most).await
     }
 
     async fn sweep_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {

@@ -5,7 +5,8 @@ use std::{future::Future, sync::Arc, time::Duration};
 use super::{
     claim::{Draw, DrawLease, Opening},
     id::{AccountId, AccountMemo},
-    outcome::{Account, ChargeOutcome, ClosedAccount, DrawOutcome, DrawRenewal, OpenOutcome},
+    outcome::{Account, ChargeOutcome, ClosedAccount, DrawOutcome, DrawRenewal, OpenOutcome, ReflectOutcome},
+    reflection::Reflection,
 };
 use crate::{ledger::error::LedgerError, protocol::Amount};
 
@@ -15,6 +16,10 @@ use crate::{ledger::error::LedgerError, protocol::Amount};
 /// An account holds what was paid for and not used yet: calls, or an amount of a token. A reservation takes a part of it under a
 /// lease; then a *charge* spends up to that part, or a release gives it back. The sum of what was spent and of what is reserved never
 /// exceeds the account's limit, whatever the order, the number of processes, and the crashes.
+///
+/// A [claimable](Opening::claimable) account is the seller's side of a payment channel: what is spent of it is a debt, which is claimed
+/// elsewhere. [`owed`](Self::owed) lists the debts, and [`reflect`](Self::reflect) records what was claimed, and how much the account
+/// is still good for. Only a reflection lowers a limit, be it below what was spent: then nothing more is granted.
 ///
 /// A reservation that ran out no longer stands in the way of others, and keeps its amount only as long as no other draw needs
 /// it: until then its holder may still renew, charge or release it. Afterwards the fencing token ensures that it can do none of
@@ -45,9 +50,32 @@ use crate::{ledger::error::LedgerError, protocol::Amount};
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// An account is also a lease for a task that one of many replicas should do. No amount is needed:
+///
+/// ```
+/// use std::time::Duration;
+/// use tower_x402::{
+///     ledger::{AccountId, AccountLedger, Draw, DrawOutcome, DrawRenewal, MemoryLedger, Opening},
+///     protocol::Amount,
+/// };
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let (ledger, id) = (MemoryLedger::new(), AccountId::new(*b"the claimer's id"));
+/// let _ = ledger.open_account(&Opening::new(id, Amount::ZERO)).await?;
+/// let turn = Draw::new(id, Amount::ZERO, Duration::from_secs(30)).expecting(Amount::ZERO);
+/// let DrawOutcome::Granted(mine) = ledger.draw(&turn).await? else { return Err("it is free".into()) };
+/// assert!(matches!(ledger.draw(&turn).await?, DrawOutcome::Busy { .. }));    // another replica
+/// assert_eq!(ledger.renew_draw(&mine).await?, DrawRenewal::Held);            // every few seconds, while the task runs
+/// ledger.release_draw(&mine).await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait AccountLedger: Send + Sync + 'static {
     /// Opens an account, durably. Repeatable: one that is there keeps what was spent. Its limit and its end become the larger of both,
-    /// and its memo is replaced only if nothing was drawn yet. A closed account stays closed.
+    /// and its memo is replaced only if nothing was drawn yet. A closed account stays closed. If the account is claimable, a reflection
+    /// is the better way to change its limit.
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
@@ -87,7 +115,7 @@ pub trait AccountLedger: Send + Sync + 'static {
     fn release_draw(&self, lease: &DrawLease) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Closes an account, durably and for good, and returns what is left. Leases that are live may still be charged; those that ran
-    /// out may not. Repeatable. `None` if there is no such account.
+    /// out may not. A claimable account expires with it. Repeatable. `None` if there is no such account.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
@@ -99,8 +127,43 @@ pub trait AccountLedger: Send + Sync + 'static {
     /// As [`open_account`](Self::open_account).
     fn account(&self, id: AccountId) -> impl Future<Output = Result<Option<Account>, LedgerError>> + Send;
 
-    /// Forgets accounts that expired longer ago than this, and returns how many. An account that never expires is kept for good. Every
-    /// step of it must be short; a call may leave accounts for a later one.
+    /// Records what was read of a claimable account where it is claimed, durably. Repeatable.
+    ///
+    /// - `claimed` only grows, unless it was read at a later [block](Reflection::as_of) than the last reflection: then the chain has
+    ///   dropped a claim. Where it exceeds what was spent, this ledger lacks charges, as after a restored backup: it counts as spent, and
+    ///   the reservations, which were granted for less, are lost.
+    /// - `limit` is the new limit, higher or lower. Reservations that are live stay; those that ran out lose what is not there any more.
+    /// - `note` replaces the note, and leaves the memo to the charges.
+    ///
+    /// A reflection of an earlier block than the last one changes nothing.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn reflect(&self, reflection: &Reflection) -> impl Future<Output = Result<ReflectOutcome, LedgerError>> + Send;
+
+    /// Lists claimable accounts of which more was spent than claimed, also closed ones: at most `most`, behind the account `after`, in
+    /// the order of their ids. Fewer than `most` are the last ones.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn owed(
+        &self,
+        after: Option<AccountId>,
+        most: usize,
+    ) -> impl Future<Output = Result<Vec<(AccountId, Account)>, LedgerError>> + Send;
+
+    /// Lists claimable accounts that are not closed, whether anything is owed or not, in the same way.
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn claimable(
+        &self,
+        after: Option<AccountId>,
+        most: usize,
+    ) -> impl Future<Output = Result<Vec<(AccountId, Account)>, LedgerError>> + Send;
+
+    /// Forgets accounts that expired longer ago than this, and returns how many. An account that never expires is kept for good, and
+    /// one of which something is owed until that is claimed. Every step of it must be short; a call may leave accounts for a later one.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
@@ -142,9 +205,38 @@ impl<A: AccountLedger> AccountLedger for Arc<A> {
         A::account(self, id)
     }
 
+    fn reflect(&self, reflection: &Reflection) -> impl Future<Output = Result<ReflectOutcome, LedgerError>> + Send {
+        A::reflect(self, reflection)
+    }
+
+    fn owed(
+        &self,
+        after: Option<AccountId>,
+        most: usize,
+    ) -> impl Future<Output = Result<Vec<(AccountId, Account)>, LedgerError>> + Send {
+        A::owed(self, after, most)
+    }
+
+    fn claimable(
+        &self,
+        after: Option<AccountId>,
+        most: usize,
+    ) -> impl Future<Output = Result<Vec<(AccountId, Account)>, LedgerError>> + Send {
+        A::claimable(self, after, most)
+    }
+
     fn sweep_accounts(&self, expired_for: Duration) -> impl Future<Output = Result<u64, LedgerError>> + Send {
         A::sweep_accounts(self, expired_for)
     }
+}
+
+/// Which claimable accounts a list has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ledger) enum AccountList {
+    /// [`owed`](AccountLedger::owed)
+    Owed,
+    /// [`claimable`](AccountLedger::claimable)
+    Claimable,
 }
 
 /// What a ledger without accounts returns none of.
@@ -177,6 +269,18 @@ impl AccountLedger for NoAccounts {
     }
 
     async fn account(&self, _: AccountId) -> Result<Option<Account>, LedgerError> {
+        match *self {}
+    }
+
+    async fn reflect(&self, _: &Reflection) -> Result<ReflectOutcome, LedgerError> {
+        match *self {}
+    }
+
+    async fn owed(&self, _: Option<AccountId>, _: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        match *self {}
+    }
+
+    async fn claimable(&self, _: Option<AccountId>, _: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
         match *self {}
     }
 

@@ -1,7 +1,8 @@
 //! The trait by questions, for ledgers that follow the rule.
 
-/// Implements [`AccountLedger`](super::AccountLedger) by two methods of the type: `ask_account`, which answers an
-/// [`AccountQuestion`](super::AccountQuestion), and `forget_accounts`.
+/// Implements [`AccountLedger`](super::AccountLedger) by three methods of the type: `ask_account`, which answers an
+/// [`AccountQuestion`](super::AccountQuestion), `list_accounts`, which reads a page of an [`AccountList`](super::AccountList), and
+/// `forget_accounts`.
 macro_rules! account_ledger {
     ($ledger:ty) => {
         impl $crate::ledger::account::AccountLedger for $ledger {
@@ -79,6 +80,39 @@ macro_rules! account_ledger {
                     AccountAnswer::Account(account) => Ok(account),
                     _ => Err($crate::ledger::error::LedgerError::unavailable()),
                 }
+            }
+
+            async fn reflect(
+                &self,
+                reflection: &$crate::ledger::account::Reflection,
+            ) -> Result<$crate::ledger::account::ReflectOutcome, $crate::ledger::error::LedgerError> {
+                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
+                match self.ask_account(AccountQuestion::Reflect(reflection.clone())).await? {
+                    AccountAnswer::Reflected(outcome) => Ok(outcome),
+                    _ => Err($crate::ledger::error::LedgerError::unavailable()),
+                }
+            }
+
+            async fn owed(
+                &self,
+                after: Option<$crate::ledger::account::AccountId>,
+                most: usize,
+            ) -> Result<
+                Vec<($crate::ledger::account::AccountId, $crate::ledger::account::Account)>,
+                $crate::ledger::error::LedgerError,
+            > {
+                self.list_accounts($crate::ledger::account::AccountList::Owed, after, most).await
+            }
+
+            async fn claimable(
+                &self,
+                after: Option<$crate::ledger::account::AccountId>,
+                most: usize,
+            ) -> Result<
+                Vec<($crate::ledger::account::AccountId, $crate::ledger::account::Account)>,
+                $crate::ledger::error::LedgerError,
+            > {
+                self.list_accounts($crate::ledger::account::AccountList::Claimable, after, most).await
             }
 
             async fn sweep_accounts(

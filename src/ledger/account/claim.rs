@@ -20,13 +20,15 @@ pub struct Opening {
     limit: Amount,
     lasts: Option<Duration>,
     memo: AccountMemo,
+    spent: Amount,
+    claimable: bool,
 }
 
 impl Opening {
     /// Returns the request for an account of which `limit` can be spent: calls, or base units of a token. It never expires.
     #[must_use]
     pub fn new(id: AccountId, limit: Amount) -> Self {
-        Self { id, limit, lasts: None, memo: AccountMemo::default() }
+        Self { id, limit, lasts: None, memo: AccountMemo::default(), spent: Amount::ZERO, claimable: false }
     }
 
     /// Sets how long it lasts, from now on by the ledger's own clock.
@@ -39,6 +41,20 @@ impl Opening {
     #[must_use]
     pub fn with_memo(self, memo: AccountMemo) -> Self {
         Self { memo, ..self }
+    }
+
+    /// Sets how much was spent before the ledger knew the account. It counts only if the account is new.
+    #[must_use]
+    pub fn with_spent(self, spent: Amount) -> Self {
+        Self { spent, ..self }
+    }
+
+    /// Opens a claimable account, the seller's side of a payment channel: what is spent of it is claimed elsewhere, and
+    /// [`reflect`](super::AccountLedger::reflect) records what was. What was spent before counts as claimed. An account that is there
+    /// stays what it is.
+    #[must_use]
+    pub fn claimable(self) -> Self {
+        Self { claimable: true, ..self }
     }
 
     /// Returns the account's id.
@@ -63,6 +79,18 @@ impl Opening {
     #[must_use]
     pub const fn memo(&self) -> &AccountMemo {
         &self.memo
+    }
+
+    /// Returns how much was spent before.
+    #[must_use]
+    pub const fn spent(&self) -> Amount {
+        self.spent
+    }
+
+    /// Returns whether the account is claimable.
+    #[must_use]
+    pub const fn is_claimable(&self) -> bool {
+        self.claimable
     }
 }
 
@@ -131,6 +159,7 @@ pub struct DrawLease {
     length: Duration,
     number: u64,
     memo: AccountMemo,
+    note: AccountMemo,
 }
 
 impl DrawLease {
@@ -138,7 +167,12 @@ impl DrawLease {
     /// `number`; numbers count up from 1. `memo` is the account's.
     pub fn new(draw: &Draw, fence: u64, number: u64, memo: AccountMemo) -> Self {
         let Draw { account, amount, lease, .. } = *draw;
-        Self { account, amount, fence, length: lease, number, memo }
+        Self { account, amount, fence, length: lease, number, memo, note: AccountMemo::default() }
+    }
+
+    /// Sets the note of a claimable account.
+    pub fn with_note(self, note: AccountMemo) -> Self {
+        Self { note, ..self }
     }
 
     /// Returns the account.
@@ -175,5 +209,10 @@ impl DrawLease {
     #[must_use]
     pub const fn memo(&self) -> &AccountMemo {
         &self.memo
+    }
+    /// Returns the note of the last reflection, as of the grant; empty if there is none.
+    #[must_use]
+    pub const fn note(&self) -> &AccountMemo {
+        &self.note
     }
 }

@@ -23,6 +23,23 @@ pub struct Account {
     pub drawn: u64,
     /// The memo of its opener, or of the last charge that had one.
     pub memo: AccountMemo,
+    /// What was claimed, if it is a claimable account.
+    pub claims: Option<Box<Claims>>,
+}
+
+/// What is known of the claims of a [claimable](super::Opening::claimable) account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Claims {
+    /// How much was claimed. It never exceeds what was spent.
+    pub claimed: Amount,
+    /// Since when something is spent and not claimed, by the ledger's clock; `None`: all is claimed. Where calls were charged while the
+    /// last claim was under way, since that claim was reflected.
+    pub since: Option<SystemTime>,
+    /// The note of the last reflection that had one.
+    pub note: AccountMemo,
+    /// The block of the last reflection that had one.
+    pub as_of: Option<u64>,
 }
 
 impl Account {
@@ -32,6 +49,21 @@ impl Account {
     pub fn left(&self) -> Amount {
         let left = self.limit.checked_sub(self.spent).and_then(|left| left.checked_sub(self.held));
         left.unwrap_or(Amount::ZERO)
+    }
+
+    /// Returns what was spent and is not claimed yet; zero if the account is not claimable.
+    #[must_use]
+    pub fn owed(&self) -> Amount {
+        let owed = self.claims.as_ref().and_then(|claims| self.spent.checked_sub(claims.claimed));
+        owed.unwrap_or(Amount::ZERO)
+    }
+
+    /// Returns by how much what was spent and what is held exceed the limit. Only a reflection of a lower limit makes it more than
+    /// zero; nothing is granted then.
+    #[must_use]
+    pub fn shortfall(&self) -> Amount {
+        let taken = self.spent.checked_add(self.held).unwrap_or(Amount::MAX);
+        taken.checked_sub(self.limit).unwrap_or(Amount::ZERO)
     }
 }
 
@@ -113,4 +145,15 @@ pub struct ClosedAccount {
     pub left: Amount,
     /// What live leases hold, which may still be charged.
     pub held: Amount,
+}
+
+/// The outcome of a reflection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum ReflectOutcome {
+    /// The account as it is now. A reflection of an earlier block than the last one has changed nothing.
+    Done(Account),
+    /// There is no such account, or it is not claimable.
+    Unknown,
 }

@@ -13,7 +13,7 @@ pub(super) const REMEMBERED: usize = 128;
 /// An account as a ledger stores it: the state that [`decide_account`](crate::ledger::rules::decide_account) reads and writes. Its text is
 /// JSON.
 ///
-/// At any time the sum of what was spent and of everything that is held is at most the limit.
+/// At any time the sum of what was spent and of everything that is held is at most the limit, unless a reflection has lowered that.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountRecord {
     pub(super) limit: Amount,
@@ -34,6 +34,23 @@ pub struct AccountRecord {
     /// The fences of the last charges, the latest last.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub(super) charged: VecDeque<u64>,
+    /// Of a claimable account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) claims: Option<Box<ClaimRecord>>,
+}
+
+/// What is known of the claims of an account. What was claimed never exceeds what was spent.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ClaimRecord {
+    pub(super) claimed: Amount,
+    /// Since when something is unclaimed, by the clock, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<u64>,
+    /// The block of the last reflection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) as_of: Option<u64>,
+    #[serde(with = "hex", default, skip_serializing_if = "is_empty")]
+    pub(super) note: AccountMemo,
 }
 
 /// A reservation: its fence, its amount, and its end in microseconds.
@@ -44,26 +61,58 @@ impl AccountRecord {
     /// Reads the text of a record; `None` if it is none.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok().filter(Self::is_covered)
+        serde_json::from_str(text).ok().filter(Self::is_sound)
     }
 
-    /// Returns when it expires, in microseconds of the ledger's wall clock; `None` if never.
+    /// Returns when it expires, in microseconds of the ledger's wall clock; `None` if never, and as long as something is owed. From
+    /// then on it may be forgotten.
     #[must_use]
-    pub const fn expires(&self) -> Option<u64> {
-        self.expires
+    pub fn expires(&self) -> Option<u64> {
+        self.expires.filter(|_| !self.is_owed())
+    }
+
+    /// Returns whether [`owed`](super::AccountLedger::owed) lists it.
+    #[must_use]
+    pub fn is_owed(&self) -> bool {
+        self.claims.as_ref().is_some_and(|claims| claims.claimed < self.spent)
+    }
+
+    /// Returns whether it is claimable. It is so from its opening on, and stays so.
+    #[must_use]
+    pub const fn is_claimable(&self) -> bool {
+        self.claims.is_some()
+    }
+
+    /// Returns whether [`claimable`](super::AccountLedger::claimable) lists it.
+    #[must_use]
+    pub const fn is_open_to_claims(&self) -> bool {
+        self.claims.is_some() && !self.closed
     }
 
     /// Returns whether it expired longer ago than this, so that it may be forgotten.
     #[must_use]
     pub fn is_forgettable(&self, expired_for: Duration, now: AccountTime) -> bool {
         let after = u64::try_from(expired_for.as_micros()).unwrap_or(u64::MAX);
-        self.expires.is_some_and(|end| end.saturating_add(after) < now.wall)
+        self.expires().is_some_and(|end| end.saturating_add(after) < now.wall)
     }
 
     /// What was spent and is held does not exceed the limit.
     pub(super) fn is_covered(&self) -> bool {
-        let taken = self.held.iter().try_fold(self.spent, |sum, held| sum.checked_add(held.1));
-        taken.is_some_and(|taken| taken <= self.limit)
+        self.taken().is_some_and(|taken| taken <= self.limit)
+    }
+
+    /// Its numbers fit together.
+    fn is_sound(&self) -> bool {
+        match &self.claims {
+            // Its limit may have been lowered.
+            Some(claims) => claims.claimed <= self.spent && self.taken().is_some(),
+            None => self.is_covered(),
+        }
+    }
+
+    /// What was spent and is held, also by leases that ran out.
+    fn taken(&self) -> Option<Amount> {
+        self.held.iter().try_fold(self.spent, |sum, held| sum.checked_add(held.1))
     }
 
     /// Remembers a charge.

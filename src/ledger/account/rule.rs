@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::{
     claim::{Draw, DrawLease, Opening},
     id::{AccountId, AccountMemo},
-    outcome::{Account, ChargeOutcome, ClosedAccount, DrawOutcome, DrawRenewal, OpenOutcome},
-    record::{AccountRecord, Held},
+    outcome::{Account, ChargeOutcome, ClosedAccount, DrawOutcome, DrawRenewal, OpenOutcome, ReflectOutcome},
+    record::{AccountRecord, ClaimRecord, Held},
+    reflection::Reflection,
     time::AccountTime,
 };
 use crate::{
@@ -35,6 +36,8 @@ pub enum AccountQuestion {
     Close(AccountId),
     /// [`account`](super::AccountLedger::account)
     Look(AccountId),
+    /// [`reflect`](super::AccountLedger::reflect)
+    Reflect(Reflection),
 }
 
 /// The answer to an [`AccountQuestion`].
@@ -55,6 +58,8 @@ pub enum AccountAnswer {
     Closed(Option<ClosedAccount>),
     /// To [`Look`](AccountQuestion::Look); `None` if there is no such account.
     Account(Option<Account>),
+    /// To [`Reflect`](AccountQuestion::Reflect).
+    Reflected(ReflectOutcome),
 }
 
 impl AccountQuestion {
@@ -66,13 +71,14 @@ impl AccountQuestion {
             Self::Draw(draw) => draw.account(),
             Self::Renew(lease) | Self::Charge(lease, ..) | Self::Release(lease) => lease.account(),
             Self::Close(id) | Self::Look(id) => *id,
+            Self::Reflect(reflection) => reflection.account(),
         }
     }
 
     /// Returns whether what it writes must outlive a power cut. A lease need not, since its holder does not.
     #[must_use]
     pub const fn must_last(&self) -> bool {
-        matches!(self, Self::Open(_) | Self::Charge(..) | Self::Close(_))
+        matches!(self, Self::Open(_) | Self::Charge(..) | Self::Close(_) | Self::Reflect(_))
     }
 
     /// Returns whether it begins something: ends and renewals of leases come first.
@@ -99,7 +105,7 @@ pub fn decide_account(record: Option<AccountRecord>, question: &AccountQuestion,
     match (record, question) {
         (None, AccountQuestion::Open(opening)) => {
             let record = new(opening, now);
-            let answer = AccountAnswer::Opened(OpenOutcome::Open(record.shown(now)));
+            let answer = AccountAnswer::Opened(OpenOutcome::Open(record.at(now)));
             AccountVerdict { write: Some(record), answer }
         }
         (None, question) => AccountVerdict { write: None, answer: unknown(question) },
@@ -111,9 +117,12 @@ pub fn decide_account(record: Option<AccountRecord>, question: &AccountQuestion,
 }
 
 fn new(opening: &Opening, now: AccountTime) -> AccountRecord {
+    // Of what is not claimable no more than the limit can have been spent.
+    let spent = if opening.is_claimable() { opening.spent() } else { opening.spent().min(opening.limit()) };
+    let claims = ClaimRecord { claimed: spent, since: None, as_of: None, note: AccountMemo::default() };
     AccountRecord {
         limit: opening.limit(),
-        spent: Amount::ZERO,
+        spent,
         expires: end(opening, now),
         closed: false,
         fence: 0,
@@ -121,6 +130,7 @@ fn new(opening: &Opening, now: AccountTime) -> AccountRecord {
         memo: opening.memo().clone(),
         held: Vec::new(),
         charged: std::collections::VecDeque::new(),
+        claims: opening.is_claimable().then(|| Box::new(claims)),
     }
 }
 
@@ -135,6 +145,7 @@ fn unknown(question: &AccountQuestion) -> AccountAnswer {
         AccountQuestion::Release(_) => AccountAnswer::Released(false),
         AccountQuestion::Close(_) => AccountAnswer::Closed(None),
         AccountQuestion::Look(_) => AccountAnswer::Account(None),
+        AccountQuestion::Reflect(_) => AccountAnswer::Reflected(ReflectOutcome::Unknown),
     }
 }
 
@@ -186,7 +197,12 @@ impl AccountRecord {
                 let closed = self.close(now);
                 (AccountAnswer::Closed(Some(closed)), before != (self.closed, self.held.len()))
             }
-            AccountQuestion::Look(_) => (AccountAnswer::Account(Some(self.shown(now))), false),
+            AccountQuestion::Look(_) => (AccountAnswer::Account(Some(self.at(now))), false),
+            AccountQuestion::Reflect(reflection) => {
+                let before = self.clone();
+                let outcome = self.reflect(reflection, now);
+                (AccountAnswer::Reflected(outcome), *self != before)
+            }
         }
     }
 
@@ -203,7 +219,7 @@ impl AccountRecord {
         if self.drawn == 0 {
             self.memo = opening.memo().clone();
         }
-        OpenOutcome::Open(self.shown(now))
+        OpenOutcome::Open(self.at(now))
     }
 
     fn draw(&mut self, draw: &Draw, now: AccountTime) -> DrawOutcome {
@@ -245,7 +261,11 @@ impl AccountRecord {
                 None => break,
             }
         }
-        DrawOutcome::Granted(DrawLease::new(draw, self.fence, self.drawn, self.memo.clone()))
+        let lease = DrawLease::new(draw, self.fence, self.drawn, self.memo.clone());
+        DrawOutcome::Granted(match &self.claims {
+            Some(claims) => lease.with_note(claims.note.clone()),
+            None => lease,
+        })
     }
 
     fn renew(&mut self, lease: &DrawLease, now: AccountTime) -> DrawRenewal {
@@ -276,6 +296,7 @@ impl AccountRecord {
                 self.take(lease);
                 self.spent = spent;
                 self.remember(lease.fencing_token());
+                self.owe(now);
                 if let Some(memo) = memo {
                     self.memo = memo.clone();
                 }
@@ -292,6 +313,7 @@ impl AccountRecord {
 
     fn close(&mut self, now: AccountTime) -> ClosedAccount {
         self.closed = true;
+        self.end_claimable(now);
         // Theirs is given back: they must not be charged any more.
         self.held.retain(|held| held.is_live(now));
         ClosedAccount { left: self.left(now), held: self.live(now).1 }
@@ -309,7 +331,9 @@ impl AccountRecord {
         left.unwrap_or(Amount::ZERO)
     }
 
-    fn shown(&self, now: AccountTime) -> Account {
+    /// Returns the account as it is at this moment.
+    #[must_use]
+    pub fn at(&self, now: AccountTime) -> Account {
         Account {
             limit: self.limit,
             spent: self.spent,
@@ -318,6 +342,7 @@ impl AccountRecord {
             closed: self.closed,
             drawn: self.drawn,
             memo: self.memo.clone(),
+            claims: self.claims.as_ref().map(|claims| Box::new(claims.shown())),
         }
     }
 }
@@ -326,5 +351,6 @@ fn moment(micros: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_micros(micros)).unwrap_or(UNIX_EPOCH)
 }
 
+mod claims;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use super::ledger::{AnyLedger, Kind, of_each};
 use crate::{
     ledger::{
         Account, AccountId, AccountLedger, AccountMemo, ChargeOutcome, ClosedAccount, Draw, DrawLease, DrawOutcome,
-        DrawRenewal, LedgerError, OpenOutcome, Opening,
+        DrawRenewal, LedgerError, OpenOutcome, Opening, ReflectOutcome, Reflection,
     },
     protocol::Amount,
 };
@@ -43,6 +43,18 @@ impl AccountLedger for AnyLedger {
 
     async fn account(&self, id: AccountId) -> Result<Option<Account>, LedgerError> {
         of_each!(self, ledger => ledger.account(id).await)
+    }
+
+    async fn reflect(&self, reflection: &Reflection) -> Result<ReflectOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.reflect(reflection).await)
+    }
+
+    async fn owed(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        of_each!(self, ledger => ledger.owed(after, most).await)
+    }
+
+    async fn claimable(&self, after: Option<AccountId>, most: usize) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        of_each!(self, ledger => ledger.claimable(after, most).await)
     }
 
     async fn sweep_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {

@@ -2,8 +2,9 @@
 
 use super::{
     super::{
-        AccountId, AccountLedger as _, Announcements as _, ChargeOutcome, CommitOutcome, Draw, DrawOutcome, KeptAnswer,
-        Ledger, OpenOutcome, Opening, RenewOutcome, ReserveOutcome,
+        AccountId, AccountLedger as _, AccountMemo, Announcements as _, ChargeOutcome, CommitOutcome, Draw,
+        DrawOutcome, KeptAnswer, Ledger, OpenOutcome, Opening, ReflectOutcome, Reflection, RenewOutcome,
+        ReserveOutcome,
     },
     Fault, Reopens,
     fixture::{BEGUN, Fixture, HEAD, LONG, MARK, must_be, unsettled},
@@ -21,6 +22,7 @@ suite! {
     a_sale_is_there: "a sale and its answer are there after the ledger was opened again";
     a_settlement_is_there: "the record of a settlement is there after the ledger was opened again";
     an_account_is_there: "an account, what was spent of it and what is held of it are there after the ledger was opened again";
+    a_claimable_account_is_there: "a claimable account, its claims and its place on the lists are there after the ledger was opened again";
     what_waits_is_there: "a sale that waits for its announcement waits after the ledger was opened again, and one that was announced does not";
 }
 
@@ -83,6 +85,31 @@ async fn an_account_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(),
     must_be!(accounts.account(id).await? == before && before.is_some(), true, "the account is as it was");
     must_be!(accounts.charge(&charged, units(2), None).await?, ChargeOutcome::Done { .. }, "the charge again");
     must_be!(accounts.charge(&held, units(2), None).await?, ChargeOutcome::Done { left } if left == units(2), "the charge of what is held");
+    Ok(())
+}
+
+async fn a_claimable_account_is_there<H: Reopens>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    let Some(accounts) = fixture.ledger.accounts() else { return Ok(()) };
+    let units = |units| Amount::from_base_units(units);
+    let (owed, claimed) = (AccountId::new(fixture.name()), AccountId::new(fixture.name()));
+    let voucher = AccountMemo::new("voucher").ok_or(Fault::new("the memo is too long"))?;
+    for (id, is_claimed) in [(owed, false), (claimed, true)] {
+        let opening = Opening::new(id, units(9)).claimable().with_spent(units(2));
+        must_be!(accounts.open_account(&opening).await?, OpenOutcome::Open(_), "the opening");
+        let draw = Draw::new(id, units(3), LONG).expecting(units(2));
+        let DrawOutcome::Granted(lease) = accounts.draw(&draw).await? else {
+            return Err(Fault::new("nothing is granted"));
+        };
+        must_be!(accounts.charge(&lease, units(3), Some(&voucher)).await?, ChargeOutcome::Done { .. }, "the charge");
+        let read = Reflection::new(id).limit(units(7)).claimed(units(if is_claimed { 5 } else { 4 })).as_of(77);
+        must_be!(accounts.reflect(&read.note(voucher.clone())).await?, ReflectOutcome::Done(_), "the reflection");
+    }
+    let before = (accounts.owed(None, 9).await?, accounts.claimable(None, 9).await?);
+    let opened = fixture.harness.reopen(&fixture.ledger).await;
+    let Some(accounts) = opened.accounts() else { return Err(Fault::new("there are no accounts any more")) };
+    let after = (accounts.owed(None, 9).await?, accounts.claimable(None, 9).await?);
+    must_be!(after == before && after.1.len() == 2, true, "the lists are as they were");
+    must_be!(&after.0[..], [(id, account)] if *id == owed && account.owed() == units(1), "what is owed");
     Ok(())
 }
 

@@ -46,6 +46,8 @@ mod accounts;
 mod announcements;
 mod answer;
 mod book;
+mod claims;
+mod claims_race;
 mod dropped;
 mod durable;
 mod fixture;

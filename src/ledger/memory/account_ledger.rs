@@ -5,13 +5,23 @@ use std::time::Duration;
 use super::MemoryLedger;
 use crate::ledger::{
     LedgerError,
-    account::{AccountAnswer, AccountQuestion, AccountTime, account_ledger},
+    account::{Account, AccountAnswer, AccountId, AccountList, AccountQuestion, AccountTime, account_ledger},
 };
 
 impl MemoryLedger {
     async fn ask_account(&self, question: AccountQuestion) -> Result<AccountAnswer, LedgerError> {
         let now = self.moment();
         Ok(self.state()?.accounts.ask(&question, now))
+    }
+
+    async fn list_accounts(
+        &self,
+        list: AccountList,
+        after: Option<AccountId>,
+        most: usize,
+    ) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        let now = self.moment();
+        Ok(self.state()?.accounts.list(list, after, most, now))
     }
 
     async fn forget_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {

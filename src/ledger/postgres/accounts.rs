@@ -6,13 +6,14 @@ use super::{
     super::{
         LedgerError,
         account::{
-            AccountAnswer, AccountId, AccountQuestion, AccountRecord, AccountTime, account_ledger, decide_account,
+            Account, AccountAnswer, AccountId, AccountList, AccountQuestion, AccountRecord, AccountTime,
+            account_ledger, decide_account,
         },
         sql::{BATCH, in_time, micros},
     },
     connection::ask,
     handle::PostgresLedger,
-    statements::{Flush, bytes, null, text, whole},
+    statements::{Flush, bytes, flag, null, text, whole},
 };
 
 /// A record as it was read, with its version.
@@ -71,12 +72,39 @@ impl PostgresLedger {
             Some(end) => whole(i64::try_from(end).unwrap_or(i64::MAX)),
             None => null("bigint"),
         };
-        let (id, text) = (bytes(id.as_bytes()), text(&record.to_string()));
-        let (say, values) = match version {
-            Some(version) => (&self.statements.set_account, vec![id, text, expires, whole(version)]),
-            None => (&self.statements.new_account, vec![id, text, expires]),
+        let mut values = vec![bytes(id.as_bytes()), text(&record.to_string()), expires];
+        if record.is_claimable() {
+            values.extend([flag(record.is_owed()), flag(record.is_open_to_claims())]);
+        }
+        values.extend(version.map(whole));
+        let say = match (version.is_some(), record.is_claimable()) {
+            (true, false) => &self.statements.set_account,
+            (true, true) => &self.statements.set_claimable,
+            (false, false) => &self.statements.new_account,
+            (false, true) => &self.statements.new_claimable,
         };
         Ok(self.one::<(bool,)>(flush, say, &values).await?.is_some())
+    }
+
+    async fn list_accounts(
+        &self,
+        list: AccountList,
+        after: Option<AccountId>,
+        most: usize,
+    ) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        let say = match list {
+            AccountList::Owed => &self.statements.owed,
+            AccountList::Claimable => &self.statements.claimable,
+        };
+        let behind = after.as_ref().map_or(&[][..], |id| id.as_bytes());
+        let values = [bytes(behind), whole(i64::try_from(most).unwrap_or(i64::MAX))];
+        let rows: Vec<(i64, String, String)> = self.told(Flush::Later, say, &values).await?;
+        let listed = rows.into_iter().map(|(now, id, record)| {
+            let id: AccountId = id.parse().map_err(|_| LedgerError::incompatible())?;
+            let record = AccountRecord::parse(&record).ok_or(LedgerError::incompatible())?;
+            Ok((id, record.at(AccountTime::at(u64::try_from(now).unwrap_or(0)))))
+        });
+        listed.collect()
     }
 
     async fn forget_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {

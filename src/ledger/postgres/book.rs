@@ -117,7 +117,12 @@ impl Announcements for PostgresLedger {
 
 impl PostgresLedger {
     /// Asks the book, if there is one.
-    async fn told<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> Result<Vec<T>, LedgerError> {
+    pub(super) async fn told<T: Row>(
+        &self,
+        flush: Flush,
+        question: &Text,
+        values: &[Literal],
+    ) -> Result<Vec<T>, LedgerError> {
         let limit = self.time_limit.max(BOOK_TIME);
         in_time(limit, async {
             self.is_current().await?;

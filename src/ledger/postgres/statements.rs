@@ -21,8 +21,13 @@ use crate::protocol::{Amount, PaymentId};
 pub(super) const PREFIX: &str = "ledger_";
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 4] =
-    [include_str!("schema.sql"), include_str!("accounts.sql"), include_str!("knows.sql"), include_str!("charges.sql")];
+pub(super) const STEPS: [&str; 5] = [
+    include_str!("schema.sql"),
+    include_str!("accounts.sql"),
+    include_str!("knows.sql"),
+    include_str!("charges.sql"),
+    include_str!("claims.sql"),
+];
 
 const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const GRANT: &str = "
@@ -240,6 +245,22 @@ ON CONFLICT DO NOTHING RETURNING true";
 /// If its version is still `$4`.
 const SET_ACCOUNT: &str = "
 UPDATE ledger_accounts SET version = version + 1, record = $2, expires = $3 WHERE id = $1 AND version = $4 RETURNING true";
+/// The same of a claimable account: `$4` is whether something is owed, and `$5` whether it is not closed.
+const NEW_CLAIMABLE: &str = "
+INSERT INTO ledger_accounts (id, version, record, expires, owed, claimable)
+VALUES ($1, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $2, $3, $4, $5)
+ON CONFLICT DO NOTHING RETURNING true";
+/// If its version is still `$6`.
+const SET_CLAIMABLE: &str = "
+UPDATE ledger_accounts SET version = version + 1, record = $2, expires = $3, owed = $4, claimable = $5
+WHERE id = $1 AND version = $6 RETURNING true";
+/// The clock in microseconds, and `$2` accounts of a list behind the id `$1`.
+const OWED: &str = "
+SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, encode(id, 'hex'), record
+FROM ledger_accounts WHERE owed AND id > $1 ORDER BY id LIMIT $2";
+const CLAIMABLE: &str = "
+SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, encode(id, 'hex'), record
+FROM ledger_accounts WHERE claimable AND id > $1 ORDER BY id LIMIT $2";
 /// `$2` of those that expired more than `$1` microseconds ago; tells how many.
 const FORGET_ACCOUNTS: &str = "
 WITH gone AS (
@@ -360,6 +381,7 @@ statements! {
     reserve: RESERVE, grant: GRANT, commit: COMMIT, commit_to_announce: COMMIT_TO_ANNOUNCE, commit_charge: COMMIT_CHARGE, unannounced: UNANNOUNCED, announced: ANNOUNCED, keep: KEEP, answer_bytes: ANSWER_BYTES, sweep: SWEEP, renew: RENEW, settling: SETTLING, not_settled: NOT_SETTLED, release: RELEASE, prolong: PROLONG,
     sold: SOLD, begun: BEGUN, mark: MARK, health: HEALTH, start: START, raise: RAISE, lower: LOWER,
     account: ACCOUNT, new_account: NEW_ACCOUNT, set_account: SET_ACCOUNT, forget_accounts: FORGET_ACCOUNTS,
+    new_claimable: NEW_CLAIMABLE, set_claimable: SET_CLAIMABLE, owed: OWED, claimable: CLAIMABLE,
     size: SIZE, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, complete_until: COMPLETE_UNTIL, knows: KNOWS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 

@@ -7,7 +7,10 @@ use tokio::time::timeout;
 use super::{
     super::{
         LedgerError,
-        account::{AccountAnswer, AccountQuestion, AccountRecord, AccountTime, account_ledger, decide_account},
+        account::{
+            Account, AccountAnswer, AccountId, AccountList, AccountQuestion, AccountRecord, AccountTime,
+            account_ledger, decide_account,
+        },
     },
     handle::RedisLedger,
     words::{recorded, word},
@@ -42,7 +45,12 @@ impl RedisLedger {
         let again = before.filter(|_| question.must_last() && self.inner.replicated.is_some());
         let Some(record) = verdict.write.or(again) else { return Ok(Some(verdict.answer)) };
         let expires = record.expires().map_or_else(String::new, |end| end.min(MOST).to_string());
-        let words = [id, version, record.to_string(), expires];
+        let mut words = vec![id, version, record.to_string(), expires];
+        if record.is_claimable() {
+            let (owed, open) = (record.is_owed(), record.is_open_to_claims());
+            let lists = [if owed { "owed" } else { "claimed" }, if open { "open" } else { "closed" }];
+            words.extend(lists.map(str::to_owned));
+        }
         let (may, must) = (&self.inner.scripts.set_account, &self.inner.scripts.set_account_at_last);
         let written = match (question.must_last(), question.begins()) {
             (true, begins) => self.ask_for_good(if begins { may } else { must }, &words, None).await?,
@@ -63,6 +71,29 @@ impl RedisLedger {
             false => Some(AccountRecord::parse(&record).ok_or(LedgerError::incompatible())?),
         };
         Ok((version, record, AccountTime::at(now)))
+    }
+
+    async fn list_accounts(
+        &self,
+        list: AccountList,
+        after: Option<AccountId>,
+        most: usize,
+    ) -> Result<Vec<(AccountId, Account)>, LedgerError> {
+        let list = match list {
+            AccountList::Owed => "accounts_owed",
+            AccountList::Claimable => "accounts_claimable",
+        };
+        let most = u64::try_from(most).unwrap_or(MOST).min(MOST).to_string();
+        let words = [list.to_owned(), after.map(|id| id.to_string()).unwrap_or_default(), most];
+        let told: Vec<String> = self.ask(&self.inner.scripts.list_accounts, &words).await?;
+        word(&told, &[("done", ())])?;
+        let [_, now, listed @ ..] = &told[..] else { return Err(LedgerError::incompatible()) };
+        let now = now.parse().map(AccountTime::at).map_err(|_| LedgerError::incompatible())?;
+        let listed = listed.as_chunks::<2>().0.iter().map(|[id, record]| {
+            let id: AccountId = id.parse().map_err(|_| LedgerError::incompatible())?;
+            Ok((id, AccountRecord::parse(record).ok_or(LedgerError::incompatible())?.at(now)))
+        });
+        listed.collect()
     }
 
     async fn forget_accounts(&self, expired_for: Duration) -> Result<u64, LedgerError> {

@@ -3,5 +3,6 @@ local ended = redis.call('ZRANGEBYSCORE', prefix .. 'accounts_expire', '-inf', w
 for _, id in ipairs(ended) do
   redis.call('DEL', prefix .. 'account:' .. id)
   redis.call('ZREM', prefix .. 'accounts_expire', id)
+  redis.call('ZREM', prefix .. 'accounts_claimable', id)
 end
 return { 'done', whole(#ended) }

@@ -40,6 +40,7 @@ macro_rules! scripts {
             account: script!(" flags=allow-oom", "last_sale.lua", "account.lua"),
             set_account: script!("", "set_account.lua"),
             set_account_at_last: script!(" flags=allow-oom", "set_account.lua"),
+            list_accounts: script!(" flags=allow-oom", "list_accounts.lua"),
             forget_accounts: script!(" flags=allow-oom", "forget_accounts.lua"),
         }
     };
@@ -76,6 +77,8 @@ pub(super) struct Scripts {
     pub(super) set_account: Script,
     /// What ends or prolongs a lease, also when memory is short.
     pub(super) set_account_at_last: Script,
+    /// Claimable accounts.
+    pub(super) list_accounts: Script,
     pub(super) forget_accounts: Script,
 }
 

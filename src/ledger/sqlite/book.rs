@@ -76,7 +76,7 @@ impl Announcements for SqliteLedger {
 
 impl SqliteLedger {
     /// Whether the tables are those of this version, which may not have been migrated.
-    async fn is_current(&self) -> Result<(), LedgerError> {
+    pub(super) async fn is_current(&self) -> Result<(), LedgerError> {
         if !self.queue.home().is_sound() {
             return Err(LedgerError::unavailable());
         }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 3] =
-    [include_str!("schema.sql"), include_str!("accounts.sql"), include_str!("charges.sql")];
+pub(super) const STEPS: [&str; 4] =
+    [include_str!("schema.sql"), include_str!("accounts.sql"), include_str!("charges.sql"), include_str!("claims.sql")];
 
 /// The default prefix of every name.
 pub(super) const PREFIX: &str = "ledger_";
@@ -384,6 +384,26 @@ const SET_ACCOUNTS: &str = "
 INSERT OR REPLACE INTO ledger_accounts (id, record, expires)
 SELECT unhex(value ->> 0), value ->> 1, value ->> 2 FROM json_each(?1)";
 
+/// The same of claimable accounts: id, record, end, whether something is owed, whether it is not closed.
+const SET_CLAIMABLE: &str = "
+INSERT OR REPLACE INTO ledger_accounts (id, record, expires, owed, claimable)
+SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?1)";
+
+/// The clock in microseconds, and `?2` accounts of a list behind the id `?1`.
+macro_rules! list {
+    ($list:literal) => {
+        concat!(
+            "SELECT ",
+            now!(),
+            " * 1000, id, record FROM ledger_accounts WHERE ",
+            $list,
+            " = 1 AND id > ?1 ORDER BY id LIMIT ?2"
+        )
+    };
+}
+const OWED: &str = list!("owed");
+const CLAIMABLE: &str = list!("claimable");
+
 /// Accounts that expired longer ago than so many microseconds.
 const FORGET_ACCOUNTS: &str = concat!(
     "
@@ -536,7 +556,7 @@ statements! {
     forget_sales: FORGET_SALES, forget_leases: FORGET_LEASES,
     forget_answers: FORGET_ANSWERS, raise_over: RAISE_OVER, mark: MARK, beat: BEAT,
     start: START, raise: RAISE, lower: LOWER, size: SIZE,
-    accounts: ACCOUNTS, set_accounts: SET_ACCOUNTS, forget_accounts: FORGET_ACCOUNTS,
+    accounts: ACCOUNTS, set_accounts: SET_ACCOUNTS, set_claimable: SET_CLAIMABLE, owed: OWED, claimable: CLAIMABLE, forget_accounts: FORGET_ACCOUNTS,
     page: PAGE, to_announce: TO_ANNOUNCE, unannounced: UNANNOUNCED, announced: ANNOUNCED, known: KNOWN, note_refund: NOTE_REFUND, refund: REFUND, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 
@@ -596,6 +616,9 @@ mod tests {
             REFUND,
             ACCOUNTS,
             SET_ACCOUNTS,
+            SET_CLAIMABLE,
+            OWED,
+            CLAIMABLE,
             FORGET_ACCOUNTS,
         ] {
             let plan = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));

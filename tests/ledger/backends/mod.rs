@@ -11,6 +11,8 @@ mod book;
 #[cfg(unix)]
 mod booked;
 #[cfg(unix)]
+mod claims;
+#[cfg(unix)]
 mod durable;
 #[cfg(unix)]
 mod forged;

@@ -2,10 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ID: AccountId = AccountId::new([7; 16]);
-const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const ID: AccountId = AccountId::new([7; 16]);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
-fn units(units: u64) -> Amount {
+pub(super) fn units(units: u64) -> Amount {
     Amount::from_base_units(units.into())
 }
 
@@ -15,7 +15,7 @@ fn at(seconds: u64) -> AccountTime {
 
 /// An account under a clock of seconds.
 #[derive(Default)]
-struct Book(Option<AccountRecord>);
+pub(super) struct Book(pub(super) Option<AccountRecord>);
 
 impl Book {
     fn open(limit: u64) -> Self {
@@ -24,7 +24,7 @@ impl Book {
         book
     }
 
-    fn ask(&mut self, question: &AccountQuestion, now: u64) -> AccountAnswer {
+    pub(super) fn ask(&mut self, question: &AccountQuestion, now: u64) -> AccountAnswer {
         let verdict = decide_account(self.0.clone(), question, at(now));
         if let Some(record) = verdict.write {
             let text = record.to_string();
@@ -34,21 +34,21 @@ impl Book {
         verdict.answer
     }
 
-    fn draw(&mut self, amount: u64, now: u64) -> DrawOutcome {
+    pub(super) fn draw(&mut self, amount: u64, now: u64) -> DrawOutcome {
         match self.ask(&AccountQuestion::Draw(Draw::new(ID, units(amount), MINUTE)), now) {
             AccountAnswer::Drawn(outcome) => outcome,
             other => panic!("{other:?}"),
         }
     }
 
-    fn hold(&mut self, amount: u64, now: u64) -> DrawLease {
+    pub(super) fn hold(&mut self, amount: u64, now: u64) -> DrawLease {
         match self.draw(amount, now) {
             DrawOutcome::Granted(lease) => lease,
             other => panic!("{other:?}"),
         }
     }
 
-    fn charge(&mut self, lease: &DrawLease, amount: u64, now: u64) -> ChargeOutcome {
+    pub(super) fn charge(&mut self, lease: &DrawLease, amount: u64, now: u64) -> ChargeOutcome {
         match self.ask(&AccountQuestion::Charge(lease.clone(), units(amount), None), now) {
             AccountAnswer::Charged(outcome) => outcome,
             other => panic!("{other:?}"),

@@ -95,21 +95,31 @@ async fn write(
     say: &Statements,
     entries: &BTreeMap<AccountId, Entry>,
 ) -> sqlx::Result<()> {
-    let changed = entries.iter().filter(|(_, entry)| entry.is_changed);
-    let rows: Vec<_> = changed
-        .filter_map(|(id, entry)| {
-            let record = entry.record.as_ref()?;
-            Some((
-                id.to_string(),
-                record.to_string(),
-                record.expires().map(|end| i64::try_from(end).unwrap_or(i64::MAX)),
-            ))
+    let changed = || {
+        let changed = entries.iter().filter(|(_, entry)| entry.is_changed);
+        changed.filter_map(|(id, entry)| entry.record.as_ref().map(|record| (id, record)))
+    };
+    let rows: Vec<_> =
+        changed().filter(|(_, record)| !record.is_claimable()).map(|(id, record)| row(*id, record)).collect();
+    if !rows.is_empty() {
+        on(&say.set_accounts, json(&rows)?).execute(&mut *work).await?;
+    }
+    let claimable = changed().filter(|(_, record)| record.is_claimable());
+    let rows: Vec<_> = claimable
+        .map(|(id, record)| {
+            let (id, text, expires) = row(*id, record);
+            (id, text, expires, u8::from(record.is_owed()), u8::from(record.is_open_to_claims()))
         })
         .collect();
     if !rows.is_empty() {
-        on(&say.set_accounts, json(&rows)?).execute(work).await?;
+        on(&say.set_claimable, json(&rows)?).execute(work).await?;
     }
     Ok(())
+}
+
+fn row(id: AccountId, record: &AccountRecord) -> (String, String, Option<i64>) {
+    let expires = record.expires().map(|end| i64::try_from(end).unwrap_or(i64::MAX));
+    (id.to_string(), record.to_string(), expires)
 }
 
 /// Forgets accounts that expired longer ago than this; tells how many, and whether there may be more.

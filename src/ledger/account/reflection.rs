@@ -1,0 +1,60 @@
+//! `Reflection`: what was read elsewhere of a claimable account.
+
+use super::id::{AccountId, AccountMemo};
+use crate::protocol::Amount;
+
+/// What was read of a claimable account where it is claimed: of a payment channel, its state on the chain. What is not set stays as
+/// it is.
+///
+/// ```
+/// use tower_x402::{ledger::{AccountId, Reflection}, protocol::Amount};
+/// let units = Amount::from_base_units;
+/// let read = Reflection::new(AccountId::new([7; 16])).limit(units(90_000)).claimed(units(10_000)).as_of(23_000_000);
+/// assert_eq!(read.account(), AccountId::new([7; 16]));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reflection {
+    account: AccountId,
+    pub(super) limit: Option<Amount>,
+    pub(super) claimed: Option<Amount>,
+    pub(super) note: Option<AccountMemo>,
+    pub(super) as_of: Option<u64>,
+}
+
+impl Reflection {
+    /// Returns a reflection that says nothing yet.
+    #[must_use]
+    pub const fn new(account: AccountId) -> Self {
+        Self { account, limit: None, claimed: None, note: None, as_of: None }
+    }
+
+    /// Sets the limit: how much the account is good for, claimed or not. It may be lower than before, also lower than what was spent.
+    #[must_use]
+    pub fn limit(self, limit: Amount) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// Sets how much was claimed so far.
+    #[must_use]
+    pub fn claimed(self, claimed: Amount) -> Self {
+        Self { claimed: Some(claimed), ..self }
+    }
+
+    /// Sets the note, for example when a withdrawal was requested, and when all this was read.
+    #[must_use]
+    pub fn note(self, note: AccountMemo) -> Self {
+        Self { note: Some(note), ..self }
+    }
+
+    /// Sets the number of the block whose state it is. The ledger then knows which of two reflections is the later one.
+    #[must_use]
+    pub fn as_of(self, block: u64) -> Self {
+        Self { as_of: Some(block), ..self }
+    }
+
+    /// Returns the account.
+    #[must_use]
+    pub const fn account(&self) -> AccountId {
+        self.account
+    }
+}

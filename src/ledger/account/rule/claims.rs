@@ -1,0 +1,89 @@
+//! Claimable accounts: what is owed, and what a reflection changes.
+
+use crate::{
+    ledger::account::{
+        outcome::{Claims, ReflectOutcome},
+        record::{AccountRecord, ClaimRecord},
+        reflection::Reflection,
+        time::AccountTime,
+    },
+    protocol::Amount,
+};
+
+impl AccountRecord {
+    /// What was read at an earlier block than the last reflection changes nothing.
+    pub(super) fn reflect(&mut self, read: &Reflection, now: AccountTime) -> ReflectOutcome {
+        let Some(last) = self.claims.as_ref().map(|claims| claims.as_of) else { return ReflectOutcome::Unknown };
+        let order = last.zip(read.as_of).map(|(last, read)| read.cmp(&last));
+        if order.is_none_or(std::cmp::Ordering::is_ge) {
+            if let Some(claimed) = read.claimed {
+                self.claim(claimed, order.is_some_and(std::cmp::Ordering::is_gt), now);
+            }
+            if let Some(limit) = read.limit {
+                self.lower_or_raise(limit, now);
+            }
+            if let Some(claims) = &mut self.claims {
+                claims.as_of = read.as_of.or(last);
+                claims.note = read.note.as_ref().unwrap_or(&claims.note).clone();
+            }
+        }
+        ReflectOutcome::Done(self.at(now))
+    }
+
+    /// Only a later block knows of less: the chain dropped a claim then, and it is owed again.
+    fn claim(&mut self, read: Amount, is_later: bool, now: AccountTime) {
+        let Some(claims) = &mut self.claims else { return };
+        let before = claims.claimed;
+        claims.claimed = if is_later { read } else { read.max(before) };
+        if claims.claimed > self.spent {
+            // What was claimed was charged, also where this ledger does not know of it. What is held was granted for less than that.
+            self.spent = claims.claimed;
+            self.held.clear();
+        }
+        claims.since = match claims.since {
+            _ if claims.claimed == self.spent => None,
+            Some(since) if claims.claimed <= before => Some(since),
+            _ => Some(now.wall),
+        };
+    }
+
+    /// What is live stays. Reservations that ran out lose their amount where it is no longer there, the oldest first.
+    fn lower_or_raise(&mut self, limit: Amount, now: AccountTime) {
+        self.limit = limit;
+        while !self.is_covered()
+            && let Some(place) = self.held.iter().position(|held| !held.is_live(now))
+        {
+            self.held.remove(place);
+        }
+    }
+
+    /// Notes since when something is unclaimed.
+    pub(super) fn owe(&mut self, now: AccountTime) {
+        if let Some(claims) = &mut self.claims
+            && claims.claimed < self.spent
+        {
+            claims.since.get_or_insert(now.wall);
+        }
+    }
+
+    /// A claimable account that is closed has come to its end, and may be forgotten once it is claimed.
+    pub(super) fn end_claimable(&mut self, now: AccountTime) {
+        if self.is_claimable() {
+            self.expires = Some(self.expires.map_or(now.wall, |end| end.min(now.wall)));
+        }
+    }
+}
+
+impl ClaimRecord {
+    pub(super) fn shown(&self) -> Claims {
+        Claims {
+            claimed: self.claimed,
+            since: self.since.map(super::moment),
+            note: self.note.clone(),
+            as_of: self.as_of,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
