@@ -15,7 +15,7 @@ use crate::{
     },
     protocol::{
         Address, Amount, IntentTerms, Network, ProblemCode, RedeemBy,
-        channel::{ChannelState, VoucherState},
+        channel::Correction,
         v2::{Reason, SettleResponse},
     },
 };
@@ -161,13 +161,6 @@ pub(crate) struct RefusedPayment {
     pub(crate) payer: Option<Address>,
     /// Where the vouchers of the payer's channel go on, if that is all that is wrong.
     pub(crate) correction: Option<Box<Correction>>,
-}
-
-/// Where the vouchers of a channel go on: what was charged, and the last voucher, for the channel's own signer alone.
-#[derive(Clone, Debug)]
-pub(crate) struct Correction {
-    pub(crate) state: ChannelState,
-    pub(crate) voucher: Option<VoucherState>,
 }
 
 /// The parts of a new quote for a request that the handler owns by then.

@@ -132,6 +132,11 @@ impl Amount {
         Self(each.saturating_mul(parts).saturating_add(rest * parts / of))
     }
 
+    /// The number of base units, if it has at most 128 bits.
+    pub(crate) fn to_u128(self) -> Option<u128> {
+        self.0.try_into().ok()
+    }
+
     /// The number of base units, or the largest number of 64 bits.
     pub(crate) fn saturating_to_u64(self) -> u64 {
         self.0.saturating_to()

@@ -15,7 +15,9 @@ mod wallet;
 
 use std::future::Future;
 
-pub use channel::{ChannelOnChain, ChannelRefund, ChannelSettler};
+pub use channel::{
+    CLAIMS_MAX, ChannelOnChain, ChannelRefund, ChannelSettler, ClaimOutcome, RefusedClaim, SweepOutcome,
+};
 pub(crate) use erased::{ErasedChannelSettler, ErasedPermitSettler};
 pub(crate) use erased::ErasedSettler;
 pub use error::{SettleError, SettleErrorKind};

@@ -14,7 +14,9 @@ use crate::{
         },
     },
     protocol::{
-        Challenged, IntentTerms, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl, mpp::accepts_charge,
+        Challenged, IntentTerms, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl,
+        channel::Correction,
+        mpp::accepts_charge,
         v2::Reason,
     },
 };
@@ -27,24 +29,31 @@ pub(crate) struct Bill<'a> {
     /// Whether its reader may pay by MPP.
     mpp: bool,
     pub(crate) label: Cow<'a, str>,
+    /// What the payer of a channel is to know, where it lost count.
+    correction: Option<&'a Correction>,
 }
 
 impl<'a> Bill<'a> {
     pub(crate) fn of(route: &'a Route, tariff: Tariff, offers: Offers) -> Self {
         let (label, demands) = (Cow::Borrowed(route.description()), route.demands(tariff, offers));
-        Self { template: Cow::Borrowed(route.template()), demands, tariff, mpp: true, label }
+        Self { template: Cow::Borrowed(route.template()), demands, tariff, mpp: true, label, correction: None }
     }
 
     pub(crate) fn saying(route: &'a Route, label: &'a str, tariff: Tariff, offers: Offers) -> Self {
         let label = route.fitting(label);
         let demands = Cow::Owned(route.demands_saying(&label, tariff, offers));
-        Self { template: Cow::Owned(route.template_saying(&label)), demands, tariff, mpp: true, label }
+        Self { template: Cow::Owned(route.template_saying(&label)), demands, tariff, mpp: true, label, correction: None }
     }
 
     /// The same for a client that names the payments it can make, if these headers do.
     pub(crate) fn accepted_by(mut self, headers: &HeaderMap) -> Self {
         self.mpp = !self.demands.mpp.is_empty() && accepts_charge(headers);
         self
+    }
+
+    /// The same with a correction for the payer of a channel.
+    pub(crate) fn correcting(self, correction: Option<&'a Correction>) -> Self {
+        Self { correction, ..self }
     }
 
     /// Whether there is any way to pay: a transfer cannot be seen where nothing reads the chain.
@@ -86,7 +95,7 @@ impl<'a> Bill<'a> {
             method,
             url: url(),
             error: refused.map(Reason::as_str),
-            correction: None,
+            correction: self.correction,
         });
         let seal = |out: &mut Vec<u8>| route.seals.seal_into(terms, out);
         let mut quote = self.template.render(&price, terms.expiry(), redeem_by, standard.as_ref(), seal);

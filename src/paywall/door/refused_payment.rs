@@ -22,19 +22,22 @@ pub(crate) fn write_refused_payment<ResB>(
     refused: &RefusedPayment,
     format: ReplyFormat,
 ) -> Response<ResponseBody<ResB>> {
-    let RefusedPayment { requote, reason, network, payer } = refused;
+    let RefusedPayment { requote, reason, network, payer, correction } = refused;
     let Requote { route, terms, tariff, redeem_by, method, url } = requote;
     let code = ProblemCode::AuthorizationRefused;
     tracing::debug!(resource = &*route.resource, %reason, "authorization refused");
     let url = || ResourceUrl { origin: Origin::Unknown, path: url };
     let RenderedQuote { body, mut headers, .. } =
-        Bill::of(route, *tariff, offers).render(route, terms, *redeem_by, method, Some(reason), url);
+        Bill::of(route, *tariff, offers).correcting(correction.as_deref()).render(route, terms, *redeem_by, method, Some(reason), url);
     let told = SettleResponse::failed(reason.clone(), *network);
     let told = match payer {
         Some(payer) => told.with_payer(*payer),
         None => told,
     };
-    headers.insert(PAYMENT_RESPONSE, told.to_header());
+    // With it the official client takes no correction.
+    if correction.is_none() {
+        headers.insert(PAYMENT_RESPONSE, told.to_header());
+    }
     headers.insert(X402_ERROR, HeaderValue::from_static(code.as_str()));
     if route.page.is_some() {
         vary(&mut headers);

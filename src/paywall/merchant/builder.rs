@@ -12,6 +12,7 @@ use crate::{
         seller::{
             catalog::Catalog,
             chain::SellingChain,
+            channels::policy::ChannelPolicy,
             inner::{Chains, MerchantInner},
             mpp::Mpp,
             payment_identifier::PaymentIdentifier,
@@ -163,7 +164,7 @@ impl MerchantBuilder {
     }
 
     /// Sets what is asked of channels, and when they are claimed.
-    pub const fn channel_policy(mut self, policy: ChannelPolicy) -> Self {
+    pub fn channel_policy(mut self, policy: ChannelPolicy) -> Self {
         self.first = self.first.channel_policy(policy);
         self
     }

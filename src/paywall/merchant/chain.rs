@@ -80,7 +80,7 @@ impl Chain {
     }
 
     /// Sets what is asked of channels on this network, and when they are claimed.
-    pub const fn channel_policy(mut self, policy: ChannelPolicy) -> Self {
+    pub fn channel_policy(mut self, policy: ChannelPolicy) -> Self {
         self.channel_policy = policy;
         self
     }

@@ -1,6 +1,6 @@
 //! `Claimer`: claims on the chain what was sold in channels.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::{Duration, SystemTime}};
 
 use tokio::time::sleep;
 
@@ -22,7 +22,7 @@ use crate::{
             time_limits::ledger_in_time,
         },
     },
-    protocol::{Address, Amount, Network, TxHash, channel::VoucherClaim},
+    protocol::{Address, Network, TxHash, channel::VoucherClaim},
     settle::{CLAIMS_MAX, ClaimOutcome, SweepOutcome},
 };
 
@@ -129,7 +129,7 @@ impl Claimer {
             let since = account.claims.as_ref().and_then(|claims| claims.since);
             owed.push(Owed { channel, claim, owed: account.owed(), since, is_withdrawn_from });
         }
-        let due = due(owed, &channels.policy, self.merchant.clock.wall(), all);
+        let due = due(owed, &channels.policy, SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix()), all);
         let mut sellers: BTreeMap<(Address, Address), ()> = BTreeMap::new();
         for rows in due.chunks(CLAIMS_MAX) {
             let done = self.claim_rows(channels, rows, claimed).await;
@@ -145,6 +145,9 @@ impl Claimer {
                     claimed.transactions.push(transaction);
                 }
                 SweepOutcome::Nothing => {}
+                SweepOutcome::Refused(reason) => {
+                    tracing::error!(network = %chain.network, %reason, "what was claimed cannot be swept");
+                }
                 SweepOutcome::Unknown(_) => tracing::warn!(network = %chain.network, "whether it is swept is not known"),
             }
         }

@@ -85,6 +85,11 @@ impl Voice {
                 let (parts, body) = answer.into_parts();
                 self.sold(parts.headers, &body, &[])
             }
+            Rejection::GivenBack(answer) => {
+                let (parts, body) = answer.into_parts();
+                let result = json!({ "content": [{ "type": "text", "text": String::from_utf8_lossy(&body) }] });
+                self.sold(parts.headers, &Bytes::from(result.to_string()), &[])
+            }
             Rejection::Quoted(refused) => self.refused_payment(&refused),
         }
     }
@@ -166,21 +171,24 @@ impl Voice {
     }
 
     fn refused_payment(&self, refused: &RefusedPayment) -> Message {
-        let RefusedPayment { requote, reason, network, payer } = refused;
+        let RefusedPayment { requote, reason, network, payer, correction } = refused;
         tracing::debug!(resource = &*requote.route.resource, %reason, "authorization refused");
         let outcome = SettleResponse::failed(reason.clone(), *network);
         let outcome = match payer {
             Some(payer) => outcome.with_payer(*payer),
             None => outcome,
         };
-        self.write_bill(requote, &Bill::of(&requote.route, requote.tariff, offers), Some((reason, &outcome)), &[])
+        let bill = Bill::of(&requote.route, requote.tariff, offers).correcting(correction.as_deref());
+        // As over HTTP, a correction tells of no payment.
+        let outcome = Some(&outcome).filter(|_| correction.is_none());
+        self.write_bill(requote, &bill, Some((reason, outcome)), &[])
     }
 
     fn write_bill(
         &self,
         requote: &Requote,
         bill: &Bill<'_>,
-        refused: Option<(&Reason, &SettleResponse)>,
+        refused: Option<(&Reason, Option<&SettleResponse>)>,
         passes: &[(&str, String)],
     ) -> Message {
         let Requote { route, terms, redeem_by, method, url, .. } = requote;
@@ -198,7 +206,8 @@ impl Voice {
         };
         let result = mcp::bill(&required.to_json(), self.speaks);
         self.result(&match refused {
-            Some((_, outcome)) => with_outcome(&result, &outcome.to_json()),
+            Some((_, Some(outcome))) => with_outcome(&result, &outcome.to_json()),
+            Some((_, None)) => result,
             None if passes.is_empty() => result,
             None => {
                 let passes: Vec<_> = passes.iter().map(|(name, json)| (*name, json.as_str())).collect();

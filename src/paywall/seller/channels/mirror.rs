@@ -28,6 +28,8 @@ use crate::{
 
 /// Of how many channels a process remembers when it read them.
 const CHANNELS: usize = 100_000;
+/// How old the knowledge of withdrawals may be that claims rest on.
+const LATELY: Duration = Duration::from_secs(25);
 /// The shortest time between two questions about a channel that holds too little.
 const SHORTEST: Duration = Duration::from_secs(2);
 
@@ -96,6 +98,11 @@ impl Channels {
     /// What the chain said of a channel, which the ledger's account follows, where that counts still.
     pub(crate) fn is_fresh(&self, channel: &Channel) -> Option<Known> {
         self.inner.mirror.within(channel.account, self.inner.mirror.lasts)
+    }
+
+    /// The same where it was read within half a minute, for the worker that claims.
+    pub(crate) fn is_lately_read(&self, channel: &Channel) -> Option<Known> {
+        self.inner.mirror.within(channel.account, LATELY)
     }
 
     /// Whether it was read a moment ago: to read it again would tell nothing new.

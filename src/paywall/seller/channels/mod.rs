@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use mirror::{Channel, Known, Mirrored};
+pub(crate) use mirror::{Channel, Mirrored};
 use mirror::Mirror;
 use policy::ChannelPolicy;
 
@@ -24,7 +24,7 @@ use crate::{
             time_limits::{settler_in_time, verifier_in_time},
         },
     },
-    protocol::{Address, Asset, Network},
+    protocol::{Address, Asset, Network, TokenDomain, channel::ChannelTerms},
     settle::ErasedChannelSettler,
     verify::ErasedVerifier,
 };
@@ -51,11 +51,10 @@ struct Inner {
 /// A token in which there are channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChannelToken {
-    pub(crate) contract: Address,
-    /// The key that signs claims and refunds.
-    pub(crate) receiver_authorizer: Address,
-    /// Name and version of its domain: clients need it to sign a deposit.
-    pub(crate) domain: (String, String),
+    /// The asset, and its domain, under which deposits are signed.
+    pub(crate) asset: Asset,
+    pub(crate) domain: TokenDomain,
+    pub(crate) terms: ChannelTerms,
 }
 
 impl Channels {
@@ -81,7 +80,7 @@ impl Channels {
 
     /// One of them.
     pub(crate) fn token(&self, contract: Address) -> Option<&ChannelToken> {
-        self.tokens()?.iter().find(|token| token.contract == contract)
+        self.tokens()?.iter().find(|token| token.asset.contract() == contract)
     }
 
     /// Learns the tokens, unless they are known.
@@ -95,7 +94,8 @@ impl Channels {
             let authorizer = settler_in_time(self.settler.receiver_authorizer(self.inner.network, contract)).await?;
             match (authorizer, self.domain(contract).await?) {
                 (Some(receiver_authorizer), Some(domain)) => {
-                    tokens.push(ChannelToken { contract, receiver_authorizer, domain });
+                    let terms = self.policy.terms(receiver_authorizer);
+                    tokens.push(ChannelToken { asset: asset.clone(), domain, terms });
                 }
                 _ => tracing::warn!(
                     token = %contract,
@@ -107,10 +107,9 @@ impl Channels {
     }
 
     /// The domain that the token states.
-    async fn domain(&self, token: Address) -> Result<Option<(String, String)>, HealthError> {
+    async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, HealthError> {
         let Some(signatures) = self.inner.verifier.signatures() else { return Ok(None) };
-        let domain = verifier_in_time(signatures.domain(token)).await?;
-        Ok(domain.map(|domain| (domain.name, domain.version)))
+        Ok(verifier_in_time(signatures.domain(token)).await?)
     }
 
     /// Learns them in the background, now and then, where that failed at the start: quotes do not wait for it.

@@ -1,11 +1,14 @@
 //! `ChannelPolicy`: what a seller asks of channels, and when it claims.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::time::Duration;
 
-use crate::{paywall::error::BuildError, protocol::Amount};
-
-/// What the contract allows.
-const DELAYS: RangeInclusive<Duration> = Duration::from_secs(900)..=Duration::from_secs(2_592_000);
+use crate::{
+    paywall::error::BuildError,
+    protocol::{
+        Address, Amount,
+        channel::{ChannelTerms, WITHDRAW_DELAYS},
+    },
+};
 
 /// What a seller asks of payment channels, and when it claims what was sold.
 ///
@@ -64,10 +67,19 @@ impl ChannelPolicy {
     }
 
     pub(crate) fn check(&self) -> Result<(), BuildError> {
-        match DELAYS.contains(&self.withdraw_delay) && self.claim_after <= self.withdraw_delay {
+        let is_allowed =
+            u32::try_from(self.withdraw_delay.as_secs()).is_ok_and(|seconds| WITHDRAW_DELAYS.contains(&seconds));
+        match is_allowed && self.claim_after <= self.withdraw_delay {
             true => Ok(()),
             false => Err(BuildError::OutOfRange { what: "channel_policy" }),
         }
+    }
+
+    /// As quotes say it, for claims that this key signs.
+    pub(crate) fn terms(&self, receiver_authorizer: Address) -> ChannelTerms {
+        let seconds = u32::try_from(self.withdraw_delay.as_secs()).unwrap_or(*WITHDRAW_DELAYS.end());
+        let terms = ChannelTerms::new(receiver_authorizer, seconds);
+        self.min_deposit.map_or(terms, |least| terms.with_min_deposit(least))
     }
 
     /// For how long what the chain said of a channel counts: a third of the delay, within half a minute and five.

@@ -237,5 +237,5 @@ pub(super) fn busy() -> Problem {
 
 /// An amount of a channel: 128 bits, as the contract has it. What is more covers nothing more.
 pub(super) fn units(amount: Amount) -> u128 {
-    amount.to_base_units().unwrap_or(u128::MAX)
+    amount.to_u128().unwrap_or(u128::MAX)
 }

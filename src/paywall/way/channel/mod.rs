@@ -24,7 +24,7 @@ use crate::{
         seller::{
             attempts::Claimed,
             chain::SellingChain,
-            channels::Channels,
+            channels::{ChannelToken, Channels},
             inner::MerchantInner,
             pricing::{Cost, Tariff},
             time_limits::verifier_in_time,
@@ -50,7 +50,7 @@ impl WayToPay for ByChannel {
             return Vec::new();
         };
         let timeout = timeout(merchant);
-        let way = |token| Way::channel(chain.network, token, timeout, channels.terms(token));
+        let way = |token: &ChannelToken| Way::channel(chain.network, &token.domain, timeout, &token.terms);
         tokens.iter().map(way).collect()
     }
 
@@ -100,7 +100,9 @@ async fn accept(
     }
     let deposit = match channel(payload) {
         Ok((_, ChannelPayload::Refund { amount, .. })) => {
-            return Err(refund::give_back(request, (chain, channels), &vouched, *amount).await);
+            // Where the request has no price, its quote says the least.
+            let tariff = price.map_or(Tariff::UpTo, |now| now.tariff);
+            return Err(refund::give_back(request, (chain, channels), (&vouched, tariff), *amount).await);
         }
         Ok((_, ChannelPayload::Deposit { deposit, .. })) => Some(deposit),
         _ => None,

@@ -21,6 +21,7 @@ use crate::{
         seller::{
             chain::SellingChain,
             channels::{Channel, Channels, record::ChannelMemo},
+            pricing::Tariff,
             time_limits::{ledger_in_time, verifier_in_time},
         },
     },
@@ -36,10 +37,10 @@ use crate::{
 pub(super) async fn give_back(
     request: &PricedRequest,
     (chain, channels): (&SellingChain, &Channels),
-    vouched: &Vouched<'_>,
+    (vouched, tariff): (&Vouched<'_>, Tariff),
     asked: Option<u128>,
 ) -> Rejection {
-    match refunded(request, (chain, channels), vouched, asked).await {
+    match refunded(request, (chain, channels), (vouched, tariff), asked).await {
         Ok(response) => Rejection::GivenBack(Box::new(response)),
         Err(rejection) => rejection,
     }
@@ -48,12 +49,12 @@ pub(super) async fn give_back(
 async fn refunded(
     request: &PricedRequest,
     (chain, channels): (&SellingChain, &Channels),
-    vouched: &Vouched<'_>,
+    (vouched, tariff): (&Vouched<'_>, Tariff),
     asked: Option<u128>,
 ) -> Result<Response<Bytes>, Rejection> {
     let (ledger, channel) = (&request.route.merchant.ledger, &vouched.channel);
     let (network, payer) = (channels.network(), channel.config.payer);
-    let refuse = |reason| Rejection::from(vouched.requote(request).refuse(reason, network, Some(payer)));
+    let refuse = |reason| Rejection::from(vouched.requote(request, tariff).refuse(reason, network, Some(payer)));
     let head = verifier_in_time(chain.view.head()).await.map_err(|_| unavailable())?;
     let state = channels.read(&**ledger, channel, head).await?.state;
     // Of nothing: while it is held, no request of the channel can be sold.
@@ -62,7 +63,7 @@ async fn refunded(
         Drawn::Granted(drawn) => drawn,
         Drawn::Busy => return Err(busy().into()),
         Drawn::Mismatch(account) => {
-            return Err(told::correct(vouched.requote(request), channels, channel, &account));
+            return Err(told::correct(vouched.requote(request, tariff), channels, channel, &account));
         }
         Drawn::TooLittle | Drawn::Missing => {
             return Err(refuse(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE));

@@ -1,21 +1,20 @@
 //! `Vouched`: a voucher for an offer of this route.
 
-use std::sync::Arc;
-
 use crate::{
     paywall::{
         priced_request::PricedRequest,
-        refusal::{ASK_AGAIN, Problem, Rejection},
+        refusal::{ASK_AGAIN, Problem, Requote},
         sale::{kept::Shown, opened::Opened},
         seller::{
             chain::SellingChain,
             channels::{Channel, Channels},
             inner::MerchantInner,
+            pricing::{Cost, Tariff},
             time_limits::settler_in_time,
         },
     },
     protocol::{
-        Amount, IntentId, ProblemCode,
+        IntentId, ProblemCode,
         channel::{ChannelConfig, ChannelPayload, ChannelTerms, Voucher, VoucherPayment, WITHDRAW_DELAYS},
         v2::{ChannelRequirements, PaymentOption, PaymentPayload, Reason, SchemePayload},
     },
@@ -80,6 +79,11 @@ impl<'a> Vouched<'a> {
         self.opened.route.merchant.clock.unix() <= self.opened.pay_until().unix()
     }
 
+    /// A quote like the one that it was shown for.
+    pub(super) fn requote(&self, request: &PricedRequest, tariff: Tariff) -> Requote {
+        request.requote(Cost { amount: self.opened.terms.amount, tariff })
+    }
+
     /// Its proof for a client that asks for a sold answer again.
     pub(super) const fn shown(&self) -> Shown {
         Shown::Authorization(self.payment.payment_id())
@@ -108,16 +112,15 @@ fn offered(
     intent: &IntentId,
 ) -> Option<ChannelRequirements> {
     let token = channels.token(accepted.asset)?;
-    let terms = channels.terms(token);
-    let (amount, pay_to) = (opened.terms.amount, opened.recipient);
-    let offered = ChannelRequirements::new(accepted.network, token.contract, amount, pay_to, accepted.max_timeout_seconds);
-    Some(offered.with_terms(&terms).with_intent(intent))
+    let (amount, pay_to, timeout) = (opened.terms.amount, opened.recipient, accepted.max_timeout_seconds);
+    let offered = ChannelRequirements::new(&token.asset, amount, pay_to, timeout, &token.terms);
+    Some(offered.with_intent(intent))
 }
 
 /// Whether this seller can claim what is sold in such a channel, and in time.
 fn fits(config: &ChannelConfig, opened: &Opened<'_>, channels: &Channels, merchant: &MerchantInner) -> Result<(), Reason> {
     let token = channels.token(config.token).ok_or(Reason::INVALID_BATCH_SETTLEMENT_EVM_TOKEN_MISMATCH)?;
-    let ChannelTerms { receiver_authorizer, withdraw_delay, .. } = channels.terms(token);
+    let ChannelTerms { receiver_authorizer, withdraw_delay, .. } = token.terms;
     match () {
         () if config.receiver != opened.recipient => Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_MISMATCH),
         () if config.receiver_authorizer != receiver_authorizer => {

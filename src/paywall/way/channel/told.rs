@@ -3,7 +3,7 @@
 use crate::{
     ledger::Account,
     paywall::{
-        refusal::{Correction, Rejection, Requote},
+        refusal::{Rejection, Requote},
         seller::channels::{
             Channel, Channels,
             record::{ChannelMemo, read_note},
@@ -12,8 +12,8 @@ use crate::{
     },
     protocol::{
         Address, Amount, Network, TxHash,
-        channel::{ChannelState, VoucherState},
-        v2::{Reason, SettleResponse},
+        channel::{ChannelConfig, ChannelState, Correction, Voucher, VoucherState},
+        v2::SettleResponse,
     },
     settle::ChannelOnChain,
 };
@@ -34,9 +34,27 @@ pub(super) fn correct(requote: Requote, channels: &Channels, channel: &Channel, 
     let nothing = ChannelOnChain::new(account.limit, Amount::ZERO);
     let state = account.claims.as_ref().and_then(|claims| read_note(&claims.note)).unwrap_or(nothing);
     let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
-    let correction = Correction {
-        state: channel_state(channel, &state, units(account.spent)),
-        voucher: last.map(|last| VoucherState::new(last.total, last.signature)),
+    let (network, ChannelConfig { payer, token, .. }) = (channels.network(), channel.config);
+    let voucher = last.map(|last| VoucherState::from(&Voucher::new(channel.id, last.total, last.signature)));
+    let state = channel_state(channel, &state, units(account.spent));
+    let correction = Correction::new(network, token, &state, voucher.as_ref());
+    requote.correct(network, payer, correction)
+}
+
+/// What is told with a sold answer: its charge, the channel since, and the deposit that was made for it.
+pub(super) fn sold(
+    network: Network,
+    payer: Address,
+    (charge, state): (u128, ChannelState),
+    deposit: Option<(TxHash, u128)>,
+) -> SettleResponse {
+    let charge = Amount::from_base_units(charge);
+    let told = match deposit {
+        Some((transaction, amount)) => SettleResponse::settled(transaction, network)
+            .with_amount(Amount::from_base_units(amount))
+            .with_charge(charge)
+            .with_channel_state(&state),
+        None => SettleResponse::charged_to_channel(charge, &state, network),
     };
-    requote.correct(channels.network(), channel.config.payer, correction)
+    told.with_payer(payer)
 }
