@@ -81,7 +81,9 @@ pub enum BuildError {
     NoAnnouncements,
     /// A pass was defined, or channels were, and the ledger has no [accounts](crate::ledger::Ledger::accounts), so nothing could count what
     /// is used of them.
-    #[error("no accounts: passes and channels need a ledger that counts what is used of them, as those of this crate do")]
+    #[error(
+        "no accounts: passes and channels need a ledger that counts what is used of them, as those of this crate do"
+    )]
     NoAccounts,
     /// A route was to accept the pass of another merchant, whose ledger and keys may be others.
     #[error("foreign pass: `{name}` is of another merchant; define it with the merchant of the route")]

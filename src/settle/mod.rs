@@ -1,9 +1,9 @@
 //! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer, a [`PermitSettler`] a permit. The ledger records sales, and
 //! the verifier reads payments.
 
+mod channel;
 #[cfg(feature = "test-util")]
 pub mod conformance;
-mod channel;
 mod erased;
 mod error;
 #[cfg(feature = "facilitator")]
@@ -18,8 +18,8 @@ use std::future::Future;
 pub use channel::{
     CLAIMS_MAX, ChannelOnChain, ChannelRefund, ChannelSettler, ClaimOutcome, RefusedClaim, SweepOutcome,
 };
-pub(crate) use erased::{ErasedChannelSettler, ErasedPermitSettler};
 pub(crate) use erased::ErasedSettler;
+pub(crate) use erased::{ErasedChannelSettler, ErasedPermitSettler};
 pub use error::{SettleError, SettleErrorKind};
 #[cfg(feature = "facilitator")]
 pub use facilitator::{FacilitatorAction, FacilitatorCall, FacilitatorSettler, FacilitatorSettlerBuilder};

@@ -14,10 +14,8 @@ use crate::{
         },
     },
     protocol::{
-        Challenged, IntentTerms, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl,
-        channel::Correction,
-        mpp::accepts_charge,
-        v2::Reason,
+        Challenged, IntentTerms, ProblemCode, QuoteTemplate, RedeemBy, RenderedQuote, ResourceUrl, channel::Correction,
+        mpp::accepts_charge, v2::Reason,
     },
 };
 
@@ -42,7 +40,14 @@ impl<'a> Bill<'a> {
     pub(crate) fn saying(route: &'a Route, label: &'a str, tariff: Tariff, offers: Offers) -> Self {
         let label = route.fitting(label);
         let demands = Cow::Owned(route.demands_saying(&label, tariff, offers));
-        Self { template: Cow::Owned(route.template_saying(&label)), demands, tariff, mpp: true, label, correction: None }
+        Self {
+            template: Cow::Owned(route.template_saying(&label)),
+            demands,
+            tariff,
+            mpp: true,
+            label,
+            correction: None,
+        }
     }
 
     /// The same for a client that names the payments it can make, if these headers do.

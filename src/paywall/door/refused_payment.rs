@@ -27,8 +27,9 @@ pub(crate) fn write_refused_payment<ResB>(
     let code = ProblemCode::AuthorizationRefused;
     tracing::debug!(resource = &*route.resource, %reason, "authorization refused");
     let url = || ResourceUrl { origin: Origin::Unknown, path: url };
-    let RenderedQuote { body, mut headers, .. } =
-        Bill::of(route, *tariff, offers).correcting(correction.as_deref()).render(route, terms, *redeem_by, method, Some(reason), url);
+    let RenderedQuote { body, mut headers, .. } = Bill::of(route, *tariff, offers)
+        .correcting(correction.as_deref())
+        .render(route, terms, *redeem_by, method, Some(reason), url);
     let told = SettleResponse::failed(reason.clone(), *network);
     let told = match payer {
         Some(payer) => told.with_payer(*payer),

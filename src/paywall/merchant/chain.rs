@@ -104,8 +104,16 @@ impl Chain {
         client_submitted: bool,
         (ledger, clock, lease): (&Arc<dyn ErasedLedger>, &Arc<dyn Clock>, Duration),
     ) -> Result<SellingChain, BuildError> {
-        let Self { network, mut assets, former_assets, verifier, settler, permit_settler, channel_settler, channel_policy } =
-            self;
+        let Self {
+            network,
+            mut assets,
+            former_assets,
+            verifier,
+            settler,
+            permit_settler,
+            channel_settler,
+            channel_policy,
+        } = self;
         if client_submitted && verifier.is_none() {
             return Err(BuildError::NoVerifierForTransfers);
         }

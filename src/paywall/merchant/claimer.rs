@@ -1,6 +1,11 @@
 //! `Claimer`: claims on the chain what was sold in channels.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::{Duration, SystemTime}};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use tokio::time::sleep;
 
@@ -129,7 +134,8 @@ impl Claimer {
             let since = account.claims.as_ref().and_then(|claims| claims.since);
             owed.push(Owed { channel, claim, owed: account.owed(), since, is_withdrawn_from });
         }
-        let due = due(owed, &channels.policy, SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix()), all);
+        let due =
+            due(owed, &channels.policy, SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix()), all);
         let mut sellers: BTreeMap<(Address, Address), ()> = BTreeMap::new();
         for rows in due.chunks(CLAIMS_MAX) {
             let done = self.claim_rows(channels, rows, claimed).await;
@@ -148,7 +154,9 @@ impl Claimer {
                 SweepOutcome::Refused(reason) => {
                     tracing::error!(network = %chain.network, %reason, "what was claimed cannot be swept");
                 }
-                SweepOutcome::Unknown(_) => tracing::warn!(network = %chain.network, "whether it is swept is not known"),
+                SweepOutcome::Unknown(_) => {
+                    tracing::warn!(network = %chain.network, "whether it is swept is not known")
+                }
             }
         }
         Ok(())

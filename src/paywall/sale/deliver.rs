@@ -27,7 +27,11 @@ use crate::{
         },
         seller::{pricing::Cost, route::Route},
     },
-    protocol::{Amount, IntentKey, Payment, ProblemCode, Receipt, headers::{PAYMENT_RESPONSE, X402_TICKET}, v2::SettleResponse},
+    protocol::{
+        Amount, IntentKey, Payment, ProblemCode, Receipt,
+        headers::{PAYMENT_RESPONSE, X402_TICKET},
+        v2::SettleResponse,
+    },
 };
 
 /// A reserved payment, which buys the handler's answer.

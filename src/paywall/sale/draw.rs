@@ -17,8 +17,8 @@ use tokio::{
 
 use crate::{
     ledger::{
-        AccountId, AccountMemo, Boxed, ChargeOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, ErasedAccounts, ErasedLedger,
-        LedgerError,
+        AccountId, AccountMemo, Boxed, ChargeOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, ErasedAccounts,
+        ErasedLedger, LedgerError,
     },
     metrics::HeldLease,
     paywall::sale::upkeep::{HoldOutcome, Renewal, keep},

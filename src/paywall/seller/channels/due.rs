@@ -41,7 +41,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::protocol::{Address, Network, PaymentSignature, channel::{ChannelConfig, Voucher}};
+    use crate::protocol::{
+        Address, Network, PaymentSignature,
+        channel::{ChannelConfig, Voucher},
+    };
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -65,7 +68,8 @@ mod tests {
     #[test]
     fn age_sum_and_withdrawals_make_it_due() {
         let policy = ChannelPolicy::new().claim_after(HOUR);
-        let rows = || vec![row(1, 9, 5, Some(HOUR)), row(2, 9, 6, Some(HOUR - Duration::from_secs(1))), row(3, 8, 100, None)];
+        let rows =
+            || vec![row(1, 9, 5, Some(HOUR)), row(2, 9, 6, Some(HOUR - Duration::from_secs(1))), row(3, 8, 100, None)];
         assert_eq!(payers(&due(rows(), &policy, now(), false)), [1]);
         assert_eq!(payers(&due(rows(), &policy, now(), true)), [1, 2, 3]);
         // By token: base units of different tokens are not one sum.

@@ -136,10 +136,8 @@ impl Channels {
         state: &ChannelOnChain,
     ) -> Result<Option<Account>, Problem> {
         let unavailable = |_| Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN);
-        let reflection = Reflection::new(channel.account)
-            .limit(state.covers())
-            .claimed(state.total_claimed)
-            .note(write_note(state));
+        let reflection =
+            Reflection::new(channel.account).limit(state.covers()).claimed(state.total_claimed).note(write_note(state));
         let reflect = || ledger_in_time(async { accounts(ledger)?.reflect(&reflection).await });
         if let ReflectOutcome::Done(account) = reflect().await.map_err(unavailable)? {
             return Ok(Some(account));

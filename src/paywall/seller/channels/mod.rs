@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use mirror::{Channel, Mirrored};
 use mirror::Mirror;
+pub(crate) use mirror::{Channel, Mirrored};
 use policy::ChannelPolicy;
 
 use crate::{

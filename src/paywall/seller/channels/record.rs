@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn a_note_is_read_as_it_was_written() {
         let state = ChannelOnChain::new(Amount::MAX, Amount::from_base_units(7));
-        let withdrawing = state.with_withdrawal(Amount::from_base_units(1), ChainTime::from_unix(5)).with_refund_nonce(3);
+        let withdrawing =
+            state.with_withdrawal(Amount::from_base_units(1), ChainTime::from_unix(5)).with_refund_nonce(3);
         for state in [state, withdrawing] {
             assert_eq!(read_note(&write_note(&state)), Some(state));
         }

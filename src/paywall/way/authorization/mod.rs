@@ -24,6 +24,7 @@ use crate::{
             time_limits::verifier_in_time,
         },
         way::{
+            channel::is_of_channel,
             signed::{
                 reserve::{Paying, reserve_signed},
                 timeout,
@@ -55,7 +56,7 @@ impl WayToPay for ByAuthorization {
 
     fn recognises(&self, proof: &Proof) -> bool {
         match proof {
-            Proof::Payment(payment) => !is_submitted(payment),
+            Proof::Payment(payment) => !is_submitted(payment) && !is_of_channel(payment),
             Proof::PaymentV1(_) => true,
             Proof::Mpp(credential) => matches!(credential.payload, CredentialPayload::Authorization(_)),
             _ => false,

@@ -156,9 +156,7 @@ impl Charging {
             }
         };
         match draw(&self.channels, &self.ledger, &self.channel, (self.voucher.max_claimable, &self.payment)).await {
-            Ok(Drawn::Granted(drawn)) => {
-                self.spend(drawn, charge, (state, Some((transaction, deposit.amount)))).await
-            }
+            Ok(Drawn::Granted(drawn)) => self.spend(drawn, charge, (state, Some((transaction, deposit.amount)))).await,
             Ok(Drawn::Mismatch(account)) => {
                 self.refuse(told::correct(self.requote.clone(), &self.channels, &self.channel, &account))
             }

@@ -70,15 +70,16 @@ pub(super) async fn find(
     };
     let is_payable = sale.honoured && vouched.is_in_time();
     for is_last in [false, true] {
-        let too_little = match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment)).await? {
-            Drawn::Granted(drawn) if is_payable => return Ok(Found::Pays(Charge::Drawn(drawn), state)),
-            // Dropped, the draw is given back.
-            Drawn::Granted(_) => return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
-            Drawn::Busy => return Err(busy()),
-            Drawn::Mismatch(account) => return Ok(resumed(vouched, sale, (account, state))),
-            Drawn::TooLittle => Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE,
-            Drawn::Missing => Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND,
-        };
+        let too_little =
+            match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment)).await? {
+                Drawn::Granted(drawn) if is_payable => return Ok(Found::Pays(Charge::Drawn(drawn), state)),
+                // Dropped, the draw is given back.
+                Drawn::Granted(_) => return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
+                Drawn::Busy => return Err(busy()),
+                Drawn::Mismatch(account) => return Ok(resumed(vouched, sale, (account, state))),
+                Drawn::TooLittle => Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE,
+                Drawn::Missing => Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND,
+            };
         if is_last || channels.is_just_read(channel) {
             return Ok(Found::Refused(too_little));
         }
@@ -91,7 +92,8 @@ pub(super) async fn find(
 /// A voucher that does not follow on what was charged: it may have been charged already, for this very sale, whose answer never left.
 fn resumed(vouched: &Vouched<'_>, sale: &Sale, (account, state): (Account, ChannelOnChain)) -> Found {
     let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
-    let last = last.filter(|last| last.total == vouched.voucher.max_claimable && last.intent == vouched.payment.intent());
+    let last =
+        last.filter(|last| last.total == vouched.voucher.max_claimable && last.intent == vouched.payment.intent());
     match last {
         None => Found::Corrected(account),
         // What was charged for one request buys no dearer one, and no other that is metered.
@@ -122,7 +124,11 @@ async fn deposited(
     if let Some(reason) = refused {
         // What was sent for it may still be mined, until its time is over.
         let may_come = guard.begun().is_some() && expiry(deposit) > sale.head;
-        return if may_come { Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)) } else { Ok(Some(Found::Refused(reason))) };
+        return if may_come {
+            Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN))
+        } else {
+            Ok(Some(Found::Refused(reason)))
+        };
     }
     let charged = match &mirrored.account {
         Some(account) if !account.held.is_zero() => return Err(busy()),

@@ -55,8 +55,7 @@ impl WayToPay for ByChannel {
     }
 
     fn recognises(&self, proof: &Proof) -> bool {
-        let Proof::Payment(payment) = proof else { return false };
-        matches!(payment.payload, SchemePayload::Channel(_)) || matches!(payment.accepted, PaymentOption::Channel(_))
+        matches!(proof, Proof::Payment(payment) if is_of_channel(payment))
     }
 
     async fn reserve(
@@ -70,6 +69,11 @@ impl WayToPay for ByChannel {
         // Boxed, so that the other ways do not carry its state.
         Box::pin(accept(request, &payment, purchase, price)).await
     }
+}
+
+/// Whether a payment is by a channel, or claims to be.
+pub(crate) fn is_of_channel(payment: &PaymentPayload) -> bool {
+    matches!(payment.payload, SchemePayload::Channel(_)) || matches!(payment.accepted, PaymentOption::Channel(_))
 }
 
 /// Reserves a voucher, and what it pays in its channel.
@@ -127,7 +131,8 @@ async fn accept(
         Ok(guard) => guard,
         Err(problem) => return Err(vouched.opened.refused(shown, problem).await),
     };
-    let sale = Sale { request: vouched.opened.digest(request), honoured: vouched.opened.honours(request, now.amount), head };
+    let sale =
+        Sale { request: vouched.opened.digest(request), honoured: vouched.opened.honours(request, now.amount), head };
     match find(&vouched, channels, deposit, &sale, &guard).await {
         Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
         Ok(Found::Corrected(account)) => {

@@ -80,7 +80,8 @@ async fn refunded(
         () => {}
     }
     let memo = ChannelMemo::read(drawn.guard.memo());
-    let claim = memo.and_then(|memo| memo.claim(channel.id)).filter(|claim| claim.total_claimed > units(state.total_claimed));
+    let claim =
+        memo.and_then(|memo| memo.claim(channel.id)).filter(|claim| claim.total_claimed > units(state.total_claimed));
     let refund = ChannelRefund::new(channel.config, amount, state.refund_nonce).with_claim(claim);
     let work = send(Arc::clone(ledger), channels.clone(), *channel, (refund, state, head), drawn);
     // Once it is sent, the client may leave: nothing is sold until the account follows.
@@ -95,10 +96,8 @@ async fn refunded(
         .with_payer(payer)
         .with_amount(Amount::from_base_units(amount))
         .with_channel_state(&told::channel_state(channel, &state, charged));
-    let mut response = Response::new(Bytes::from(format!(
-        r#"{{"message":"Refund acknowledged","channelId":"{}"}}"#,
-        channel.id
-    )));
+    let mut response =
+        Response::new(Bytes::from(format!(r#"{{"message":"Refund acknowledged","channelId":"{}"}}"#, channel.id)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, NO_STORE);

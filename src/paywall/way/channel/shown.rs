@@ -63,7 +63,8 @@ impl<'a> Vouched<'a> {
             return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH);
         }
         fits(&channel.config, &opened, channels, &request.route.merchant)?;
-        if !accepted.echoes(&offered(accepted, &opened, channels, &intent).ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?) {
+        if !accepted.echoes(&offered(accepted, &opened, channels, &intent).ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?)
+        {
             return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
         }
         if voucher.signature.as_bytes().len() > LONGEST_SIGNATURE {
@@ -118,7 +119,12 @@ fn offered(
 }
 
 /// Whether this seller can claim what is sold in such a channel, and in time.
-fn fits(config: &ChannelConfig, opened: &Opened<'_>, channels: &Channels, merchant: &MerchantInner) -> Result<(), Reason> {
+fn fits(
+    config: &ChannelConfig,
+    opened: &Opened<'_>,
+    channels: &Channels,
+    merchant: &MerchantInner,
+) -> Result<(), Reason> {
     let token = channels.token(config.token).ok_or(Reason::INVALID_BATCH_SETTLEMENT_EVM_TOKEN_MISMATCH)?;
     let ChannelTerms { receiver_authorizer, withdraw_delay, .. } = token.terms;
     match () {
@@ -130,7 +136,9 @@ fn fits(config: &ChannelConfig, opened: &Opened<'_>, channels: &Channels, mercha
             Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_OUT_OF_RANGE)
         }
         // More time to claim is no harm.
-        () if config.withdraw_delay < withdraw_delay => Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_MISMATCH),
+        () if config.withdraw_delay < withdraw_delay => {
+            Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_MISMATCH)
+        }
         () if merchant.recipients.contains(&config.payer) => Err(Reason::INVALID_PAYLOAD),
         () => Ok(()),
     }

@@ -1,0 +1,70 @@
+//! What was sold is claimed: when it is due, once, and by one process.
+
+use std::time::Duration;
+
+use tower_x402::{
+    ChannelPolicy,
+    protocol::{ChainTime, v2::Reason},
+    settle::ChannelOnChain,
+    testing::ChannelStep,
+};
+
+use crate::{
+    counter::{PRICE, Stall, id, offered, serving, told, units},
+    support::{NOW, ask},
+};
+
+async fn sold(stall: &Stall) -> tower_x402::protocol::channel::ChannelConfig {
+    let (service, _, offer, config) = serving(stall).await;
+    for sale in 1..=3 {
+        let offer = if sale == 1 { offer.clone() } else { offered(&service).await };
+        let _ = told(&ask(&service, stall.pays(&offer, &config, sale * PRICE)).await);
+    }
+    config
+}
+
+#[tokio::test]
+async fn everything_is_claimed_once_by_the_last_voucher() {
+    let stall = Stall::open().await;
+    let config = sold(&stall).await;
+    let claimed = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left, claimed.elsewhere), (1, 0, false));
+    let claims = stall.channels.claims();
+    assert_eq!((claims.len(), claims[0].len(), claims[0][0].total_claimed), (1, 1, 3 * PRICE));
+    assert_eq!(claims[0][0].voucher, stall.voucher(&config, 3 * PRICE));
+    assert_eq!(stall.channels.state(id(&config)).total_claimed, units(3 * PRICE));
+    let again = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!((again.channels, stall.channels.claims().len()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_worker_claims_what_is_due_and_withdrawals_at_once() {
+    let stall = Stall::open_with(ChannelPolicy::new().claim_after(Duration::from_secs(600))).await;
+    let config = sold(&stall).await;
+    let worker = tokio::spawn(stall.shop.merchant.claimer().run());
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(stall.channels.claims().is_empty(), "nothing is due");
+    let state = ChannelOnChain::new(units(1_000), units(0));
+    stall.channels.set_state(id(&config), state.with_withdrawal(units(1_000), ChainTime::from_unix(NOW)));
+    // What was read half a minute ago counts no more.
+    stall.shop.clock.advance(Duration::from_secs(30));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(stall.channels.claims().len(), 1);
+    worker.abort();
+}
+
+#[tokio::test]
+async fn a_row_that_fails_keeps_no_other_back_and_unknown_claims_are_repeated() {
+    let stall = Stall::open().await;
+    let _ = sold(&stall).await;
+    stall.channels.script([ChannelStep::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CLAIM_SIMULATION_FAILED)]);
+    let claimed = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left), (0, 1));
+    for step in [ChannelStep::Unknown, ChannelStep::DoneUnheard] {
+        stall.channels.script([step]);
+        let claimed = stall.shop.merchant.claim_now().await.unwrap();
+        assert_eq!((claimed.channels, claimed.left), (0, 1));
+    }
+    let claimed = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!(claimed.left, 0);
+}

@@ -1,0 +1,92 @@
+//! A deposit is made once, behind the handler and before the answer.
+
+use http::StatusCode;
+use tower_x402::{
+    ChannelPolicy,
+    protocol::v2::{Reason, SettleResponse},
+    settle::Validity,
+    testing::ChannelStep,
+};
+
+use crate::{
+    counter::{PRICE, Stall, counting, offered, refused, serving, told, units},
+    support::{Counter, ask, assert_problem, layered, status},
+};
+
+#[tokio::test]
+async fn it_opens_a_channel_and_pays_the_first_answer() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, _) = serving(&stall).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    let answer = ask(&service, stall.deposits(&offer, &config, PRICE, 10 * PRICE)).await;
+    assert_eq!(told(&answer), (PRICE, PRICE));
+    let settled = SettleResponse::from_headers(answer.headers()).unwrap().unwrap();
+    assert_eq!(settled.amount, Some(units(10 * PRICE)));
+    assert_eq!(settled.channel_state().unwrap().balance, units(10 * PRICE));
+    assert!(settled.transaction.is_some());
+    // The same header again makes no second deposit, and buys nothing more.
+    let again = ask(&service, stall.deposits(&offer, &config, PRICE, 10 * PRICE)).await;
+    assert_eq!(again.status(), 409);
+    let offer = offered(&service).await;
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await), (PRICE, 2 * PRICE));
+    assert_eq!((counter.runs(), stall.channels.deposits()), (2, 1));
+}
+
+#[tokio::test]
+async fn none_is_made_for_an_answer_that_is_not_sold() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.fixed(), status(500));
+    let offer = offered(&service).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    assert_eq!(ask(&service, stall.deposits(&offer, &config, PRICE, 10 * PRICE)).await.status(), 500);
+    assert_eq!(stall.channels.deposits(), 0);
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_made_is_refused_before_the_handler_runs() {
+    let stall = Stall::open_with(ChannelPolicy::new().min_deposit(units(500))).await;
+    let (service, counter, offer, _) = serving(&stall).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    let answer = ask(&service, stall.deposits(&offer, &config, PRICE, 499)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_deposit_below_min_deposit");
+    let answer = ask(&service, stall.deposits(&offer, &config, 2 * PRICE, 500)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");
+    stall.channels.answer_verify(Validity::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_INSUFFICIENT_BALANCE));
+    let answer = ask(&service, stall.deposits(&offer, &config, PRICE, 500)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_insufficient_balance");
+    assert_eq!((counter.runs(), stall.channels.deposits()), (0, 0));
+}
+
+/// Of each fault, how often the handler ran and the deposit was asked for in the end: it is made once.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_known_is_shown_again_and_paid_once() {
+    for step in [ChannelStep::DoneUnsure, ChannelStep::DoneUnheard] {
+        let stall = Stall::open().await;
+        let (service, _, offer, _) = serving(&stall).await;
+        let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+        stall.channels.script([step.clone()]);
+        let answer = ask(&service, stall.deposits(&offer, &config, PRICE, 10 * PRICE)).await;
+        let _ = assert_problem(answer, 503, "outcome_unknown").await;
+        // The lease is left to run out, since the deposit may be on its way.
+        stall.shop.clock.advance(std::time::Duration::from_secs(61));
+        let answer = ask(&service, stall.deposits(&offer, &config, PRICE, 10 * PRICE)).await;
+        assert_eq!((answer.status(), &step), (StatusCode::OK, &step));
+        assert_eq!(told(&answer), (PRICE, PRICE));
+        assert_eq!(stall.channels.deposits(), 1);
+        assert_eq!(stall.channels.state(config.id(tower_x402::protocol::Network::BASE)).balance, units(10 * PRICE));
+    }
+}
+
+#[tokio::test]
+async fn a_refused_deposit_leaves_the_quote_usable() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&stall.fixed(), counting(&counter, None));
+    let offer = offered(&service).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    stall.channels.script([ChannelStep::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED)]);
+    let answer = ask(&service, stall.deposits(&offer, &config, PRICE, 10 * PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_deposit_simulation_failed");
+    let answer = ask(&service, stall.deposits(&offer, &config, PRICE, 10 * PRICE)).await;
+    assert_eq!(told(&answer), (PRICE, PRICE));
+}

@@ -1,0 +1,66 @@
+//! What is left in a channel goes back to its payer, and nothing that was sold.
+
+use tower_x402::{
+    protocol::{Network, v2::SettleResponse},
+    testing::ChannelStep,
+};
+
+use crate::{
+    counter::{PRICE, Stall, channel_in, id, offered, refused, serving, told, units},
+    support::{ask, assert_problem, read},
+};
+
+#[tokio::test]
+async fn all_of_it_goes_back_and_what_was_sold_is_claimed_first() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    let offer = offered(&service).await;
+    // One over another total is corrected.
+    let answer = ask(&service, stall.asks_back(&offer, &config, 2 * PRICE, None)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");
+    assert!(channel_in(&answer).voucher_state().is_some());
+    let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, None)).await;
+    assert_eq!(answer.status(), 200);
+    let settled = SettleResponse::from_headers(answer.headers()).unwrap().unwrap();
+    assert_eq!((settled.success, settled.amount, settled.charged_amount()), (true, Some(units(1_000 - PRICE)), None));
+    assert_eq!(read(answer).await.1["channelId"], id(&config).to_string());
+    let refunds = stall.channels.refunds();
+    assert_eq!((refunds.len(), refunds[0].amount, refunds[0].nonce), (1, 1_000 - PRICE, 0));
+    assert_eq!(refunds[0].claim.as_ref().unwrap().total_claimed, PRICE);
+    // Nothing is left, to give back or to buy by.
+    let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, None)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_refund_no_balance");
+    let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
+    assert_eq!(counter.runs(), 1, "a refund runs no handler");
+}
+
+#[tokio::test]
+async fn a_part_goes_back_and_no_more_than_is_left() {
+    let stall = Stall::open().await;
+    let (service, _, offer, config) = serving(&stall).await;
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    let offer = offered(&service).await;
+    for amount in [0, 1_000 - PRICE + 1] {
+        let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, Some(amount))).await;
+        assert_eq!(refused(&answer), "invalid_batch_settlement_evm_refund_amount_invalid");
+    }
+    let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, Some(300))).await;
+    assert_eq!(answer.status(), 200);
+    assert_eq!(stall.channels.state(config.id(Network::BASE)).balance, units(700));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await), (PRICE, 2 * PRICE));
+}
+
+#[tokio::test]
+async fn what_may_be_on_its_way_back_covers_nothing() {
+    let stall = Stall::open().await;
+    let (service, _, offer, config) = serving(&stall).await;
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    stall.channels.script([ChannelStep::Unknown]);
+    let offer = offered(&service).await;
+    let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, None)).await;
+    let _ = assert_problem(answer, 503, "outcome_unknown").await;
+    let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
+}
