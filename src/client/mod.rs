@@ -179,10 +179,10 @@ pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
 pub(crate) use failure::{Failure, NotCovered};
 pub(crate) use flow::budget::Denial;
 pub use flow::budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
-pub(crate) use flow::journal::JournalPayment;
 #[cfg(test)]
 pub(crate) use flow::journal::RETENTION;
 pub use flow::journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState};
+pub(crate) use flow::journal::{JournalPayment, PermitCharge, Signed};
 pub use future::ResponseFuture;
 pub use http::body::{Body, ReplayBody};
 pub use http::replay_request::ProofIn;
@@ -192,8 +192,8 @@ pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
 pub use pass::{HeldPass, PassError, PassLayer, UsePass};
 pub use payer::{
-    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
-    SubmitGuard, TransferRequest, TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PermitFunds, PermitRequest, PermitSigner,
+    PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;
@@ -205,4 +205,4 @@ pub use tools::{CalledTool, PaidTools};
 #[doc(hidden)]
 pub use wallet::bench;
 #[cfg(feature = "wallet")]
-pub use wallet::{WalletError, WalletErrorKind, WalletPayer, WalletPayerBuilder};
+pub use wallet::{Permit2Approval, WalletError, WalletErrorKind, WalletPayer, WalletPayerBuilder};

@@ -8,7 +8,7 @@ pub(crate) mod erc20;
 pub(crate) mod eth_call;
 pub(crate) mod json_rpc;
 pub(crate) mod permit2;
-#[cfg(feature = "evm")]
+#[cfg(any(feature = "evm", all(feature = "wallet", feature = "client")))]
 pub(crate) mod proxy;
 pub(crate) mod receipt;
 pub(crate) mod signature;

@@ -14,7 +14,7 @@ use super::{
     permit2::{nonce_bitmap, read_used, sol},
 };
 use crate::protocol::{
-    Address, TxHash,
+    Address, Amount, TxHash,
     permit2::{EXACT_PROXY, PERMIT2, Permit, UPTO_PROXY},
 };
 
@@ -45,8 +45,18 @@ pub(crate) struct PermitNonce {
 impl PermitNonce {
     /// Asks for the bits of the nonce and its neighbours at that height.
     pub(crate) fn state_at(&self, height: u64) -> Question {
+        self.state(&format!("{height:#x}"))
+    }
+
+    /// Asks for them at the newest block.
+    #[cfg(all(feature = "wallet", feature = "client"))]
+    pub(crate) fn state_now(&self) -> Question {
+        self.state("latest")
+    }
+
+    fn state(&self, block: &str) -> Question {
         let data = nonce_bitmap(self.owner, &self.nonce);
-        Question { method: "eth_call", params: eth_call_at(PERMIT2, &data, &format!("{height:#x}")) }
+        Question { method: "eth_call", params: eth_call_at(PERMIT2, &data, block) }
     }
 
     /// Reads the answer to that: whether the nonce was used or cancelled. Where there is no Permit2, nothing is said.
@@ -97,18 +107,23 @@ pub(crate) struct UsedPermit {
 ///
 /// Read where the contract reads it: behind the selector, at places that do not depend on the signature.
 pub(crate) fn used_permit(to: Option<Address>, input: &[u8]) -> Option<UsedPermit> {
+    Some(charged(to, input)?.0)
+}
+
+/// The same, with what the call charges of it, where it succeeds.
+pub(crate) fn charged(to: Option<Address>, input: &[u8]) -> Option<(UsedPermit, Amount)> {
     let (selector, words) = input.split_first_chunk::<4>()?;
-    let (nonce, owner) = match (to?, *selector) {
-        (EXACT_PROXY, sol::Exact::settleCall::SELECTOR) => (2, 4),
-        (EXACT_PROXY, sol::Exact::settleWithPermitCall::SELECTOR) => (7, 9),
-        (UPTO_PROXY, sol::UpTo::settleCall::SELECTOR) => (2, 5),
-        (UPTO_PROXY, sol::UpTo::settleWithPermitCall::SELECTOR) => (7, 10),
+    let (charge, nonce, owner) = match (to?, *selector) {
+        (EXACT_PROXY, sol::Exact::settleCall::SELECTOR) => (1, 2, 4),
+        (EXACT_PROXY, sol::Exact::settleWithPermitCall::SELECTOR) => (6, 7, 9),
+        (UPTO_PROXY, sol::UpTo::settleCall::SELECTOR) => (4, 2, 5),
+        (UPTO_PROXY, sol::UpTo::settleWithPermitCall::SELECTOR) => (9, 7, 10),
         _ => return None,
     };
     let word = |index: usize| words.as_chunks::<32>().0.get(index).copied();
-    let (nonce, owner) = (word(nonce)?, word(owner)?);
+    let (charge, nonce, owner) = (word(charge)?, word(nonce)?, word(owner)?);
     let (_, owner) = owner.split_last_chunk::<20>()?;
-    Some(UsedPermit { owner: Address::new(*owner), nonce })
+    Some((UsedPermit { owner: Address::new(*owner), nonce }, Amount::from_be_bytes(charge)))
 }
 
 #[cfg(test)]
