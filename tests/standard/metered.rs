@@ -56,7 +56,7 @@ impl Stage {
 }
 
 /// Takes permits.
-async fn settling(world: &World, by: By) -> (MerchantBuilder, Option<Facilitator>) {
+pub async fn settling(world: &World, by: By) -> (MerchantBuilder, Option<Facilitator>) {
     let merchant = merchant(world).await;
     match by {
         By::Wallet => (merchant.permit_settler(wallet(world).await), None),

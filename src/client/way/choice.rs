@@ -75,7 +75,7 @@ impl Asking<'_> {
         // What the budget admits has its decimals: the amounts are prices in one unit.
         offers.sort_by_key(|(offer, _)| {
             let place = settings.standards.iter().position(|standard| Some(*standard) == offer.standard());
-            (offer.quote().amount, !offer.is_metered(), offer.method() != settings.prefer, offer.is_permit(), place)
+            (offer.quote().amount, !offer.is_metered(), offer.rank(settings.prefer), place)
         });
         let mut domains = Domains::new(&*self.inner.payer);
         let last = offers.len().saturating_sub(1);
@@ -176,8 +176,14 @@ impl Offer<'_> {
         matches!(self, Self::Permit(terms) if terms.facilitator().is_some())
     }
 
-    const fn is_permit(&self) -> bool {
-        matches!(self, Self::Permit(_))
+    /// Its place among offers of one price: the preferred method, then what costs the payer no gas, then transfers.
+    fn rank(&self, preferred: PaymentMethod) -> u8 {
+        match self.method() {
+            method if method == preferred => 0,
+            PaymentMethod::Authorization => 1,
+            PaymentMethod::Permit => 2,
+            PaymentMethod::Transfer => 3,
+        }
     }
 
     const fn standard(&self) -> Option<Standard> {

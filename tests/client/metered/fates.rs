@@ -150,7 +150,6 @@ async fn it_is_not_cancelled() {
     assert!(layer.abandon(purchase).await.unwrap());
 }
 
-/// Two calls of one request in one moment buy two answers; none of them signs for the other.
 #[tokio::test(start_paused = true)]
 async fn an_approval_of_a_human_sees_the_maximum() {
     let market = market().await;

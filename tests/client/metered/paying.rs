@@ -121,9 +121,8 @@ async fn where_only_the_allowance_is_missing_the_error_names_the_command() {
     }
 }
 
-/// A payer without the capability is one that has no such way.
 #[tokio::test(start_paused = true)]
-async fn a_payer_that_signs_no_permits_pays_in_another_way() {
+async fn a_payer_that_signs_nothing_is_an_error() {
     let mut market = market().await;
     market.wallet = market.wallet.authorizing(false);
     let error = taken(&market, [up_to(MAXIMUM), way("490000")]).await.unwrap_err();
