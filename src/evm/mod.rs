@@ -11,6 +11,8 @@ pub(crate) mod permit2;
 #[cfg(any(feature = "evm", all(feature = "wallet", feature = "client")))]
 pub(crate) mod proxy;
 pub(crate) mod receipt;
+#[cfg(feature = "evm")]
+pub(crate) mod settled;
 pub(crate) mod signature;
 pub(crate) mod transaction;
 #[cfg(feature = "wallet")]

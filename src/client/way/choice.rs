@@ -47,9 +47,6 @@ pub(crate) struct Asking<'a> {
 impl Asking<'_> {
     /// The budget's decision about a quote: the permitted ways to pay.
     pub(crate) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, Denial> {
-        if self.inner.registry.distrusts(&self.identity.host, &self.inner.budget) {
-            return Err(Denial::Mischarged);
-        }
         if let Some(limit) = self.max_price.filter(|limit| quote.amount > *limit) {
             let shown = |amount: Amount| amount.to_decimal(quote.decimals);
             return Err(Denial::MaxPrice { price: shown(quote.amount), limit: shown(limit) });
@@ -69,6 +66,10 @@ impl Asking<'_> {
     /// # Errors
     /// Why the first one is not taken, where none is; a missing allowance for Permit2 before all else, which the payer can make.
     pub(crate) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, Failure> {
+        // What was paid before is still redeemed there.
+        if self.inner.registry.distrusts(&self.identity.host, &self.inner.budget) {
+            return Err(Denial::Mischarged.into());
+        }
         let mut refusal = None;
         let mut offers = self.admitted(bill, &mut refusal);
         let settings = &self.inner.settings;
