@@ -34,7 +34,6 @@ mod example_agent;
 mod leaving;
 mod lists;
 mod messages;
-mod metered;
 mod mpp;
 mod named;
 mod official;

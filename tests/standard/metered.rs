@@ -56,7 +56,7 @@ impl Stage {
 }
 
 /// Takes permits.
-pub async fn settling(world: &World, by: By) -> (MerchantBuilder, Option<Facilitator>) {
+async fn settling(world: &World, by: By) -> (MerchantBuilder, Option<Facilitator>) {
     let merchant = merchant(world).await;
     match by {
         By::Wallet => (merchant.permit_settler(wallet(world).await), None),
