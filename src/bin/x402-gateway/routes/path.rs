@@ -2,14 +2,17 @@
 //!
 //! Services read paths differently. So everything that some of them take for another path is either spelled as the
 //! service would read it, or refused; and routes are matched by a form in which more paths are equal than in any
-//! service: letter case, trailing slashes, and what follows a `;` make no difference.
+//! service: letter case, trailing slashes, and what follows a `;` make no difference. Where another route takes the path as it
+//! is spelled, the dearer of the two counts.
 
 /// A path in its one spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CleanPath {
     /// What the upstream sees.
     spelled: String,
-    /// Its segments as routes are matched with them.
+    /// Its segments as they are decoded.
+    decoded: Vec<String>,
+    /// The same in the form in which more paths are equal.
     segments: Vec<String>,
 }
 
@@ -64,15 +67,21 @@ impl CleanPath {
                 _ => spelled.push(segment.spelled),
             }
         }
-        let segments = spelled.iter().map(|segment| Segment::read(segment).map(Segment::into_key));
-        let segments = segments.collect::<Result<_, _>>()?;
+        let decoded = spelled.iter().map(|segment| Segment::read(segment).map(|segment| segment.decoded));
+        let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
+        let segments = decoded.iter().map(|segment| key(segment)).collect();
         let end = if ends_in_slash && !spelled.is_empty() { "/" } else { "" };
-        Ok(Self { spelled: format!("/{}{end}", spelled.join("/")), segments })
+        Ok(Self { spelled: format!("/{}{end}", spelled.join("/")), decoded, segments })
     }
 
     /// What the upstream sees.
     pub(crate) fn as_str(&self) -> &str {
         &self.spelled
+    }
+
+    /// Its segments, decoded.
+    pub(crate) fn decoded(&self) -> &[String] {
+        &self.decoded
     }
 
     /// Its segments, as [`key`] makes them.
@@ -123,10 +132,6 @@ impl Segment {
     fn is_dots(&self) -> bool {
         let plain = plain_part(&self.decoded);
         plain.contains('.') && plain.trim_matches(['.', ' ']).is_empty()
-    }
-
-    fn into_key(self) -> String {
-        key(&self.decoded)
     }
 }
 
