@@ -27,7 +27,7 @@ pub(crate) enum Unclear {
     Separator,
     /// It is not UTF-8.
     Encoding,
-    /// A dot segment with parameters, such as `..;`.
+    /// A segment of nothing but dots, spaces and parameters, such as `..;` and `;`: services drop it, or step back.
     Dots,
 }
 
@@ -41,7 +41,7 @@ impl Unclear {
             }
             Self::Separator => "The path has an encoded slash, a backslash or a control character. Leave it out.",
             Self::Encoding => "The path is not UTF-8.",
-            Self::Dots => "The path has a dot segment with parameters. Leave it out.",
+            Self::Dots => "The path has a segment of nothing but dots, spaces and parameters. Leave it out.",
         }
     }
 }
@@ -128,10 +128,9 @@ impl Segment {
         Ok(Self { spelled, decoded })
     }
 
-    /// Whether a service that drops parameters, trailing dots or spaces sees a dot segment.
+    /// Whether a service that drops parameters, trailing dots or spaces sees a dot segment, or none at all.
     fn is_dots(&self) -> bool {
-        let plain = plain_part(&self.decoded);
-        plain.contains('.') && plain.trim_matches(['.', ' ']).is_empty()
+        plain_part(&self.decoded).trim_matches(['.', ' ']).is_empty()
     }
 }
 
@@ -236,6 +235,12 @@ mod tests {
             ("/.;/reports/1", Unclear::Dots),
             ("/x/..%20/reports/1", Unclear::Dots),
             ("/x/.../reports/1", Unclear::Dots),
+            ("/;/reports/1", Unclear::Dots),
+            ("/;a=b/reports/1", Unclear::Dots),
+            ("/%3b/reports/1", Unclear::Dots),
+            ("/%20/reports/1", Unclear::Dots),
+            ("/reports/;/1", Unclear::Dots),
+            ("/reports/;", Unclear::Dots),
         ] {
             assert_eq!(CleanPath::read(path).map(|clean| clean.spelled), Err(why), "{path}");
         }
