@@ -360,3 +360,17 @@ fn where_passes_are_bought_is_checked() {
     let local = PassLayer::new().buying("http://127.0.0.1:4020/pass").unwrap();
     assert!(local.buying("http://127.0.0.1:4020/other").is_err(), "two for one shop");
 }
+
+#[tokio::test]
+async fn a_pass_whose_time_is_over_is_not_shown() {
+    let passes = PassLayer::new().buying(URL).unwrap();
+    let shown = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&shown);
+    let client = passes.layer(tower::service_fn(move |request: Request<Full<Bytes>>| {
+        counted.fetch_add(usize::from(request.headers().contains_key("x402-pass")), Ordering::SeqCst);
+        let body = r#"{"pass":"x402p_secret","expires":1}"#;
+        async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(body)))) }
+    }));
+    assert_eq!(client.oneshot(to(ANSWER)).await.unwrap().status(), StatusCode::OK);
+    assert_eq!((shown.load(Ordering::SeqCst), passes.passes().len()), (0, 1));
+}
