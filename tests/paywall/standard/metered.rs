@@ -271,3 +271,12 @@ async fn what_another_permit_paid_is_not_taken_for_this_one() {
     let answer = ask(&service, permits(&offer, NONCE)).await;
     assert_problem(answer, 503, "outcome_unknown").await;
 }
+
+/// Before the answer nobody knows its charge.
+#[tokio::test(start_paused = true)]
+async fn what_is_metered_is_not_settled_first() {
+    let stall = open().await;
+    let service = layered(&layer(&stall).settle_first(), saying(Some(1_858), None));
+    let answer = ask(&service, permits(&offered(&service).await, NONCE)).await;
+    assert_eq!((answer.status().as_u16(), settled(&answer).amount), (200, Some(units(1_858))));
+}
