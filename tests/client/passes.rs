@@ -35,6 +35,8 @@ struct Street {
     is_broke: Arc<AtomicBool>,
     /// A route that takes no pass.
     other: tower_x402::X402Layer,
+    /// A route that takes it, at 2 USDC.
+    dear: tower_x402::X402Layer,
     seen: Seen,
 }
 
@@ -49,10 +51,15 @@ impl Street {
 
     async fn selling_at(shop: Arc<Shop>, url: &str) -> Self {
         let pass = shop.merchant.pass("three", "1 USDC").unwrap().calls(3).unwrap().at(url).unwrap();
+        Self::selling(shop, pass)
+    }
+
+    fn selling(shop: Arc<Shop>, pass: Pass) -> Self {
         let route = shop.layer().accept_pass(&pass).unwrap();
         let other = shop.merchant.charge("other", "0.49 USDC").unwrap();
+        let dear = shop.merchant.charge("dear", "2 USDC").unwrap().accept_pass(&pass).unwrap();
         let (bought, is_broke, seen) = <(Arc<AtomicUsize>, Arc<AtomicBool>, Seen)>::default();
-        Self { shop, pass, route, other, counter: Counter::default(), bought, is_broke, seen }
+        Self { shop, pass, route, other, dear, counter: Counter::default(), bought, is_broke, seen }
     }
 
     async fn answer(self, request: Request<Full<Bytes>>) -> Answer {
@@ -71,7 +78,11 @@ impl Street {
                 sells.oneshot(paid).await.unwrap().map(axum::body::Body::new)
             }
             _ => {
-                let layer = if parts.uri.path() == "/other" { &self.other } else { &self.route };
+                let layer = match parts.uri.path() {
+                    "/other" => &self.other,
+                    "/dear" => &self.dear,
+                    _ => &self.route,
+                };
                 let service = layered(layer, echo(self.counter.clone()));
                 let request = Request::from_parts(parts, axum::body::Body::new(body));
                 service.oneshot(request).await.unwrap().map(axum::body::Body::new)
@@ -214,6 +225,33 @@ async fn a_pass_outlives_its_process() {
     assert!(PassLayer::new().buying(URL).unwrap().kept_in(&file).is_err());
 }
 
+/// An amount of 1 USDC covers no answer at 2 USDC, and two at 0.49.
+#[tokio::test]
+async fn an_amount_that_a_price_exceeds_is_kept_for_lower_prices() {
+    let shop = Arc::new(Shop::open().await);
+    let purse = shop.merchant.pass("purse", "0.9 USDC").unwrap().worth("1 USDC").unwrap();
+    let street = Street::selling(shop, purse);
+    let passes = PassLayer::new().buying(URL).unwrap();
+    let client = street.client(&passes);
+    let bought = || street.bought.load(Ordering::SeqCst);
+    let (low, dear) = (ANSWER, "https://shop.example/dear");
+    // Neither a whole one nor a rest is given up for a price that it does not cover.
+    for (url, status, purchases) in [
+        (dear, 402, 1),
+        (dear, 402, 1),
+        (low, 200, 1),
+        (dear, 402, 1),
+        (low, 200, 1),
+        // What is left does not cover what it did before.
+        (low, 402, 1),
+        (low, 200, 2),
+        (dear, 402, 2),
+        (low, 200, 2),
+    ] {
+        assert_eq!((client.clone().oneshot(to(url)).await.unwrap().status().as_u16(), bought()), (status, purchases));
+    }
+}
+
 /// Three answers cost 1.47 alone, and 1 with a pass.
 #[tokio::test]
 async fn a_pass_that_a_quote_names_is_bought_where_it_is_cheaper() {
@@ -321,4 +359,18 @@ fn where_passes_are_bought_is_checked() {
     }
     let local = PassLayer::new().buying("http://127.0.0.1:4020/pass").unwrap();
     assert!(local.buying("http://127.0.0.1:4020/other").is_err(), "two for one shop");
+}
+
+#[tokio::test]
+async fn a_pass_whose_time_is_over_is_not_shown() {
+    let passes = PassLayer::new().buying(URL).unwrap();
+    let shown = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&shown);
+    let client = passes.layer(tower::service_fn(move |request: Request<Full<Bytes>>| {
+        counted.fetch_add(usize::from(request.headers().contains_key("x402-pass")), Ordering::SeqCst);
+        let body = r#"{"pass":"x402p_secret","expires":1}"#;
+        async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(body)))) }
+    }));
+    assert_eq!(client.oneshot(to(ANSWER)).await.unwrap().status(), StatusCode::OK);
+    assert_eq!((shown.load(Ordering::SeqCst), passes.passes().len()), (0, 1));
 }

@@ -104,6 +104,32 @@ async fn an_upstream_cannot_bill_clients() {
     assert_eq!(moved.all("location"), ["/elsewhere?x=1"]);
 }
 
+/// What curl prints of an answer by HTTP/2.
+fn by_http_2(gateway: &Running, arguments: &[&str], path: &str) -> String {
+    let mut curl = std::process::Command::new("curl");
+    curl.args(["-si", "--http2-prior-knowledge", "--max-time", "30"]).args(arguments);
+    let output = curl.arg(format!("{}{path}", gateway.url)).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().to_lowercase()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_cannot_bill_clients_in_trailers() {
+    let upstream = upstream();
+    let (_shop, gateway) = free(&upstream);
+    let answer = by_http_2(&gateway, &[], "/trailing");
+    let (_, trailers) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(trailers.contains("x-public: 1"), "{answer}");
+    assert!(!trailers.contains("pay: ") && !trailers.contains("payment-required: "), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cookies_that_arrive_apart_leave_on_one_line() {
+    let upstream = upstream();
+    let (_shop, gateway) = free(&upstream);
+    assert!(by_http_2(&gateway, &["-H", "cookie: a=1", "-H", "cookie: b=2"], "/any").starts_with("http/2 200"));
+    assert_eq!(values(&last(&upstream).await, "cookie"), ["a=1; b=2"]);
+}
+
 fn code(answer: &Raw) -> Value {
     serde_json::from_str::<Value>(&answer.body).map_or(Value::Null, |body| body["error"].clone())
 }

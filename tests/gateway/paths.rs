@@ -19,6 +19,23 @@ price = "0.10 USDC"
 action = "free"
 "#;
 
+const SPELLED: &str = r#"
+[[route]]
+match = "GET /reports/sample"
+free = true
+[[route]]
+match = "GET /reports/small"
+price = "0.01 USDC"
+[[route]]
+match = "GET /reports/{id}"
+price = "0.05 USDC"
+[[route]]
+match = "GET /Notes"
+price = "0.03 USDC"
+[default]
+action = "deny"
+"#;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_spelling_of_a_priced_path_is_priced_or_refused() {
     let chain = DevChain::builder().install_with_npm(true).start().await.unwrap();
@@ -58,6 +75,9 @@ async fn every_spelling_of_a_priced_path_is_priced_or_refused() {
         ("GET /reports\\1", 400),
         ("GET /x/..%2freports/1", 400),
         ("GET /x/..;/reports/1", 400),
+        ("GET /;/reports/1", 400),
+        ("GET /;x=1/reports/1", 400),
+        ("GET /%20/reports/1", 400),
         ("GET /%2572eports/1", 400),
         ("GET /reports/1%00", 400),
         ("GET /reports/%ff", 400),
@@ -79,4 +99,37 @@ async fn every_spelling_of_a_priced_path_is_priced_or_refused() {
     // The quotes did not touch it, and what was free arrived in the one spelling.
     let paths: Vec<Value> = seen(&upstream).await.into_iter().map(|request| request["path"].clone()).collect();
     assert_eq!(paths, ["/v1/complete", "/reports/1", "/reports", "/free/~?q=%2F"]);
+}
+
+/// Of a path that is another route's by its spelling, only the upstream knows which it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_costs_what_the_dearer_of_its_readings_costs() {
+    let chain = DevChain::builder().install_with_npm(true).start().await.unwrap();
+    let upstream = upstream();
+    let shop = Shop::new(chain.rpc_url(), &upstream.url);
+    shop.write("", "", SPELLED);
+    let gateway = shop.start();
+    crate::operation::quote(&format!("{}/reports/1", gateway.url)).await;
+    for (path, price) in [
+        ("/reports/sample", None),
+        ("/reports/sample/", None),
+        ("/reports/%73ample", None),
+        ("/reports/SAMPLE", Some("50000")),
+        ("/reports/sample.", Some("50000")),
+        ("/reports/sample;of=7", Some("50000")),
+        ("/reports/small", Some("10000")),
+        ("/reports/Small", Some("50000")),
+        ("/reports/small%20", Some("50000")),
+        ("/Notes", Some("30000")),
+    ] {
+        let answer = ask(&gateway.url, &format!("GET {path}"), "").await;
+        assert_eq!(answer.status, if price.is_some() { 402 } else { 200 }, "{path}: {answer:?}");
+        let asked = answer.all("pay").first().map(|pay| serde_json::from_str::<Value>(pay).unwrap());
+        assert_eq!(asked.as_ref().and_then(|pay| pay["amount"].as_str()), price, "{path}");
+    }
+    // What is sold under one spelling only is not there under another.
+    for path in ["/REPORTS/1", "/notes"] {
+        assert_eq!(ask(&gateway.url, &format!("GET {path}"), "").await.status, 404, "{path}");
+    }
+    assert_eq!(seen(&upstream).await.len(), 3);
 }

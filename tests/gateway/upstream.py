@@ -98,6 +98,13 @@ class Upstream(BaseHTTPRequestHandler):
                  ("Connection", "X-Private"), ("X-Private", "1"), ("X-Public", "1")]
         self.answer(200, "claims", false)
 
+    def at_trailing(self):
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("Trailer", "Pay, PAYMENT-REQUIRED, X-Public")
+        self.end_headers()
+        self.wfile.write(b"2\r\nhi\r\n0\r\nPay: {}\r\nPAYMENT-REQUIRED: e30=\r\nX-Public: 1\r\n\r\n")
+
     def at_moved(self):
         host, port = self.server.server_address
         self.answer(302, "", [("Location", f"http://{host}:{port}/elsewhere?x=1")])

@@ -164,6 +164,22 @@ async fn a_call_without_an_id_is_not_run_and_takes_nothing() {
     say(&service, &notification).await.sold();
 }
 
+/// A server may read a body whatever the method.
+#[tokio::test]
+async fn a_call_in_a_request_that_carries_none_is_taken_out() {
+    let rig = Rig::open().await;
+    let service = rig.service();
+    for method in [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS] {
+        let mut request = post(search().to_string());
+        *request.method_mut() = method.clone();
+        request.headers_mut().insert("content-length", search().to_string().len().into());
+        ask(&service, request).await;
+        let seen = rig.last();
+        assert_eq!((&*seen.text, seen.headers.contains_key("content-length")), ("", false), "{method}");
+    }
+    assert_eq!(rig.runs.runs(), 4);
+}
+
 #[tokio::test]
 async fn streams_and_sessions_pass() {
     let rig = Rig::open().await;

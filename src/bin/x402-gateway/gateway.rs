@@ -69,14 +69,14 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
         request.extensions_mut().insert(Arrival {
             peer: self.peer,
             form_of_page: found.form_of_page,
-            is_priced: matches!(found.target, Target::Sell(_)),
+            is_priced: matches!(found.target, Target::Sell(..)),
         });
         match found.target {
             Target::Free => {
                 let answer = self.proxy.clone().call(request);
                 Box::pin(async move { Ok(answer.await?.map(Either::Left)) })
             }
-            Target::Sell(mut sold) => {
+            Target::Sell(mut sold, _) => {
                 let answer = sold.call(request);
                 Box::pin(async move { Ok(answer.await?.map(Either::Left).map(Either::Right)) })
             }

@@ -77,7 +77,7 @@ fn sold(merchant: &Merchant, offer: &Offer, proxy: &Proxy) -> Result<Target, Bui
     if offer.page {
         layer = layer.page(Page::new().title(&offer.label));
     }
-    Ok(Target::Sell(layer.layer(proxy.clone())))
+    Ok(Target::Sell(layer.layer(proxy.clone()), offer.price.most()))
 }
 
 impl Shelf {

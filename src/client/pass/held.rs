@@ -22,6 +22,9 @@ pub struct HeldPass {
     /// When it expires, in Unix seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
+    /// The amount that it was sold with, if it holds one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) worth: Option<String>,
 }
 
 /// Without the token.

@@ -25,8 +25,9 @@ use crate::client::PurchaseId;
 /// | [`preferring`](Self::preferring) | those of a name, where a seller's quote names them |
 ///
 /// A pass is bought before the first request to the origin of its address, and again once it is used up, expired, or closed, and one of
-/// an amount once it does not cover a price; after an attempt that failed, not for a minute. Meanwhile requests go on without one. A
-/// purchase that is interrupted is finished by the same request, like any other of the `PayLayer`: the seller answers with the same
+/// an amount once it does not cover a price that it covered before. After an attempt that failed, none is bought for a minute, and requests
+/// go on without one. They do so, too, where a price is above what is left of an amount that other paths still use: the pass is kept for
+/// them. A purchase that is interrupted is finished by the same request, like any other of the `PayLayer`: the seller answers with the same
 /// pass.
 ///
 /// What is left may be held by other calls at the same time (`pass_busy`): such a request waits, up to half a minute. An origin has one pass

@@ -141,7 +141,7 @@ impl<S> Errand<S> {
             (None, None) => None,
         };
         let path = request.uri().path().to_owned();
-        let Some(shop) = shop.filter(|shop| shop.counts_at(&path)) else { return self.send(request).await };
+        let Some(shop) = shop.filter(|shop| shop.counts_at(&path, now())) else { return self.send(request).await };
         let mut shown = shop.header(now());
         if shown.is_none() && shop.may_buy() {
             shown = self.buy(&shop).await;

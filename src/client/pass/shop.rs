@@ -45,6 +45,10 @@ struct State {
     taken: HashSet<String>,
     /// Paths where it was refused although it is good elsewhere.
     refused: HashSet<String>,
+    /// Paths whose price the pass that is held has covered.
+    covered: HashSet<String>,
+    /// Paths whose price is above its amount.
+    uncovered: HashSet<String>,
 }
 
 /// What the answer to a request with a pass says of the pass.
@@ -62,6 +66,7 @@ pub(super) enum Learned {
 struct Sold {
     pass: String,
     expires: Option<u64>,
+    worth: Option<String>,
 }
 
 /// Scheme, host and port in one spelling.
@@ -99,6 +104,7 @@ impl Shop {
     pub(super) fn hold(&self, pass: HeldPass) {
         let mut state = self.state();
         (state.held, state.pause) = (Some(pass), None);
+        (state.covered, state.uncovered) = Default::default();
     }
 
     /// The header with a pass that is not over, at this Unix time.
@@ -110,9 +116,11 @@ impl Shop {
         Some(value)
     }
 
-    /// Whether a pass counts at this path, as far as is known.
-    pub(super) fn counts_at(&self, path: &str) -> bool {
-        !self.state().refused.contains(path)
+    /// Whether a pass counts at this path, at this Unix time, as far as is known.
+    pub(super) fn counts_at(&self, path: &str, now: u64) -> bool {
+        let holds_one = self.header(now).is_some();
+        let state = self.state();
+        !state.refused.contains(path) && !(holds_one && state.uncovered.contains(path))
     }
 
     /// Whether one may be bought now.
@@ -127,7 +135,7 @@ impl Shop {
 
     /// Takes what the seller answered to a payment; tells whether that is a pass.
     pub(super) fn take(&self, body: &[u8]) -> bool {
-        let Ok(Sold { pass, expires }) = serde_json::from_slice(body) else { return false };
+        let Ok(Sold { pass, expires, worth }) = serde_json::from_slice(body) else { return false };
         if pass.is_empty() || pass.len() > LONGEST || HeaderValue::from_str(&pass).is_err() {
             return false;
         }
@@ -137,6 +145,7 @@ impl Shop {
             token: pass,
             remaining: None,
             expires,
+            worth,
         });
         true
     }
@@ -157,6 +166,7 @@ impl Shop {
                 held.remaining = Some(remaining.to_owned());
             }
             remember(&mut state.taken, path);
+            remember(&mut state.covered, path);
             return Learned::Changed;
         }
         if is_refused {
@@ -169,9 +179,16 @@ impl Shop {
             }
             return Learned::Refused;
         }
-        // The layer inside paid instead, or was asked to: the pass was good for nothing.
+        // The layer inside paid instead, or was asked to: the pass did not cover this.
         if status == StatusCode::PAYMENT_REQUIRED || headers.contains_key(PAYMENT_RESPONSE) {
-            state.held = None;
+            // An amount may be below one price and above others. It is used up where it does not cover what it covered before.
+            let is_whole = held.remaining.is_none();
+            let covers_others = held.worth.is_some() && (is_whole || !state.covered.is_empty());
+            if covers_others && !state.covered.contains(path) {
+                remember(&mut state.uncovered, path);
+            } else {
+                state.held = None;
+            }
             return Learned::Changed;
         }
         Learned::Nothing

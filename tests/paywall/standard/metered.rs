@@ -6,7 +6,7 @@ use http::{Request, Response, StatusCode};
 use tower_x402::{
     Charge, Receipt, RequestBody, X402, X402Layer,
     protocol::{
-        ChainTime,
+        Binding, ByPermit, ChainTime, Transfer, TxHash,
         headers::PAYMENT_SIGNATURE,
         permit2::{PERMIT2, Permit, PermitScheme, SignedPermit},
         v2::{PaymentOption, PaymentPayload, Reason, UpToRequirements},
@@ -249,4 +249,34 @@ async fn a_receipt_tells_the_maximum() {
     let service = layered(&layer(&stall), handler);
     let offer = offered(&service).await;
     assert_eq!(ask(&service, permits(&offer, NONCE)).await.status(), 200);
+}
+
+/// A settler that settles several permits in one transaction leaves untold which is which: what it names then counts for a permit that is
+/// used, and for no other.
+#[tokio::test(start_paused = true)]
+async fn what_another_permit_paid_is_not_taken_for_this_one() {
+    let stall = open().await;
+    let service = layered(&layer(&stall), saying(Some(5), None));
+    let offer = offered(&service).await;
+    let transaction = TxHash::new([0xaa; 32]);
+    let paid = Transfer::new(offer.network, transaction, 0)
+        .with_token(offer.asset)
+        .with_payer(payer())
+        .with_recipient(offer.pay_to)
+        .with_amount(units(5))
+        .with_block(1, ChainTime::from_unix(NOW + 1))
+        .with_binding(Binding::none().with_permit(ByPermit::Untold));
+    stall.shop.chain.mine(transaction, [paid]);
+    stall.settler.always(Settling::Claimed(transaction));
+    let answer = ask(&service, permits(&offer, NONCE)).await;
+    assert_problem(answer, 503, "outcome_unknown").await;
+}
+
+/// Before the answer nobody knows its charge.
+#[tokio::test(start_paused = true)]
+async fn what_is_metered_is_not_settled_first() {
+    let stall = open().await;
+    let service = layered(&layer(&stall).settle_first(), saying(Some(1_858), None));
+    let answer = ask(&service, permits(&offered(&service).await, NONCE)).await;
+    assert_eq!((answer.status().as_u16(), settled(&answer).amount), (200, Some(units(1_858))));
 }

@@ -7,6 +7,7 @@ use tower_x402::Consumption;
 
 use super::{
     super::routes::path::CleanPath,
+    answered::Answered,
     failed::Failed,
     headers::{strip_answer, strip_hop_by_hop},
     tunnel,
@@ -48,7 +49,7 @@ pub(super) fn passed_on(
         }
         head.headers.insert(header::LOCATION, place);
     }
-    Response::from_parts(head, Either::Left(body))
+    Response::from_parts(head, Either::Left(Answered(body)))
 }
 
 /// A place on the upstream itself, as clients reach it.

@@ -1,6 +1,7 @@
 //! The reverse proxy: one request to the upstream, one answer back, both as streams.
 
 mod answer;
+mod answered;
 mod failed;
 mod headers;
 mod outbound;

@@ -29,6 +29,7 @@ pub(super) fn head(
     let before = Before::of(&headers);
     strip_hop_by_hop(&mut headers);
     strip_request(&mut headers);
+    join_cookies(&mut headers);
     let announced =
         headers.get(header::CONTENT_LENGTH).map(|value| value.to_str().ok().and_then(|text| text.parse().ok()));
     if announced.is_some_and(|announced| announced != length) {
@@ -47,6 +48,16 @@ pub(super) fn head(
     let mut request = Request::builder().method(parts.method.clone()).uri(address(upstream, &parts.uri)?).body(())?;
     *request.headers_mut() = headers;
     Ok(request)
+}
+
+/// HTTP/2 may send each cookie on a line of its own, and HTTP/1 has one line (RFC 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let lines: Vec<&[u8]> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if lines.len() > 1
+        && let Ok(line) = HeaderValue::from_bytes(&lines.join(&b"; "[..]))
+    {
+        headers.insert(header::COOKIE, line);
+    }
 }
 
 /// The same path and query, below the upstream's URL.

@@ -5,13 +5,14 @@ use std::{error::Error, net::SocketAddr, time::Duration};
 use bytes::Bytes;
 use http::{HeaderValue, Uri};
 use http_body_util::{Either, Full, combinators::UnsyncBoxBody};
-use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 
+use super::answered::Answered;
+
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 /// What the upstream answers, or the gateway in its place.
-pub(crate) type ProxyBody = Either<Incoming, Full<Bytes>>;
+pub(crate) type ProxyBody = Either<Answered, Full<Bytes>>;
 pub(super) type OutboundBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// What the gateway knows of a request beside the request.

@@ -4,7 +4,7 @@ pub(crate) mod path;
 pub(crate) mod pattern;
 
 use http::{HeaderMap, Method, header};
-use tower_x402::{X402, mcp::Mcp};
+use tower_x402::{X402, mcp::Mcp, protocol::Amount};
 
 use self::{path::CleanPath, pattern::Pattern};
 use super::proxy::Proxy;
@@ -34,8 +34,8 @@ pub(crate) enum Target {
     Free,
     /// Nowhere.
     Deny,
-    /// Through the paywall to the upstream.
-    Sell(X402<Proxy>),
+    /// Through the paywall to the upstream, for this amount at most.
+    Sell(X402<Proxy>, Amount),
     /// To the upstream's MCP endpoint, whose tools are sold.
     Tools(Mcp<Proxy>),
 }
@@ -52,9 +52,10 @@ impl Routes {
     /// The first route that matches, or the default.
     pub(crate) fn find(&self, method: &Method, path: &CleanPath, headers: &HeaderMap) -> Found {
         let found = |target: &Target, form_of_page| Found { target: target.clone(), form_of_page };
-        let mut all = self.mcp.iter().chain(&self.routes);
-        if let Some(route) = all.find(|route| route.pattern.matches(method, path)) {
-            return found(&route.target, false);
+        let all = || self.mcp.iter().chain(&self.routes);
+        if let Some(route) = all().find(|route| route.pattern.matches(method, path)) {
+            let exact = all().find(|route| route.pattern.matches_exactly(method, path));
+            return found(route.target.or_dearer(exact.map_or(&self.default, |route| &route.target)), false);
         }
         if method == Method::POST && is_form(headers) {
             let paged = |route: &&Route| route.page && route.pattern.matches(&Method::GET, path);
@@ -63,6 +64,25 @@ impl Routes {
             }
         }
         found(&self.default, false)
+    }
+}
+
+impl Target {
+    /// The one of both by which a request costs more: the upstream may read its path in either way.
+    fn or_dearer<'a>(&'a self, other: &'a Self) -> &'a Self {
+        match (self, other) {
+            (Self::Free, _) | (_, Self::Deny) => other,
+            (_, Self::Free) | (Self::Deny, _) | (Self::Tools(_), Self::Tools(_)) => self,
+            (Self::Sell(_, mine), Self::Sell(_, theirs)) => {
+                if mine > theirs {
+                    self
+                } else {
+                    other
+                }
+            }
+            // Neither costs more in all cases.
+            (Self::Sell(..), Self::Tools(_)) | (Self::Tools(_), Self::Sell(..)) => &Self::Deny,
+        }
     }
 }
 

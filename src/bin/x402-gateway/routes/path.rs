@@ -2,14 +2,17 @@
 //!
 //! Services read paths differently. So everything that some of them take for another path is either spelled as the
 //! service would read it, or refused; and routes are matched by a form in which more paths are equal than in any
-//! service: letter case, trailing slashes, and what follows a `;` make no difference.
+//! service: letter case, trailing slashes, and what follows a `;` make no difference. Where another route takes the path as it
+//! is spelled, the dearer of the two counts.
 
 /// A path in its one spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CleanPath {
     /// What the upstream sees.
     spelled: String,
-    /// Its segments as routes are matched with them.
+    /// Its segments as they are decoded.
+    decoded: Vec<String>,
+    /// The same in the form in which more paths are equal.
     segments: Vec<String>,
 }
 
@@ -24,7 +27,7 @@ pub(crate) enum Unclear {
     Separator,
     /// It is not UTF-8.
     Encoding,
-    /// A dot segment with parameters, such as `..;`.
+    /// A segment of nothing but dots, spaces and parameters, such as `..;` and `;`: services drop it, or step back.
     Dots,
 }
 
@@ -38,7 +41,7 @@ impl Unclear {
             }
             Self::Separator => "The path has an encoded slash, a backslash or a control character. Leave it out.",
             Self::Encoding => "The path is not UTF-8.",
-            Self::Dots => "The path has a dot segment with parameters. Leave it out.",
+            Self::Dots => "The path has a segment of nothing but dots, spaces and parameters. Leave it out.",
         }
     }
 }
@@ -64,15 +67,21 @@ impl CleanPath {
                 _ => spelled.push(segment.spelled),
             }
         }
-        let segments = spelled.iter().map(|segment| Segment::read(segment).map(Segment::into_key));
-        let segments = segments.collect::<Result<_, _>>()?;
+        let decoded = spelled.iter().map(|segment| Segment::read(segment).map(|segment| segment.decoded));
+        let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
+        let segments = decoded.iter().map(|segment| key(segment)).collect();
         let end = if ends_in_slash && !spelled.is_empty() { "/" } else { "" };
-        Ok(Self { spelled: format!("/{}{end}", spelled.join("/")), segments })
+        Ok(Self { spelled: format!("/{}{end}", spelled.join("/")), decoded, segments })
     }
 
     /// What the upstream sees.
     pub(crate) fn as_str(&self) -> &str {
         &self.spelled
+    }
+
+    /// Its segments, decoded.
+    pub(crate) fn decoded(&self) -> &[String] {
+        &self.decoded
     }
 
     /// Its segments, as [`key`] makes them.
@@ -119,14 +128,9 @@ impl Segment {
         Ok(Self { spelled, decoded })
     }
 
-    /// Whether a service that drops parameters, trailing dots or spaces sees a dot segment.
+    /// Whether a service that drops parameters, trailing dots or spaces sees a dot segment, or none at all.
     fn is_dots(&self) -> bool {
-        let plain = plain_part(&self.decoded);
-        plain.contains('.') && plain.trim_matches(['.', ' ']).is_empty()
-    }
-
-    fn into_key(self) -> String {
-        key(&self.decoded)
+        plain_part(&self.decoded).trim_matches(['.', ' ']).is_empty()
     }
 }
 
@@ -231,6 +235,12 @@ mod tests {
             ("/.;/reports/1", Unclear::Dots),
             ("/x/..%20/reports/1", Unclear::Dots),
             ("/x/.../reports/1", Unclear::Dots),
+            ("/;/reports/1", Unclear::Dots),
+            ("/;a=b/reports/1", Unclear::Dots),
+            ("/%3b/reports/1", Unclear::Dots),
+            ("/%20/reports/1", Unclear::Dots),
+            ("/reports/;/1", Unclear::Dots),
+            ("/reports/;", Unclear::Dots),
         ] {
             assert_eq!(CleanPath::read(path).map(|clean| clean.spelled), Err(why), "{path}");
         }

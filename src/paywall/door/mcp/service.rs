@@ -88,7 +88,7 @@ where
         let table = Arc::clone(&self.table);
         if carries_no_message(request.method()) {
             request.headers_mut().remove(header::ACCEPT_ENCODING);
-            let answer = polled.call(request.map(RequestBody::streaming));
+            let answer = polled.call(without_message(request));
             return Box::pin(async move { Ok(without_sales(answer.await?, table.limits.answer)) });
         }
         // Nothing is held while the message arrives.
@@ -102,6 +102,15 @@ where
 /// Whether requests of this method have no message in their body: they open a stream, end a session, or ask about the endpoint.
 fn carries_no_message(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS].contains(method)
+}
+
+/// A request of such a method, without the body that it may have all the same: a server that reads it would run an unpaid call.
+fn without_message<B: Body<Data = Bytes>>(mut request: Request<B>) -> Request<RequestBody<B>> {
+    if request.body().is_end_stream() {
+        return request.map(RequestBody::streaming);
+    }
+    [header::CONTENT_LENGTH, header::TRANSFER_ENCODING].iter().for_each(|name| _ = request.headers_mut().remove(name));
+    request.map(|_| RequestBody::whole(Bytes::new(), None))
 }
 
 /// Answers a request that carries a message.

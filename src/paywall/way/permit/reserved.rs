@@ -208,7 +208,16 @@ impl ReservedPermit {
     async fn became(&self, transaction: TxHash) -> Sent {
         let Some(verifier) = self.showing.chain.reader() else { return Sent::Unread };
         match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
-            Ok(Verdict::Paid { transfers, .. }) => self.ours(transfers).map_or(Sent::Failed, Sent::Paid),
+            Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
+                Some((paid, ByPermit::Nonce(_))) => Sent::Paid(paid),
+                // Another permit of the same payer may have paid it. One that is not used has paid nothing.
+                Some((paid, ByPermit::Untold)) => match self.state().await {
+                    Ok(NonceState::Used(_) | NonceState::Spent) => Sent::Paid(paid),
+                    Ok(NonceState::Unused) => Sent::Failed,
+                    Err(_) => Sent::Unread,
+                },
+                None => Sent::Failed,
+            },
             Ok(Verdict::NotConfirmed { retry_after }) => Sent::Waits(retry_after),
             Ok(Verdict::TooOld) => Sent::TooOld,
             Ok(Verdict::NoTransfer | Verdict::Insufficient { .. }) => Sent::Failed,
@@ -216,8 +225,8 @@ impl ReservedPermit {
         }
     }
 
-    /// The payment as it was made by one of these transfers, of a transaction that was sent for it.
-    fn ours(&self, transfers: Vec<Transfer>) -> Option<Payment> {
+    /// The payment as it was made by one of these transfers, of a transaction that was sent for it, and whether the chain tells its permit.
+    fn ours(&self, transfers: Vec<Transfer>) -> Option<(Payment, ByPermit)> {
         let Permit { from, token, to, amount, nonce, .. } = *self.permit();
         let is_ours = |transfer: &&Transfer| {
             let by_permit = match transfer.binding.permit() {
@@ -229,7 +238,7 @@ impl ReservedPermit {
         };
         let transfer = transfers.iter().find(is_ours).filter(|transfer| transfer.amount <= amount)?;
         let paid = self.signed(transfer.block_time).with_amount(transfer.amount);
-        Some(Payment::Permit(paid.with_transaction(transfer.transaction)))
+        Some((Payment::Permit(paid.with_transaction(transfer.transaction)), transfer.binding.permit()?))
     }
 
     /// What the chain says of a permit that cannot be settled for this reason. `recorded`: what became of the transaction that was recorded
