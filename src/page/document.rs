@@ -87,7 +87,7 @@ fn document(words: &Words<'_>, title: &str, main: &str, script: &str) -> String 
         let _ = write!(head, "<span>{}</span></header>", Escaped(shop.unwrap_or_default()));
     }
     format!(
-        r#"<!doctype html><html lang="{}" dir="{}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><title>{}</title><style>{}</style></head><body>{head}<main>{main}</main>{script}</body></html>"#,
+        r#"<!doctype html><html lang="{}" dir="{}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>{}</title><style>{}</style></head><body>{head}<main>{main}</main>{script}</body></html>"#,
         Escaped(language.tag),
         language.direction(),
         Escaped(&full_title),
@@ -267,13 +267,13 @@ fn elsewhere(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let _ = write!(out, r#"<p class="hint">{}</p></details>"#, words.of(Text::PlainTransfer));
 }
 
-/// One detail of a transfer, to be copied.
+/// One detail of a transfer. The script adds a button that copies it.
 fn detail(out: &mut String, words: &Words<'_>, name: Text, id: &str, value: &str, unit: Option<&str>) {
-    let (name, copy) = (words.of(name), words.of(Text::Copy));
     let unit = unit.map(|unit| format!(" <span>{}</span>", Escaped(unit))).unwrap_or_default();
     let _ = write!(
         out,
-        r#"<dt id="{id}-name">{name}</dt><dd><span class="value"><code id="{id}">{}</code>{unit}</span> <button class="plain small" id="{id}-copy" data-copy="{id}" aria-labelledby="{id}-copy {id}-name" hidden>{copy}</button></dd>"#,
+        r#"<dt id="{id}-name">{}</dt><dd><span class="value"><code id="{id}">{}</code>{unit}</span></dd>"#,
+        words.of(name),
         Escaped(value),
     );
 }

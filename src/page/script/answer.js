@@ -9,14 +9,15 @@
 
   // What its head says of it.
   const about = (response) => {
-    const [type, ...parameters] = (response.headers.get("content-type") ?? "").split(";").map((part) => part.trim());
-    const charset = parameters.map((each) => /^charset="?([\w-]+)/i.exec(each)?.[1]).find((each) => each);
+    const media = (response.headers.get("content-type") ?? "").toLowerCase();
+    const type = media.split(";")[0].trim();
+    const { transaction, payer } = taken(response) ?? {};
     return {
-      type: type.toLowerCase(),
-      charset: charset ?? "utf-8",
-      name: fileName(response, type.toLowerCase()),
-      transaction: String(taken(response).transaction ?? ""),
-      payer: String(taken(response).payer ?? ""),
+      type,
+      charset: /;\s*charset="?([\w-]+)/.exec(media)?.[1] ?? "utf-8",
+      name: fileName(response, type),
+      transaction,
+      payer,
       at: Date.now(),
       moved: response.headers.get("x402-location"),
     };

@@ -3,7 +3,7 @@
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
   const HASH = /0x[0-9a-f]{64}(?![0-9a-f])/i;
-  const ACCEPT = "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.8";
+  const ACCEPT = "text/html,application/json;q=0.9,*/*;q=0.8";
 
   // What can be paid how, on any of the networks.
   const takes = (way) => data.chains.some((chain) => chain[way]);

@@ -1,9 +1,7 @@
   // ---- The rest of the page.
   function count() {
     const left = data.expiry - now();
-    const two = (number) => String(number).padStart(2, "0");
-    const hours = Math.floor(left / 3600);
-    const time = `${hours > 0 ? `${hours}:` : ""}${two(Math.floor(left / 60) % 60)}:${two(left % 60)}`;
+    const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
     write("left", left > 0 && left < 120 ? say("$left", { time }) : "");
     if (left > 0) setTimeout(count, 1000);
     else if (!state && wasOpen && !byId("hash")?.value && !document.hidden) reload();
@@ -12,8 +10,7 @@
   // A price that was over when the page came does not renew itself: that might not end.
   const wasOpen = now() < data.expiry;
 
-  async function copy({ currentTarget: pressed }) {
-    const source = byId(pressed.dataset.copy);
+  async function copy(pressed, source) {
     try {
       await navigator.clipboard.writeText(source.textContent);
     } catch {
@@ -46,9 +43,12 @@
     }
     redeem();
   };
-  for (const each of document.querySelectorAll("[data-copy]")) {
-    each.hidden = false;
-    each.onclick = copy;
+  // Each detail of a transfer can be copied.
+  for (const source of document.querySelectorAll("dd code")) {
+    const made = button(say("$copy"), () => copy(made, source), "plain small");
+    made.id = `${source.id}-copy`;
+    made.setAttribute("aria-labelledby", `${made.id} ${source.id}-name`);
+    source.parentNode.after(made);
   }
   write("host", location.host);
   byId("renew").onclick = reload;

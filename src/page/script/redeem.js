@@ -98,7 +98,9 @@
   function waitingActions(asked) {
     if (!state.hash) return;
     const provable = state.sent || state.signed || state.done ? [] : provers(redemption());
-    actions(...provable, ...explorer(state.hash), ...(asked > 2 ? [forget()] : []));
+    const { explorer } = chainOf(state.chain);
+    const site = explorer ? [link(say("$explorer"), `${explorer}/tx/${state.hash}`)] : [];
+    actions(...provable, ...site, ...(asked > 2 ? [forget()] : []));
   }
 
   function refused(code, problem) {

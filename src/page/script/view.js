@@ -32,10 +32,6 @@
   const button = (textContent, onclick, className = "") => make("button", { textContent, onclick, className });
   const link = (textContent, href, className = "") =>
     make("a", { textContent, href, className, rel: "noreferrer noopener", target: "_blank" });
-  const explorer = (hash) => {
-    const { explorer: site } = chainOf(state?.chain);
-    return HASH.test(hash ?? "") && site ? [link(say("$explorer"), `${site}/tx/${hash}`)] : [];
-  };
   const actions = (...buttons) => byId("actions").replaceChildren(...buttons);
   const again = () => button(say("$again"), () => redeem());
   const reload = () => location.reload();

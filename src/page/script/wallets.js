@@ -96,7 +96,7 @@
     return `${whole}.${digits.slice(at)}`.replace(/\.?0*$/, "");
   };
 
-  const fields = (...all) => all.map((field) => {
+  const fields = (list) => list.split(",").map((field) => {
     const [type, name] = field.split(" ");
     return { name, type };
   });
@@ -108,13 +108,13 @@
     const message = { from, to: payTo, value: amount, validAfter: "0", validBefore, nonce };
     const primaryType = "TransferWithAuthorization";
     const types = {
-      EIP712Domain: fields("string name", "string version", "uint256 chainId", "address verifyingContract"),
-      [primaryType]: fields("address from", "address to", "uint256 value", "uint256 validAfter", "uint256 validBefore", "bytes32 nonce"),
+      EIP712Domain: fields("string name,string version,uint256 chainId,address verifyingContract"),
+      [primaryType]: fields("address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce"),
     };
     const domain = { name, version, chainId: id, verifyingContract: asset };
     const signed = await ask("eth_signTypedData_v4", [from, JSON.stringify({ types, primaryType, domain, message })]);
     const payment = { x402Version: 2, resource: data.resource, accepted, payload: { signature: signed, authorization: message } };
-    return btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(payment))));
+    return base64(new TextEncoder().encode(JSON.stringify(payment)));
   }
 
   let paying = false;
