@@ -48,6 +48,11 @@ impl Bazaar {
         names
     }
 
+    /// Whether it says what is in the answer, which is then JSON.
+    pub(crate) fn answers_json(&self) -> bool {
+        self.endpoint.output.is_some() || self.endpoint.output_example.is_some()
+    }
+
     pub(crate) fn takes(&self, method: &Method) -> bool {
         self.endpoint.takes(method)
     }

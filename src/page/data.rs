@@ -1,21 +1,18 @@
 //! The data for the page's script: the quote, and the prepared requests to a wallet.
 
 use const_hex::ToHexExt as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::text::Text;
 use crate::{
     Offer,
     protocol::{
         Address, Asset, Network, PaymentTag, Quote,
-        v2::{PaymentRequired, PaymentRequirements, TransferMethod},
+        v2::{PaymentRequired, TransferMethod},
     },
 };
 
 /// What stands before the arguments of an ERC-20 `transfer`.
 const TRANSFER: &str = "a9059cbb";
-/// What stands before the argument of an ERC-20 `balanceOf`.
-const BALANCE_OF: &str = "70a08231";
 
 /// Whether passes count or are sold here.
 pub(super) fn has_passes(offer: &Offer) -> bool {
@@ -23,7 +20,7 @@ pub(super) fn has_passes(offer: &Offer) -> bool {
 }
 
 /// All of it, with these texts.
-pub(super) fn block<'a>(texts: impl Iterator<Item = (Text, &'a str)>, offer: &Offer) -> Value {
+pub(super) fn block(texts: &[&str], offer: &Offer) -> Value {
     let quote = &offer.quote;
     let mut block = json!({
         "intent": quote.intent.as_str(),
@@ -33,11 +30,10 @@ pub(super) fn block<'a>(texts: impl Iterator<Item = (Text, &'a str)>, offer: &Of
         "label": quote.label,
         "amount": quote.amount.to_string(),
         "decimals": quote.decimals,
-        "balance": format!("0x{BALANCE_OF}"),
         "contact": offer.contact,
         "resource": offer.required.as_ref().map(|required| &required.resource),
         "chains": chains(offer),
-        "texts": texts.map(|(text, words)| (text.key().to_owned(), words.into())).collect::<Map<_, _>>(),
+        "texts": texts,
     });
     if has_passes(offer) {
         block["passes"] = offer.passes.iter().map(|pass| Value::from(&*pass.name)).collect();
@@ -55,14 +51,16 @@ fn chains(offer: &Offer) -> Vec<Value> {
         .iter()
         .map(|further| (further.network, further.assets.first().map(Asset::contract), further.takes_transfers));
     let all = std::iter::once(first).chain(further);
-    all.map(|(id, token, takes_transfers)| {
+    all.map(|(network, token, takes_transfers)| {
+        let (rpc, explorer) = known(network).unzip();
         json!({
-            "network": network(id),
-            "name": network_name(id),
-            "explorer": explorer(id),
+            "id": network.chain_id(),
+            "name": network_name(network),
+            "rpc": rpc,
+            "explorer": explorer,
             "token": token.map(|token| token.to_string()),
             "transfer": token.filter(|_| takes_transfers).map(|token| transfer(quote, token)),
-            "signed": offer.required.as_ref().and_then(|required| signed(quote, id, required)),
+            "signed": offer.required.as_ref().and_then(|required| signed(quote, network, required)),
         })
     })
     .collect()
@@ -94,33 +92,13 @@ pub(super) fn network_name(network: Network) -> String {
     }
 }
 
-/// The public page about a transaction, without its hash.
-fn explorer(network: Network) -> Option<&'static str> {
+/// A node, with which a wallet adds the chain, and a site that shows transactions below `/tx/`, if they are known.
+fn known(network: Network) -> Option<(&'static str, &'static str)> {
     match network {
-        Network::BASE => Some("https://basescan.org/tx/"),
-        Network::BASE_SEPOLIA => Some("https://sepolia.basescan.org/tx/"),
-        _ => None,
-    }
-}
-
-/// The chain, as wallets name it, with the details that they need to add it (EIP-3085), if known.
-fn network(network: Network) -> Value {
-    let hex = format!("{:#x}", network.chain_id());
-    let known = match network {
         Network::BASE => Some(("https://mainnet.base.org", "https://basescan.org")),
         Network::BASE_SEPOLIA => Some(("https://sepolia.base.org", "https://sepolia.basescan.org")),
         _ => None,
-    };
-    let add = known.map(|(rpc, explorer)| {
-        json!({
-            "chainId": hex,
-            "chainName": network_name(network),
-            "nativeCurrency": { "name": "Ether", "symbol": "ETH", "decimals": 18 },
-            "rpcUrls": [rpc],
-            "blockExplorerUrls": [explorer],
-        })
-    });
-    json!({ "id": network.chain_id(), "hex": hex, "add": add })
+    }
 }
 
 /// The transfer of a token, bound to this intent by its tag.
@@ -133,50 +111,13 @@ fn transfer(quote: &Quote, token: Address) -> Value {
     })
 }
 
-/// The authorization (EIP-3009), bound to this intent by its nonce, without signer and end of validity.
+/// What an authorization (EIP-3009) is signed over, bound to this intent by its nonce. A payment returns `accepted` as it is here.
 fn signed(quote: &Quote, network: Network, required: &PaymentRequired) -> Option<Value> {
     let mut offers =
         required.accepts.iter().filter_map(|option| option.exact()).filter(|offer| offer.network == network);
     let accepted = offers.find(|offer| offer.transfer_method() == TransferMethod::Eip3009)?;
-    Some(json!({
-        "accepted": accepted,
-        "timeout": accepted.max_timeout_seconds,
-        "typed": typed_data(quote, accepted)?,
-    }))
-}
-
-fn typed_data(quote: &Quote, accepted: &PaymentRequirements) -> Option<Value> {
-    let member = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+    // The domain of the signature is made of them.
+    let _named = (accepted.extra.text("name")?, accepted.extra.text("version")?);
     let nonce = PaymentTag::of(quote.intent.as_str());
-    Some(json!({
-        "types": {
-            "EIP712Domain": [
-                member("name", "string"),
-                member("version", "string"),
-                member("chainId", "uint256"),
-                member("verifyingContract", "address"),
-            ],
-            "TransferWithAuthorization": [
-                member("from", "address"),
-                member("to", "address"),
-                member("value", "uint256"),
-                member("validAfter", "uint256"),
-                member("validBefore", "uint256"),
-                member("nonce", "bytes32"),
-            ],
-        },
-        "primaryType": "TransferWithAuthorization",
-        "domain": {
-            "name": accepted.extra.text("name")?,
-            "version": accepted.extra.text("version")?,
-            "chainId": accepted.network.chain_id(),
-            "verifyingContract": accepted.asset.to_string(),
-        },
-        "message": {
-            "to": accepted.pay_to.to_string(),
-            "value": accepted.amount.to_string(),
-            "validAfter": "0",
-            "nonce": nonce.to_string(),
-        },
-    }))
+    Some(json!({ "accepted": accepted, "nonce": nonce.to_string() }))
 }

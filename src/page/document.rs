@@ -38,8 +38,8 @@ pub(super) fn quote(page: &Page, script: &Script, head: &Parts, offer: &Offer) -
     main.push_str("</div>");
     answer(&mut main, &words);
     footer(&mut main, &words, offer.contact.as_deref());
-    let texts = script.said.iter().map(|text| (*text, page.words(words.language, *text)));
-    let block = json_in_html(&data::block(texts, offer));
+    let texts: Vec<_> = script.said.iter().map(|text| page.words(words.language, *text)).collect();
+    let block = json_in_html(&data::block(&texts, offer));
     let script =
         format!(r#"<script type="application/json" id="data">{block}</script><script>{}</script>"#, script.text);
     document(&words, &title, &main, &script)
@@ -87,7 +87,7 @@ fn document(words: &Words<'_>, title: &str, main: &str, script: &str) -> String 
         let _ = write!(head, "<span>{}</span></header>", Escaped(shop.unwrap_or_default()));
     }
     format!(
-        r#"<!doctype html><html lang="{}" dir="{}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex"><title>{}</title><style>{}</style></head><body>{head}<main>{main}</main>{script}</body></html>"#,
+        r#"<!doctype html><html lang="{}" dir="{}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>{}</title><style>{}</style></head><body>{head}<main>{main}</main>{script}</body></html>"#,
         Escaped(language.tag),
         language.direction(),
         Escaped(&full_title),
@@ -103,7 +103,7 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
     let until = format!(r#"<time datetime="{}">{until}</time>"#, time::machine(quote.expiry));
     let _ = write!(
         out,
-        r#"<section class="card"><p class="label" id="host"></p><p class="label">{}</p><h1 dir="auto">{}</h1>{}<p class="price">{}{} {}</p>{}<div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button type="button" id="renew">{}</button></div></div></section>"#,
+        r#"<section class="card"><p class="label" id="host"></p><p class="label">{}</p><h1 dir="auto">{}</h1>{}<p class="price">{}{} {}</p>{}<div id="terms"><p>{}</p><p id="static" class="soft">{}</p><p id="left" class="soft"></p><div id="late" hidden><p>{}</p><button id="renew">{}</button></div></div></section>"#,
         words.of(Text::Buying),
         Escaped(&quote.label),
         question(words, uri, offer),
@@ -201,7 +201,7 @@ fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let none = if offer.takes_transfers { Text::NoWallet } else { Text::SignedOnly };
     let _ = write!(
         out,
-        r#"<section class="card" id="pay" hidden aria-labelledby="pay-title"><h2 id="pay-title">{}</h2><div id="wallets"></div><p id="will" class="hint">{}</p><div id="none" hidden><p class="soft">{}</p><div id="apps" class="row"></div>{}</div></section>"#,
+        r#"<section class="card" id="pay" hidden aria-labelledby="pay-title"><h2 id="pay-title">{}</h2><fieldset id="wallets"></fieldset><p id="will" class="hint">{}</p><div id="none" hidden><p class="soft">{}</p><div id="apps" class="row"></div>{}</div></section>"#,
         words.of(Text::WithWallet),
         words.of(Text::WillShow),
         words.of(none),
@@ -267,13 +267,13 @@ fn elsewhere(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let _ = write!(out, r#"<p class="hint">{}</p></details>"#, words.of(Text::PlainTransfer));
 }
 
-/// One detail of a transfer, to be copied.
+/// One detail of a transfer. The script adds a button that copies it.
 fn detail(out: &mut String, words: &Words<'_>, name: Text, id: &str, value: &str, unit: Option<&str>) {
-    let (name, copy) = (words.of(name), words.of(Text::Copy));
     let unit = unit.map(|unit| format!(" <span>{}</span>", Escaped(unit))).unwrap_or_default();
     let _ = write!(
         out,
-        r#"<dt id="{id}-name">{name}</dt><dd><span class="value"><code id="{id}">{}</code>{unit}</span> <button type="button" class="plain small" id="{id}-copy" data-copy="{id}" aria-labelledby="{id}-copy {id}-name" hidden>{copy}</button></dd>"#,
+        r#"<dt id="{id}-name">{}</dt><dd><span class="value"><code id="{id}">{}</code>{unit}</span></dd>"#,
+        words.of(name),
         Escaped(value),
     );
 }
@@ -321,7 +321,7 @@ fn hidden_field(out: &mut String, name: &str, value: &str) {
 fn answer(out: &mut String, words: &Words<'_>) {
     let _ = write!(
         out,
-        r##"<section class="card" id="answer" hidden tabindex="-1" aria-labelledby="answer-title"><h2 id="answer-title">{}</h2><div id="shown" tabindex="0" role="group" aria-labelledby="answer-title"></div><p id="saved" class="row"><a id="download" class="button" href="#" download>{}</a><button type="button" class="plain" id="copy-answer" hidden>{}</button></p><dl id="receipt"></dl></section>"##,
+        r##"<section class="card" id="answer" hidden tabindex="-1" aria-labelledby="answer-title"><h2 id="answer-title">{}</h2><div id="shown" tabindex="0" role="group" aria-labelledby="answer-title"></div><p id="saved" class="row"><a id="download" class="button" href="#" download>{}</a><button class="plain" id="copy-answer" hidden>{}</button></p><dl id="receipt"></dl></section>"##,
         words.of(Text::Answer),
         words.of(Text::Download),
         words.of(Text::Copy),

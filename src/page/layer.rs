@@ -3,17 +3,30 @@
 use bytes::Bytes;
 use http::{Response, request::Parts};
 
-use super::{data, document, settings::Page};
-use crate::{MerchantBuilder, Offer, QuotePage, Redelivery, X402Layer, protocol::Redemption};
+use super::{
+    data, document,
+    settings::{Needs, Page},
+    text::Text,
+};
+use crate::{
+    MerchantBuilder, Offer, QuotePage, Redelivery, X402Layer,
+    protocol::{ProblemCode, Redemption},
+};
 
 impl QuotePage for Page {
     fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>> {
-        let script = self.script(data::has_passes(offer));
-        Some(self.sent(document::quote(self, script, head, offer), script))
+        let needs = Needs { passes: data::has_passes(offer), readers: !offer.answers_json };
+        Some(self.sent(document::quote(self, self.script(needs), head, offer), needs))
     }
 
     fn refusal(&self, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> Option<Response<Bytes>> {
-        Some(self.sent(document::refusal(self, head, shown, problem), self.script(false)))
+        // It has no script.
+        let needs = Needs { passes: false, readers: false };
+        Some(self.sent(document::refusal(self, head, shown, problem), needs))
+    }
+
+    fn detail(&self, head: &Parts, code: ProblemCode) -> Option<String> {
+        Some(self.words(self.language(&head.headers), Text::of_error(code.as_str())?).to_owned())
     }
 
     fn redelivery(&self) -> Option<Redelivery> {

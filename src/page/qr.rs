@@ -5,9 +5,6 @@ use qrcode::{Color, EcLevel, QrCode};
 
 use crate::protocol::Quote;
 
-/// The light border that readers need, in modules.
-const QUIET: usize = 4;
-
 /// The transfer as a URL that wallets understand (EIP-681).
 pub(super) fn payment_url(quote: &Quote) -> Option<String> {
     let token = quote.contracts.first()?;
@@ -15,7 +12,8 @@ pub(super) fn payment_url(quote: &Quote) -> Option<String> {
     Some(format!("ethereum:{token}@{chain}/transfer?address={recipient}&uint256={amount}"))
 }
 
-/// Draws a text, dark on light in any colour scheme; `None` if it is too long. `label` is escaped already.
+/// Draws a text, dark on light in any colour scheme; `None` if it is too long. `label` is escaped already. The style draws the light
+/// border that readers need.
 pub(super) fn image(text: &str, label: &str) -> Option<String> {
     let code = QrCode::with_error_correction_level(text, EcLevel::L).ok()?;
     let data = STANDARD.encode(bitmap(code.width(), &code.to_colors()));
@@ -25,16 +23,15 @@ pub(super) fn image(text: &str, label: &str) -> Option<String> {
 /// A bitmap of one bit for each module: a fifth of the size of a drawing, and every browser reads it.
 fn bitmap(width: usize, modules: &[Color]) -> Vec<u8> {
     const HEADERS: u32 = 14 + 40 + 2 * 4;
-    let size = width + 2 * QUIET;
     // A line fills words of four bytes.
-    let line = size.div_ceil(32) * 4;
-    let mut pixels = vec![0; line * size];
+    let line = width.div_ceil(32) * 4;
+    let mut pixels = vec![0; line * width];
     for (at, _) in modules.iter().enumerate().filter(|(_, module)| **module == Color::Dark) {
-        let (x, y) = (at % width + QUIET, at / width + QUIET);
+        let (x, y) = (at % width, at / width);
         // The lowest line comes first.
-        pixels[(size - 1 - y) * line + x / 8] |= 0x80 >> (x % 8);
+        pixels[(width - 1 - y) * line + x / 8] |= 0x80 >> (x % 8);
     }
-    let (side, length) = (small(size), small(pixels.len()));
+    let (side, length) = (small(width), small(pixels.len()));
     let mut image = b"BM".to_vec();
     // The file: its length, nothing, and where the pixels begin. Then width, height, one plane of one bit, no compression.
     let words = [HEADERS + length, 0, HEADERS, 40, side, side, 1 | 1 << 16, 0, length, 0, 0, 2, 2, 0x00ff_ffff, 0];
@@ -80,15 +77,13 @@ mod tests {
         let drawn = image("ethereum:0x1", "a label").unwrap();
         let bytes = STANDARD.decode(drawn.split("base64,").nth(1).unwrap().trim_end_matches("\">")).unwrap();
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-        let side = code.width() + 2 * QUIET;
+        let side = code.width();
         assert_eq!((word(2), word(18), word(22), word(54), word(58)), (bytes.len(), side, side, 0xff_ffff, 0));
         let line = (bytes.len() - word(10)) / side;
         for y in 0..side {
             for x in 0..side {
                 let dark = bytes[word(10) + (side - 1 - y) * line + x / 8] >> (7 - x % 8) & 1 == 1;
-                let (column, row) = (x.wrapping_sub(QUIET), y.wrapping_sub(QUIET));
-                let inside = column < code.width() && row < code.width();
-                assert_eq!(dark, inside && code[(column, row)] == Color::Dark, "{x} {y}");
+                assert_eq!(dark, code[(x, y)] == Color::Dark, "{x} {y}");
             }
         }
         assert!(drawn.contains(r#"alt="a label""#));

@@ -1,10 +1,6 @@
 //! `Page`: the settings of the page, and the parts that are computed once for all answers.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    fmt,
-    sync::OnceLock,
-};
+use std::{collections::BTreeMap, fmt, sync::OnceLock};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -17,10 +13,12 @@ use super::{
 };
 use crate::protocol::ParseError;
 
-/// The parts in the folder `script`, in one function: `bash .ci/page-script/run --write` makes it.
-const SCRIPT: &str = include_str!("script.min.js");
-/// The same with what passes need.
-const SCRIPT_WITH_PASSES: &str = include_str!("script.passes.min.js");
+/// The parts in the folder `script`, in one function: `bash .ci/page-script/run --write` makes them. First those that read
+/// markup, then those for JSON; of both, the one without passes comes first.
+const SCRIPTS: [[&str; 2]; 2] = [
+    [include_str!("script.min.js"), include_str!("script.passes.min.js")],
+    [include_str!("script.json.min.js"), include_str!("script.json.passes.min.js")],
+];
 const STYLE: &str = include_str!("style.css");
 
 /// The page that a browser gets instead of the quote's JSON.
@@ -50,26 +48,37 @@ pub struct Page {
 #[derive(Debug)]
 struct Prepared {
     style: String,
-    plain: Script,
-    with_passes: Script,
+    scripts: [[Script; 2]; 2],
+}
+
+/// What a page can need beside what every page needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needs {
+    /// Passes count or are sold.
+    pub(super) passes: bool,
+    /// The answer may be markup, Markdown or a table.
+    pub(super) readers: bool,
 }
 
 /// A script of the page, and what follows from it.
 #[derive(Debug)]
 pub(super) struct Script {
-    pub(super) text: &'static str,
-    /// What it says.
+    pub(super) text: String,
+    /// What it says: it names each text by its place here.
     pub(super) said: Vec<Text>,
     headers: HeaderMap,
 }
 
 impl Script {
-    fn new(text: &'static str, style: &str) -> Self {
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let words: HashSet<_> = text.split(|c| !word(c)).collect();
-        let is_said = |key: &str| key.starts_with("error.") || words.contains(key);
-        let said = Text::ALL.iter().copied().filter(|text| is_said(text.key())).collect();
-        Self { text, said, headers: policy::headers(text, style) }
+    /// A number takes the place of each text's name, `$` and its key.
+    fn new(source: &str, style: &str) -> Self {
+        let name = |text: Text| format!(r#""${}""#, text.key());
+        let said: Vec<_> = Text::ALL.iter().copied().filter(|text| source.contains(&name(*text))).collect();
+        let numbered =
+            |script: String, (number, text): (usize, &Text)| script.replace(&name(*text), &format!(r#""{number}""#));
+        let text = said.iter().enumerate().fold(source.to_owned(), numbered);
+        let headers = policy::headers(&text, style);
+        Self { text, said, headers }
     }
 }
 
@@ -150,16 +159,16 @@ impl Page {
     fn prepared(&self) -> &Prepared {
         self.prepared.get_or_init(|| {
             let style = format!("{}{}", STYLE.replace('\n', ""), self.css);
-            let plain = Script::new(SCRIPT, &style);
-            let with_passes = Script::new(SCRIPT_WITH_PASSES, &style);
-            Prepared { style, plain, with_passes }
+            let scripts = SCRIPTS.map(|scripts| scripts.map(|script| Script::new(script, &style)));
+            Prepared { style, scripts }
         })
     }
 
-    /// The script for a page with or without passes.
-    pub(super) fn script(&self, passes: bool) -> &Script {
-        let prepared = self.prepared();
-        if passes { &prepared.with_passes } else { &prepared.plain }
+    /// The script of a page with these needs.
+    pub(super) fn script(&self, needs: Needs) -> &Script {
+        let [reading, json] = &self.prepared().scripts;
+        let [without_passes, with_passes] = if needs.readers { reading } else { json };
+        if needs.passes { with_passes } else { without_passes }
     }
 
     pub(super) fn style(&self) -> &str {
@@ -184,10 +193,10 @@ impl Page {
         self.texts.get(&text).map_or(language.text(text), String::as_str)
     }
 
-    /// A document with the headers that guard it and let this script run.
-    pub(super) fn sent(&self, document: String, script: &Script) -> Response<Bytes> {
+    /// A document with the headers that guard it and let the script of these needs run.
+    pub(super) fn sent(&self, document: String, needs: Needs) -> Response<Bytes> {
         let mut response = Response::new(Bytes::from(document));
-        response.headers_mut().clone_from(&script.headers);
+        response.headers_mut().clone_from(&self.script(needs).headers);
         if self.lang.is_none() {
             response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Language"));
         }
@@ -206,5 +215,23 @@ impl Clone for Page {
 impl fmt::Debug for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Page").field("title", &self.title).field("lang", &self.lang).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tool that makes a script could write a name in another way.
+    #[test]
+    fn a_script_names_its_texts_by_their_places() {
+        for source in SCRIPTS.as_flattened() {
+            let Script { text, said, .. } = Script::new(source, "");
+            let last = said.len() - 1;
+            assert!(last > 50 && text.contains(&format!("\"{last}\"")));
+            for known in Text::ALL {
+                assert!(!text.contains(&format!("${}", known.key())), "{known:?}");
+            }
+        }
     }
 }

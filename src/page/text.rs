@@ -301,14 +301,17 @@ mod tests {
         );
         let document = include_str!("document.rs");
         for text in Text::ALL {
-            let said = script.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == text.key())
+            let said = script.contains(&format!("\"${}\"", text.key()))
                 || document.contains(&format!("Text::{text:?}"))
                 || text.key().starts_with("error.");
             assert!(said, "{text:?} is said nowhere");
         }
-        for call in script.split("say(\"").skip(1).chain(script.split("tell(\"").skip(1)) {
-            let key = call.split('"').next().unwrap();
+        for named in script.split("\"$").skip(1) {
+            let key = named.split('"').next().unwrap();
             assert!(Text::ALL.iter().any(|text| text.key() == key), "{key} is no text");
+        }
+        for call in ["say(\"", "tell(\"", "wait(\""].iter().flat_map(|call| script.split(call).skip(1)) {
+            assert!(call.starts_with('$'), "{} is no name of a text", call.split('"').next().unwrap());
         }
     }
 }

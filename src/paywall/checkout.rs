@@ -26,7 +26,7 @@ use crate::{
             delivery::write_delivery,
             format::ReplyFormat,
             free::{AnswerFilter, without_bill},
-            page::{FormPage, is_asked_by_script, tell_redirect},
+            page::{FormPage, ScriptPage},
             quote::{quote, quote_when_ready},
             refuse::{deny, turn_away},
         },
@@ -215,16 +215,16 @@ where
     /// A request that was paid for before, by a pass or with a ticket.
     async fn call_by_pass(mut self) -> Answer<ResB, S::Error> {
         let format = ReplyFormat::of_request(&self.request);
-        let by_script = is_asked_by_script(&self.request);
+        let script = ScriptPage::of(&self.request);
         match pass::reserve(&self.request).await {
             Ok(PassShown::Call(call)) => {
                 let route = Arc::clone(&self.request.route);
                 let outcome = deliver_call(self.request, self.unread, self.inner, *call).await;
-                let mut answer = write_delivery(Delivery { outcome, made: None }, format, &route)?;
-                if by_script {
-                    tell_redirect(&mut answer);
-                }
-                Ok(answer)
+                let answer = write_delivery(Delivery { outcome, made: None }, format, &route)?;
+                Ok(match script {
+                    Some(script) => script.tell(answer),
+                    None => answer,
+                })
             }
             Ok(PassShown::Free) => self.serve().await.map(|answer| without_bill(answer, format)),
             Ok(PassShown::Spent(state)) => {
@@ -237,7 +237,7 @@ where
 
     /// A request with a proof, in part or whole: never answered 402.
     async fn redeem(self, proof: Proof) -> Answer<ResB, S::Error> {
-        let by_script = is_asked_by_script(&self.request);
+        let script = ScriptPage::of(&self.request);
         let by_version_1 = matches!(proof, Proof::PaymentV1(_));
         let by_mpp = match &proof {
             Proof::Mpp(credential) => Some((credential.challenge.id.clone(), Arc::clone(&self.request.route))),
@@ -250,10 +250,10 @@ where
         if let Some((intent, route)) = by_mpp {
             mpp::tell_outcome(&mut answer, &intent, route.merchant.clock.unix());
         }
-        if by_script {
-            tell_redirect(&mut answer);
-        }
-        Ok(answer)
+        Ok(match script {
+            Some(script) => script.tell(answer),
+            None => answer,
+        })
     }
 
     async fn redeemed(self, proof: Proof) -> Answer<ResB, S::Error> {

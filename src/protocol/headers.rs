@@ -45,7 +45,7 @@ pub const X402_TICKET: HeaderName = HeaderName::from_static("x402-ticket");
 pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 
 /// `x402-page`, on a request: the script of a page sends it, and receives a sold redirect in [`X402_LOCATION`] instead
-/// of following it.
+/// of following it, and the `detail` of a problem in the visitor's language.
 pub const X402_PAGE: HeaderName = HeaderName::from_static("x402-page");
 /// `x402-location`, on a paid answer to the script of a page: where the answer lies that was sold as a redirect.
 pub const X402_LOCATION: HeaderName = HeaderName::from_static("x402-location");

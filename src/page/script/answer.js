@@ -1,4 +1,4 @@
-  // ---- The answer.
+  // ---- The answer. READERS is false where the seller says that it is JSON: then other text is shown as it is.
   const taken = (response) => {
     try {
       return JSON.parse(atob(response.headers.get("payment-response")));
@@ -9,14 +9,15 @@
 
   // What its head says of it.
   const about = (response) => {
-    const [type, ...parameters] = (response.headers.get("content-type") ?? "").split(";").map((part) => part.trim());
-    const charset = parameters.map((each) => /^charset="?([\w-]+)/i.exec(each)?.[1]).find((each) => each);
+    const media = (response.headers.get("content-type") ?? "").toLowerCase();
+    const type = media.split(";")[0].trim();
+    const { transaction, payer } = taken(response) ?? {};
     return {
-      type: type.toLowerCase(),
-      charset: charset ?? "utf-8",
-      name: fileName(response, type.toLowerCase()),
-      transaction: String(taken(response).transaction ?? ""),
-      payer: String(taken(response).payer ?? ""),
+      type,
+      charset: /;\s*charset="?([\w-]+)/.exec(media)?.[1] ?? "utf-8",
+      name: fileName(response, type),
+      transaction,
+      payer,
       at: Date.now(),
       moved: response.headers.get("x402-location"),
     };
@@ -30,39 +31,38 @@
     offer(false);
     show("paid", false);
     actions();
-    if (state.byPass === undefined) tell("receiving", {}, "", true);
+    if (state.byPass === undefined) tell("$receiving", "busy");
     title(answer);
     const live = liveText(answer);
     const { bytes, whole } = await during(receive(response, live));
     display(answer, bytes);
-    tell(whole ? outcome() : "cut", {}, whole ? "good" : "bad");
-    actions(...(whole || outcome() === "by_pass" ? [] : [again()]), buyAgain());
+    tell(whole ? outcome() : "$cut", whole ? "good" : "bad");
+    actions(...(whole || state.byPass !== undefined ? [] : [again()]), buyAgain());
     if (whole) await keepAnswer(answer, bytes);
     if (PASSES && whole && data.sells) keepPass(bytes);
     byId("answer").focus();
   }
 
-  const outcome = () => state.byPass === undefined ? "paid" : "by_pass";
+  const outcome = () => state.byPass === undefined ? "$paid" : "$by_pass";
 
   function title({ transaction, payer, at }) {
-    byId("answer-title").textContent = say("answer");
+    write("answer-title", say("$answer"));
     document.querySelector("main").classList.add("sold");
-    const lines = {
-      seller: location.host,
-      item: data.label,
-      ...state?.byPass === undefined
-        ? { amount: `${data.words.price} ${data.words.symbol} ${say("on", { network: chainOf(state?.chain).name })}` }
-        : { on_pass: state.byPass },
-      date: new Date(at).toLocaleString(document.documentElement.lang),
-      payer,
-      transaction,
-    };
-    byId("receipt").replaceChildren(...Object.entries(lines).filter(([, value]) => value).flatMap(([key, value]) => {
-      const [name, told] = [document.createElement("dt"), document.createElement("dd")];
-      name.textContent = say(key);
-      const site = key === "transaction" && chainOf(state?.chain).explorer;
-      told.append(site ? link(value, site + value) : value);
-      return [name, told];
+    const { name: network, explorer: site } = chainOf(state?.chain);
+    const lines = [
+      ["$seller", location.host],
+      ["$item", data.label],
+      state?.byPass === undefined
+        ? ["$amount", `${data.words.price} ${data.words.symbol} ${say("$on", { network })}`]
+        : ["$on_pass", state.byPass],
+      ["$date", new Date(at).toLocaleString(document.documentElement.lang)],
+      ["$payer", payer],
+      ["$transaction", transaction && site ? link(transaction, `${site}/tx/${transaction}`) : transaction],
+    ];
+    byId("receipt").replaceChildren(...lines.filter(([, value]) => value).flatMap(([key, value]) => {
+      const told = make("dd");
+      told.append(value);
+      return [make("dt", { textContent: say(key) }), told];
     }));
   }
 
@@ -93,9 +93,9 @@
 
   // Shows text as it arrives; markup has to be whole.
   function liveText({ type, charset }) {
-    if (!isText(type) || type === "text/html") return () => {};
+    if (!isText(type) || READERS && type === "text/html") return () => {};
     const decode = decoder(charset);
-    const pre = document.createElement("pre");
+    const pre = make("pre");
     byId("shown").replaceChildren(pre);
     show("saved", false);
     return (bytes) => {
@@ -106,47 +106,41 @@
 
   function display({ type, charset, name, moved }, bytes) {
     const view = byId("shown");
-    const blob = new Blob([bytes], { type });
+    const href = URL.createObjectURL(new Blob([bytes], { type }));
     const text = isText(type) && bytes.length < 2e6 ? decoder(charset).decode(bytes) : null;
     view.replaceChildren();
     view.dir = "auto";
     const elsewhere = moved && target(moved);
     if (elsewhere) {
-      view.append(link(say("moved"), elsewhere));
-    } else if (text !== null && type === "text/html") {
+      view.append(link(say("$moved"), elsewhere));
+    } else if (READERS && text !== null && type === "text/html") {
       // Browsers complain of ignored styles, even if they are invisible.
       const markup = text.replace(/<style[\s\S]*?<\/style>/gi, "");
       copyMarkup(new DOMParser().parseFromString(markup, "text/html").body, view);
-    } else if (text !== null && type === "text/markdown" && bytes.length < 3e5) {
+    } else if (READERS && text !== null && type === "text/markdown" && bytes.length < 3e5) {
       markdown(text.split(/\r?\n/), view);
-    } else if (text !== null && type === "text/csv") {
+    } else if (READERS && text !== null && type === "text/csv") {
       view.append(table(text));
     } else if (text !== null) {
-      const pre = document.createElement("pre");
-      pre.textContent = /json$/.test(type) ? indented(text) : text;
-      view.append(pre);
+      view.append(make("pre", { textContent: /json$/.test(type) ? indented(text) : text }));
     } else if (/^image\//.test(type)) {
-      const image = new Image();
-      image.alt = say("answer");
-      image.src = URL.createObjectURL(blob);
-      view.append(image);
+      view.append(make("img", { alt: say("$answer"), src: href }));
     } else {
-      view.textContent = say("file");
+      view.textContent = say("$file");
     }
     show("saved", !elsewhere);
     show("copy-answer", text !== null && !elsewhere);
     byId("copy-answer").onclick = async () => {
       await navigator.clipboard.writeText(text).catch(() => {});
-      byId("said").textContent = byId("copy-answer").textContent = say("copied");
+      for (const id of ["said", "copy-answer"]) write(id, say("$copied"));
     };
-    byId("download").href = URL.createObjectURL(blob);
-    byId("download").download = name;
+    Object.assign(byId("download"), { href, download: name });
     show("answer", true);
   }
 
   // Comma-separated values (RFC 4180): quotes may hold commas and line breaks.
   function table(text) {
-    const made = document.createElement("table");
+    const made = make("table");
     let cells = made.insertRow();
     for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)) {
       cells.insertCell().textContent = quoted?.replaceAll("\"\"", "\"") ?? plain;
@@ -193,19 +187,18 @@
   }
 
   // Of a page only what people read is taken over: no scripts, styles, pictures or forms.
-  const READ = new Set(("a abbr b blockquote br caption cite code dd del details dfn div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr " +
-    "i ins kbd li mark ol p pre q s samp section small span strong sub summary sup table tbody td tfoot th thead tr u ul var").split(" "));
-  const LEFT_OUT = new Set(("button datalist embed form head iframe input link math meta noscript object option script select " +
-    "slot style svg template textarea title").split(" "));
+  const READ =
+    /^(?:a|abbr|b|blockquote|br|caption|cite|code|dd|del|details|dfn|div|dl|dt|em|figcaption|figure|h[1-6]|hr|i|ins|kbd|li|mark|ol|p|pre|q|s|samp|section|small|span|strong|sub|summary|sup|table|tbody|td|tfoot|th|thead|tr|u|ul|var)$/;
+  const LEFT_OUT = /^(?:button|datalist|form|iframe|math|noscript|object|script|select|style|svg|textarea|title)$/;
 
   function copyMarkup(from, to) {
     for (const node of from.childNodes) {
       if (node.nodeType === Node.TEXT_NODE) {
         to.append(node.data);
-      } else if (node.nodeType === Node.ELEMENT_NODE && !LEFT_OUT.has(node.localName)) {
+      } else if (node.nodeType === Node.ELEMENT_NODE && !LEFT_OUT.test(node.localName)) {
         const leads = node.localName === "a" && /^https?:\/\//i.test(node.getAttribute("href") ?? "");
         const made = leads ? link("", node.getAttribute("href"))
-          : READ.has(node.localName) ? document.createElement(node.localName) : to;
+          : READ.test(node.localName) ? make(node.localName) : to;
         for (const name of ["colspan", "rowspan", "start", "scope"]) {
           const value = node.getAttribute(name);
           if (made !== to && /^\w{1,9}$/.test(value ?? "")) made.setAttribute(name, value);

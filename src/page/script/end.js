@@ -1,42 +1,39 @@
   // ---- The rest of the page.
   function count() {
     const left = data.expiry - now();
-    const two = (number) => String(number).padStart(2, "0");
-    const hours = Math.floor(left / 3600);
-    const time = `${hours > 0 ? `${hours}:` : ""}${two(Math.floor(left / 60) % 60)}:${two(left % 60)}`;
-    byId("left").textContent = left > 0 && left < 120 ? say("left", { time }) : "";
+    const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+    write("left", left > 0 && left < 120 ? say("$left", { time }) : "");
     if (left > 0) setTimeout(count, 1000);
-    else if (!state && wasOpen && !byId("hash")?.value && !document.hidden) location.reload();
+    else if (!state && wasOpen && !byId("hash")?.value && !document.hidden) reload();
     else if (!state || state.asked) offer(true);
   }
   // A price that was over when the page came does not renew itself: that might not end.
   const wasOpen = now() < data.expiry;
 
-  async function copy({ currentTarget: pressed }) {
-    const source = byId(pressed.dataset.copy);
+  async function copy(pressed, source) {
     try {
       await navigator.clipboard.writeText(source.textContent);
     } catch {
       getSelection().selectAllChildren(source);
       document.execCommand("copy");
     }
-    pressed.textContent = say("copied");
-    byId("said").textContent = say("copied");
+    for (const id of [pressed.id, "said"]) write(id, say("$copied"));
     setTimeout(() => {
-      pressed.textContent = say("copy");
-      byId("said").textContent = "";
+      write(pressed.id, say("$copy"));
+      write("said", "");
     }, 2000);
   }
 
   // The typed text may be an address that contains a hash.
-  if (byId("form")) byId("form").noValidate = true;
-  byId("form")?.addEventListener("submit", (event) => {
+  const form = byId("form") ?? {};
+  form.noValidate = true;
+  form.onsubmit = (event) => {
     event.preventDefault();
     const field = byId("hash");
     const hash = field.value.match(HASH)?.[0];
     field.setAttribute("aria-invalid", String(!hash));
     if (!hash) {
-      tell("no_hash", {}, "bad");
+      tell("$no_hash", "bad");
       field.focus();
       return;
     }
@@ -45,13 +42,16 @@
       save({ intent: open.intent, chain: open.chain, hash });
     }
     redeem();
-  });
-  for (const each of document.querySelectorAll("[data-copy]")) {
-    each.hidden = false;
-    each.addEventListener("click", copy);
+  };
+  // Each detail of a transfer can be copied.
+  for (const source of document.querySelectorAll("dd code")) {
+    const made = button(say("$copy"), () => copy(made, source), "plain small");
+    made.id = `${source.id}-copy`;
+    made.setAttribute("aria-labelledby", `${made.id} ${source.id}-name`);
+    source.parentNode.after(made);
   }
-  byId("host").textContent = location.host;
-  byId("renew").addEventListener("click", () => location.reload());
+  write("host", location.host);
+  byId("renew").onclick = reload;
   show("static", false);
   show("needed", false);
   findWallets();
@@ -65,7 +65,7 @@
       show("paid", false);
       title(kept.answer);
       display(kept.answer, kept.bytes);
-      tell(outcome(), {}, "good");
+      tell(outcome(), "good");
       actions(buyAgain());
     } else if (state?.hash || state?.header) {
       redeem();
@@ -76,9 +76,9 @@
       callByPass(held);
     } else {
       offer(true);
-      tellText("", "", false);
+      tellText("");
       if (state?.asked) {
-        tell("began");
+        tell("$began");
         askForHash();
         actions(forget());
       }

@@ -7,7 +7,7 @@
     for (const { 0: all, 1: code, 2: strong, 3: em, 4: words, 5: href, index } of deep < 3 ? text.matchAll(INLINE) : []) {
       to.append(text.slice(from, index));
       from = index + all.length;
-      const made = href ? link("", href) : document.createElement(code ? "code" : strong ? "strong" : "em");
+      const made = href ? link("", href) : make(code ? "code" : strong ? "strong" : "em");
       if (code) made.textContent = code;
       else inline(words ?? strong ?? em, made, deep + 1);
       to.append(made);
@@ -22,7 +22,7 @@
   const cells = (line) => line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => cell.trim());
 
   function markdown(lines, to, deep = 0) {
-    const add = (name, text, within = to) => inline(text, within.appendChild(document.createElement(name)));
+    const add = (name, text, within = to) => inline(text, within.appendChild(make(name)));
     // The lines from here on that look like this.
     const run = (at, looks) => {
       const end = lines.findIndex((line, index) => index >= at && !looks(line));
@@ -35,7 +35,7 @@
       let taken = [line];
       if (/^ {0,3}```/.test(line)) {
         const code = run(at + 1, (each) => !/^ {0,3}```\s*$/.test(each));
-        to.appendChild(document.createElement("pre")).textContent = code.join("\n");
+        to.append(make("pre", { textContent: code.join("\n") }));
         taken = [line, ...code, ""];
       } else if (level) {
         add(`h${level.length}`, heading);
@@ -43,11 +43,11 @@
         add("hr", "");
       } else if (/^ {0,3}>/.test(line) && deep < 5) {
         taken = run(at, (each) => /^ {0,3}>/.test(each));
-        markdown(taken.map((each) => each.replace(/^ {0,3}> ?/, "")), to.appendChild(document.createElement("blockquote")), deep + 1);
+        markdown(taken.map((each) => each.replace(/^ {0,3}> ?/, "")), to.appendChild(make("blockquote")), deep + 1);
       } else if (ITEM.test(line)) {
         taken = run(at, (each) => ITEM.test(each) || /^ +\S/.test(each));
-        const list = to.appendChild(document.createElement(ITEM.exec(line)[1] ? "ol" : "ul"));
-        if (list.localName === "ol") list.start = ITEM.exec(line)[1];
+        const [, start] = ITEM.exec(line);
+        const list = to.appendChild(start ? make("ol", { start }) : make("ul"));
         for (const each of taken) {
           const item = ITEM.exec(each);
           if (item) add("li", item[2], list);
@@ -55,7 +55,7 @@
         }
       } else if (line.includes("|") && COLUMNS.test(lines[at + 1] ?? "")) {
         taken = [line, lines[at + 1], ...run(at + 2, (each) => each.includes("|"))];
-        const table = to.appendChild(document.createElement("table"));
+        const table = to.appendChild(make("table"));
         for (const [number, each] of taken.entries()) {
           const row = number === 1 ? null : table.insertRow();
           for (const cell of row ? cells(each) : []) add(number ? "td" : "th", cell, row);

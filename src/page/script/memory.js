@@ -26,15 +26,14 @@
   const keyOf = (intent) => `${TAB} ${intent}`;
   const drop = (intent) => put("localStorage", keyOf(intent), null);
 
-  // The records of this address, the newest first.
+  // The records of this address, the newest first. Those that are too old are removed.
   function records() {
     let keys = [];
     try {
       keys = Object.keys(localStorage).filter((key) => key.startsWith(`${TAB} `));
     } catch {}
-    for (const key of keys) if (!get("localStorage", key)) put("localStorage", key, null);
-    const found = keys.map((key) => get("localStorage", key)).filter((record) => record);
-    return found.sort((one, other) => other.at - one.at);
+    const found = keys.map((key) => get("localStorage", key) ?? put("localStorage", key, null));
+    return found.filter((record) => record.at).sort((one, other) => other.at - one.at);
   }
 
   // A payment that was shown comes before one that was only begun.
@@ -67,13 +66,13 @@
   // What a payment that is bound to another intent may be bound to.
   const secrets = () => records().map((record) => record.intent).slice(0, 20);
 
+  const base64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+
   // ---- The answer of this tab, if it is small.
   async function keepAnswer(answer, bytes) {
     put("sessionStorage", ANSWER, null);
     if (bytes.length > LARGEST_KEPT) return;
-    let text = "";
-    for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
-    put("sessionStorage", ANSWER, { ...answer, intent: state.intent, at: now(), bytes: btoa(text) });
+    put("sessionStorage", ANSWER, { ...answer, intent: state.intent, at: now(), bytes: base64(bytes) });
   }
 
   function keptAnswer() {

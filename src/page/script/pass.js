@@ -21,9 +21,9 @@
     } catch {
       return;
     }
-    tell("pass_kept", {}, "good");
+    tell("$pass_kept", "good");
     const asked = backTo();
-    if (asked) actions(button(say("use_pass"), () => location.assign(asked)), buyAgain());
+    if (asked) actions(button(say("$use_pass"), () => location.assign(asked)), buyAgain());
   }
 
   // The page from which the visitor came to buy one.
@@ -41,11 +41,9 @@
     const mine = ++newest;
     const isOld = () => mine !== newest;
     offer(false);
-    tell("shows_pass", {}, "", true);
+    tell("$shows_pass", "busy");
     for (let asked = 0; asked < MOST_ASKED; asked += 1) {
-      const response = await during(fetch(HERE, {
-        headers: { accept: ACCEPT, "x402-page": "1", "x402-pass": held.pass }, cache: "no-store", redirect: "manual",
-      })).catch(() => null);
+      const response = await during(ask({ "x402-pass": held.pass })).catch(() => null);
       const code = response?.headers.get("x402-error");
       if (response && !code) {
         const left = response.headers.get("x402-pass-remaining");
@@ -54,8 +52,8 @@
         if ((response.ok || response.headers.has("x402-location")) && (left || held.left === undefined)) {
           await delivered(response, { intent: data.intent, byPass: left ?? "" });
         } else if (!isOld()) {
-          tell("unsold", { status: response.status || 302 }, "bad");
-          actions(button(say("again"), () => callByPass(held)));
+          tell("$unsold", "bad", { status: response.status || 302 });
+          actions(button(say("$again"), () => callByPass(held)));
         }
         return;
       }
@@ -67,7 +65,7 @@
         return;
       }
       const time = response ? seconds(response, 5) : 5;
-      tell(response ? "later" : "offline", { seconds: time }, "", true);
+      tell(response ? "$later" : "$offline", "busy", { seconds: time });
       await sleep(time);
     }
     offer(true);

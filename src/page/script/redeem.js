@@ -2,12 +2,13 @@
   const proof = ({ header, intent, hash, secret, signed, chain }) => header ? { "payment-signature": header } : {
     "x402-payment": JSON.stringify({
       intentId: intent, txHash: hash, paymentSecret: secret ?? null, paymentSignature: signed ?? null,
-      ...(chain && chain !== data.chains[0].network.id ? { chainId: chain } : {}),
+      ...(chain && chain !== data.chains[0].id ? { chainId: chain } : {}),
     }),
   };
-  // A redirect that is sold would lead the script away from the answer: it is told as a header.
-  const ask = (shown) => fetch(HERE, {
-    headers: { accept: ACCEPT, "x402-page": "1", ...proof(shown) }, cache: "no-store", redirect: "manual",
+  // The header `x402-page` has a redirect that is sold told as a header, because it would lead the script away from the answer, and
+  // a refusal in the visitor's language.
+  const ask = (paid) => fetch(HERE, {
+    headers: { accept: ACCEPT, "x402-page": "1", ...paid }, cache: "no-store", redirect: "manual",
   });
   const seconds = (response, otherwise) => {
     const asked = Number(response.headers.get("retry-after"));
@@ -32,9 +33,9 @@
     actions();
     show("paid", !state.header && !state.done);
     if (state.hash) byId("hash").value = state.hash;
-    tell("fetching", {}, "", true);
+    tell("$fetching", "busy");
     const wait = async (key, time) => {
-      tell(key, { seconds: time }, "", true);
+      tell(key, "busy", { seconds: time });
       await sleep(time);
     };
     for (let asked = 0, fresh = 0; ; asked += 1) {
@@ -42,9 +43,9 @@
       const shown = state;
       let response;
       try {
-        response = await during(ask(shown));
+        response = await during(ask(proof(shown)));
       } catch {
-        if (!isOld()) await wait("offline", Math.min(3 + 2 * asked, 30));
+        if (!isOld()) await wait("$offline", Math.min(3 + 2 * asked, 30));
         continue;
       }
       // This header alone says that something was sold: then it counts, whatever was begun meanwhile.
@@ -56,7 +57,7 @@
       const code = response.headers.get("x402-error");
       if (!code || code === "payment_required") {
         if (PASSING.includes(response.status) && asked < MOST_ASKED) {
-          await wait("later", seconds(response, 2 + 2 * asked));
+          await wait("$later", seconds(response, 2 + 2 * asked));
           continue;
         }
         await unsold(response);
@@ -87,35 +88,37 @@
   }
 
   const waitsFor = (code, began) => {
-    if (code === "redemption_in_progress") return "in_progress";
-    if (code !== "tx_not_confirmed") return "later";
+    if (code === "redemption_in_progress") return "$in_progress";
+    if (code !== "tx_not_confirmed") return "$later";
     const isLost = state.hash && now() - began > PATIENCE;
     if (isLost) askForHash();
-    return isLost ? "unknown" : "waiting";
+    return isLost ? "$unknown" : "$waiting";
   };
 
   function waitingActions(asked) {
     if (!state.hash) return;
     const provable = state.sent || state.signed || state.done ? [] : provers(redemption());
-    actions(...provable, ...explorer(state.hash), ...(asked > 2 ? [forget()] : []));
+    const { explorer } = chainOf(state.chain);
+    const site = explorer ? [link(say("$explorer"), `${explorer}/tx/${state.hash}`)] : [];
+    actions(...provable, ...site, ...(asked > 2 ? [forget()] : []));
   }
 
   function refused(code, problem) {
     const reason = typeof problem.reason === "string" ? problem.reason : code;
+    const amounts = { paid: amount(problem.paid), required: amount(problem.required) };
+    const words = fill(String(problem.detail ?? ""), amounts);
     if (state.done) {
       // It was delivered before, and is not kept any more. What arrived of it stays.
-      tell(`error.${code}`);
+      tellText(words);
       actions(buyAgain());
       return;
     }
-    const amounts = { paid: amount(problem.paid), required: amount(problem.required) };
-    const words = data.texts[`error.${code}`] ? say(`error.${code}`, amounts) : problem.detail ?? "";
-    const contact = data.contact ? ` ${say("contact")} ${data.contact}` : "";
-    tellText(`${words} (${reason})${contact}`, "bad", false);
+    const contact = data.contact ? ` ${say("$contact")} ${data.contact}` : "";
+    tellText(`${words} (${reason})${contact}`, "bad");
     if (code === "authorization_refused") {
       // Certainly not used: the next one is signed for a new quote.
       setAside();
-      actions(button(say("renew"), () => location.reload()));
+      actions(button(say("$renew"), reload));
       return;
     }
     askForHash();
@@ -129,10 +132,10 @@
   // A reply that sells nothing: the service's own, or that of something in between.
   async function unsold(response) {
     const status = response.status || 302;
-    tell(response.ok ? "no_receipt" : "unsold", { status }, "bad");
+    tell(response.ok ? "$no_receipt" : "$unsold", "bad", { status });
     actions(again(), forget());
     const { bytes } = await receive(response, () => {});
-    byId("answer-title").textContent = say("reply");
+    write("answer-title", say("$reply"));
     byId("receipt").replaceChildren();
     if (bytes.length) display(about(response), bytes);
   }

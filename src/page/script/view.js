@@ -1,10 +1,14 @@
   // ---- What is shown.
   const show = (id, visible) => { if (byId(id)) byId(id).hidden = !visible; };
-  const tellText = (text, kind, busy) => {
+  const make = (name, members) => Object.assign(document.createElement(name), members);
+  const write = (id, text) => { byId(id).textContent = text; };
+  // What is said is "good" or "bad", or the visitor waits: "busy".
+  const tellText = (text, kind = "") => {
+    const busy = kind === "busy";
     byId("status").className = kind;
-    byId("status").textContent = text;
+    write("status", text);
     show("busy", busy);
-    document.title = `${busy ? "… " : { good: "✓ ", bad: "! " }[kind] ?? ""}${TITLE}`;
+    document.title = ({ busy: "… ", good: "✓ ", bad: "! " }[kind] ?? "") + TITLE;
     began = busy ? began ?? Date.now() : null;
     tick();
   };
@@ -12,10 +16,10 @@
   // Since when the visitor waits.
   let began = null;
   function tick() {
-    byId("clock").textContent = began ? `${Math.round((Date.now() - began) / 1000)} s` : "";
+    write("clock", began ? `${Math.round((Date.now() - began) / 1000)} s` : "");
   }
   setInterval(tick, 1000);
-  const tell = (key, values, kind = "", busy = false) => tellText(say(key, values), kind, busy);
+  const tell = (key, kind, values) => tellText(say(key, values), kind);
   const offer = (visible) => {
     const open = visible && now() < data.expiry;
     show("pay", open && (takes("signed") || takes("transfer")));
@@ -25,32 +29,17 @@
     if (PASSES) show("passes", visible);
     show("terms", visible);
   };
-  const button = (text, act, plain) => {
-    const made = document.createElement("button");
-    made.type = "button";
-    made.className = plain ? "plain" : "";
-    made.textContent = text;
-    made.addEventListener("click", act);
-    return made;
-  };
-  const link = (text, href) => {
-    const made = document.createElement("a");
-    made.href = href;
-    made.rel = "noreferrer noopener";
-    made.target = "_blank";
-    made.textContent = text;
-    return made;
-  };
-  const explorer = (hash) => {
-    const { explorer: site } = chainOf(state?.chain);
-    return HASH.test(hash ?? "") && site ? [link(say("explorer"), site + hash)] : [];
-  };
+  const button = (textContent, onclick, className = "") => make("button", { textContent, onclick, className });
+  const link = (textContent, href, className = "") =>
+    make("a", { textContent, href, className, rel: "noreferrer noopener", target: "_blank" });
   const actions = (...buttons) => byId("actions").replaceChildren(...buttons);
-  const again = () => button(say("again"), () => redeem());
-  const buyAgain = () => button(say("buy_again"), () => {
+  const again = () => button(say("$again"), () => redeem());
+  const reload = () => location.reload();
+  const startOver = () => {
     setAside();
-    location.reload();
-  }, true);
+    reload();
+  };
+  const buyAgain = () => button(say("$buy_again"), startOver, "plain");
 
   // The field for a hash, wherever it was folded away.
   const askForHash = () => {
@@ -59,14 +48,12 @@
   };
 
   // Asks first, because the visitor may have to find the payment again.
-  const forget = () => button(say("forget"), () => {
+  const forget = () => button(say("$forget"), () => {
     newest += 1;
-    tell("forget_asks");
-    actions(button(say("forget_it"), () => {
-      setAside();
-      location.reload();
-    }), button(say("go_on"), () => (state.hash || state.header ? redeem() : location.reload()), true));
-  }, true);
+    tell("$forget_asks");
+    actions(button(say("$forget_it"), startOver),
+      button(say("$go_on"), () => (state.hash || state.header ? redeem() : reload()), "plain"));
+  }, "plain");
 
   // Leaving now may lose the sight of something that cannot be shown again.
   let inFlight = 0;

@@ -4,26 +4,19 @@
 
   // The wallets' own addresses, which open a page in the browser of their apps.
   const APPS = [
-    ["MetaMask", () => `https://metamask.app.link/dapp/${HERE.replace(/^https?:\/\//, "")}`],
-    ["Coinbase Wallet", () => `https://go.cb-w.com/dapp?cb_url=${encodeURIComponent(HERE)}`],
-    ["Trust Wallet", () => `https://link.trustwallet.com/open_url?coin_id=60&url=${encodeURIComponent(HERE)}`],
+    ["MetaMask", `https://metamask.app.link/dapp/${HERE.replace(/^https?:\/\//, "")}`],
+    ["Coinbase Wallet", `https://go.cb-w.com/dapp?cb_url=${encodeURIComponent(HERE)}`],
+    ["Trust Wallet", `https://link.trustwallet.com/open_url?coin_id=60&url=${encodeURIComponent(HERE)}`],
   ];
   const LAST = "x402-wallet";
 
   function row(wallet, icon, provider) {
-    const made = document.createElement("div");
-    const main = button(say(takes("signed") ? "sign" : "send", { wallet }), () => pay(provider, takes("signed")));
-    if (/^data:image\//.test(icon) && icon.length < 100_000) {
-      const image = new Image();
-      image.alt = "";
-      image.src = icon;
-      main.prepend(image);
-    }
+    const made = make("div");
+    const main = button(say(takes("signed") ? "$sign" : "$send", { wallet }), () => pay(provider, takes("signed")));
+    if (/^data:image\//.test(icon) && icon.length < 100_000) main.prepend(make("img", { alt: "", src: icon }));
     made.append(main);
     if (takes("signed") && takes("transfer")) {
-      const other = button(say("send_instead"), () => pay(provider, false));
-      other.className = "link";
-      made.append(other);
+      made.append(button(say("$send_instead"), () => pay(provider, false), "link"));
     }
     return made;
   }
@@ -31,7 +24,7 @@
   function announce(id, { name, icon, rdns }, provider) {
     if (typeof provider?.request !== "function" || wallets.size > 11) return;
     if (wallets.has(id) || [...wallets.values()].some((known) => known.provider === provider)) return;
-    const wallet = (String(name ?? "").trim() || say("nameless")).slice(0, 40);
+    const wallet = (String(name ?? "").trim() || say("$nameless")).slice(0, 40);
     const own = String(rdns ?? "") || wallet;
     // The one that paid last comes first.
     const isLast = own === get("localStorage", LAST)?.wallet;
@@ -51,38 +44,43 @@
       if (!wallets.size) announce("injected", {}, window.ethereum);
       show("none", !wallets.size);
     };
-    byId("apps").replaceChildren(...APPS.map(([wallet, address]) => {
-      const app = link(say("open_in", { wallet }), address());
-      app.className = "button plain";
-      return app;
-    }));
+    byId("apps").append(...APPS.map(([wallet, address]) => link(say("$open_in", { wallet }), address, "button plain")));
     addEventListener("ethereum#initialized", injected);
     setTimeout(injected, 500);
   }
+
+  const hex = (id) => `0x${id.toString(16)}`;
 
   // The chain on which the wallet pays: where it is, if the seller takes this there, or else the first such one.
   async function chosen(ask, way) {
     const current = async () => Number(await ask("eth_chainId"));
     const at = await current();
     const able = data.chains.filter((chain) => chain[way]);
-    const here = able.find(({ network }) => network.id === at);
+    const here = able.find(({ id }) => id === at);
     if (here) return here;
-    const [{ network, name }] = able;
-    tell("switching", { network: name }, "", true);
+    const [{ id, name, rpc, explorer: site }] = able;
+    const chainId = hex(id);
+    tell("$switching", "busy", { network: name });
     try {
-      await ask("wallet_switchEthereumChain", [{ chainId: network.hex }]);
+      await ask("wallet_switchEthereumChain", [{ chainId }]);
     } catch (error) {
       if (declined(error)) throw error;
       const unknown = [error?.code, error?.data?.originalError?.code].includes(4902);
-      if (!unknown || !network.add) return null;
-      await ask("wallet_addEthereumChain", [network.add]);
+      if (!unknown || !rpc) return null;
+      // As EIP-3085 has it.
+      const nativeCurrency = { name: "Ether", symbol: "ETH", decimals: 18 };
+      await ask("wallet_addEthereumChain",
+        [{ chainId, chainName: name, nativeCurrency, rpcUrls: [rpc], blockExplorerUrls: [site] }]);
     }
-    return await current() === network.id ? able[0] : null;
+    return await current() === id ? able[0] : null;
   }
+
+  // What stands before the argument of an ERC-20 `balanceOf`.
+  const BALANCE_OF = "0x70a08231";
 
   // What the account has of the token, in base units; `null` where the wallet does not tell, or not soon.
   async function balance(ask, from, { token }) {
-    const asked = ask("eth_call", [{ to: token, data: data.balance + from.slice(2).padStart(64, "0") }, "latest"]);
+    const asked = ask("eth_call", [{ to: token, data: BALANCE_OF + from.slice(2).padStart(64, "0") }, "latest"]);
     try {
       return BigInt(await Promise.race([asked, sleep(3)]));
     } catch {
@@ -98,25 +96,38 @@
     return `${whole}.${digits.slice(at)}`.replace(/\.?0*$/, "");
   };
 
-  async function signature(ask, from, chain) {
-    const { accepted, timeout, typed } = chain.signed;
-    const message = { from, ...typed.message, validBefore: String(now() + timeout) };
-    const signed = await ask("eth_signTypedData_v4", [from, JSON.stringify({ ...typed, message })]);
+  const fields = (list) => list.split(",").map((field) => {
+    const [type, name] = field.split(" ");
+    return { name, type };
+  });
+
+  // An authorization (EIP-3009), bound to this intent by its nonce.
+  async function signature(ask, from, { id, signed: { accepted, nonce } }) {
+    const { extra: { name, version }, asset, payTo, amount, maxTimeoutSeconds } = accepted;
+    const validBefore = String(now() + maxTimeoutSeconds);
+    const message = { from, to: payTo, value: amount, validAfter: "0", validBefore, nonce };
+    const primaryType = "TransferWithAuthorization";
+    const types = {
+      EIP712Domain: fields("string name,string version,uint256 chainId,address verifyingContract"),
+      [primaryType]: fields("address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce"),
+    };
+    const domain = { name, version, chainId: id, verifyingContract: asset };
+    const signed = await ask("eth_signTypedData_v4", [from, JSON.stringify({ types, primaryType, domain, message })]);
     const payment = { x402Version: 2, resource: data.resource, accepted, payload: { signature: signed, authorization: message } };
-    return btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(payment))));
+    return base64(new TextEncoder().encode(JSON.stringify(payment)));
   }
 
   let paying = false;
   async function pay(provider, bySignature) {
     if (paying) return;
     paying = true;
-    for (const each of byId("wallets").querySelectorAll("button")) each.disabled = true;
+    byId("wallets").disabled = true;
     // While the wallet asks, nothing else is to be done.
     const others = ["else", "paid"].filter((id) => byId(id) && !byId(id).hidden);
     for (const id of others) show(id, false);
     const paid = await during(paidBy((method, params) => provider.request({ method, params }), bySignature));
     paying = false;
-    for (const each of byId("wallets").querySelectorAll("button")) each.disabled = false;
+    byId("wallets").disabled = false;
     if (paid) {
       const { own } = [...wallets.values()].find((known) => known.provider === provider);
       put("localStorage", LAST, { intent: "", at: now(), wallet: own });
@@ -129,36 +140,37 @@
     const before = state;
     let mayBeSent = false;
     try {
-      tell("confirm", {}, "", true);
+      tell("$confirm", "busy");
       const [from] = await ask("eth_requestAccounts");
       const chain = await chosen(ask, bySignature ? "signed" : "transfer");
       if (!chain) {
-        tell("wrong_network", {}, "bad");
+        tell("$wrong_network", "bad");
         return false;
       }
       const held = await balance(ask, from, chain);
       if (held !== null && held < BigInt(data.amount)) {
-        tell("short", { balance: decimal(held), network: chain.name }, "bad");
+        tell("$short", "bad", { balance: decimal(held), network: chain.name });
         return false;
       }
-      tellText(held === null ? say("confirm") : `${say("confirm")} ${say("balance", { balance: decimal(held) })}`, "", true);
+      const told = held === null ? "" : ` ${say("$balance", { balance: decimal(held) })}`;
+      tellText(say("$confirm") + told, "busy");
       if (bySignature) {
         const header = await signature(ask, from, chain);
-        save({ intent: data.intent, header, chain: chain.network.id });
+        save({ intent: data.intent, header, chain: chain.id });
         return true;
       }
-      save({ intent: data.intent, asked: true, chain: chain.network.id });
+      save({ intent: data.intent, asked: true, chain: chain.id });
       mayBeSent = true;
       const { to, data: call } = chain.transfer;
-      const hash = await ask("eth_sendTransaction", [{ from, to, value: "0x0", data: call, chainId: chain.network.hex }]);
+      const hash = await ask("eth_sendTransaction", [{ from, to, value: "0x0", data: call, chainId: hex(chain.id) }]);
       save({ ...state, asked: false, sent: true, hash: String(hash).match(HASH)[0] });
       return true;
     } catch (error) {
       if (declined(error)) {
         restore(before);
-        tell("declined");
+        tell("$declined");
       } else {
-        tell(mayBeSent ? "wallet_failed" : "wallet_failed_early", {}, "bad");
+        tell(mayBeSent ? "$wallet_failed" : "$wallet_failed_early", "bad");
         if (mayBeSent) askForHash();
       }
       return false;
@@ -167,24 +179,24 @@
 
   // ---- The payer signs the redemption, so that a stranger who sees the payment on the chain cannot take its answer.
   const provers = (message) => [...wallets.values()].map(({ wallet, provider }) =>
-    button(say("prove", { wallet }), () => prove(provider, message), true));
+    button(say("$prove", { wallet }), () => prove(provider, message), "plain"));
 
   // As the seller builds it.
-  const redemption = () => ["x402 redemption", `chain: eip155:${chainOf(state.chain).network.id}`,
+  const redemption = () => ["x402 redemption", `chain: eip155:${chainOf(state.chain).id}`,
     `transaction: ${state.hash.toLowerCase()}`, `intent: ${state.intent}`].join("\n");
 
   async function prove(provider, message) {
     newest += 1;
     const ask = (method, params) => provider.request({ method, params });
     try {
-      tell("proving", {}, "", true);
+      tell("$proving", "busy");
       const [from] = await ask("eth_requestAccounts");
-      const hex = [...new TextEncoder().encode(message)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-      const signed = await ask("personal_sign", [`0x${hex}`, from]);
+      const bytes = [...new TextEncoder().encode(message)].map((byte) => byte.toString(16).padStart(2, "0"));
+      const signed = await ask("personal_sign", [`0x${bytes.join("")}`, from]);
       const { intent, secret, chain } = state;
       save({ intent, secret, chain, hash: message.match(HASH)[0], signed });
     } catch (error) {
-      tell(declined(error) ? "declined" : "wallet_failed_early", {}, "bad");
+      tell(declined(error) ? "$declined" : "$wallet_failed_early", "bad");
       actions(again(), forget());
       return;
     }

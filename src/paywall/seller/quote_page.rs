@@ -7,7 +7,7 @@ use http::{Response, request::Parts};
 
 use crate::{
     paywall::seller::redelivery::Redelivery,
-    protocol::{Amount, Asset, ChainTime, Network, Quote, Redemption, v2::PaymentRequired},
+    protocol::{Amount, Asset, ChainTime, Network, ProblemCode, Quote, Redemption, v2::PaymentRequired},
 };
 
 /// A quote for a person to read, and how it may be paid: what a [`QuotePage`] is made of.
@@ -37,6 +37,9 @@ pub struct Offer {
     /// The names of the parameters that the route's [descriptions](crate::X402Layer::describe) know. The value of any other is not
     /// the seller's to show.
     pub parameters: Vec<String>,
+    /// Whether the answer is JSON: a [description](crate::X402Layer::describe) of the route says what is in it, or a pass is sold
+    /// here.
+    pub answers_json: bool,
     /// The passes that count here, in the order of the route.
     pub passes: Vec<OfferedPass>,
     /// The name of the pass that is sold here, if one is: its answer is that pass, as JSON.
@@ -110,6 +113,16 @@ pub trait QuotePage: Send + Sync + 'static {
         None
     }
 
+    /// Returns why a request of the page's script did not redeem, in the visitor's language; by default `None`, for the
+    /// problem's own `detail`.
+    ///
+    /// It stands in for the `detail` of a problem with this code, where the request has the header `x402-page`. The head is that
+    /// request's.
+    fn detail(&self, head: &Parts, code: ProblemCode) -> Option<String> {
+        let _ = (head, code);
+        None
+    }
+
     /// Returns for how long answers of a route with this page are kept, where the route does not say it by
     /// [`redeliver`](crate::X402Layer::redeliver); by default `None`, for not at all.
     fn redelivery(&self) -> Option<Redelivery> {
@@ -137,6 +150,10 @@ impl PageHook {
 
     pub(crate) fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>> {
         self.0.quote(head, offer)
+    }
+
+    pub(crate) fn detail(&self, head: &Parts, code: ProblemCode) -> Option<String> {
+        self.0.detail(head, code)
     }
 
     pub(crate) fn redelivery(&self) -> Option<Redelivery> {

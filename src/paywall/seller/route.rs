@@ -187,6 +187,12 @@ impl Route {
         names
     }
 
+    /// Whether every description of requests of this method says what is in the answer, which is then JSON.
+    pub(crate) fn answers_json(&self, method: &Method) -> bool {
+        let mut described = self.bazaars.iter().filter(|bazaar| bazaar.takes(method)).peekable();
+        described.peek().is_some() && described.all(Bazaar::answers_json)
+    }
+
     /// The description of requests of this method, for the settler.
     pub(crate) fn bazaar(&self, method: &Method) -> Extensions {
         let known = self.bazaars.iter().find(|bazaar| bazaar.takes(method));

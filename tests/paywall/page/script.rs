@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http::{HeaderMap, Request, Response, StatusCode};
+use serde_json::Value;
 use tower_x402::{Redelivery, RequestBody, X402Layer, page::Page, protocol::TxHash};
 
-use super::navigation;
+use super::{navigation, text};
 use crate::support::{Counter, Shop, answering, ask, intent_of, layered, proof};
 
 const ELSEWHERE: &str = "https://files.example/signed?key=1";
@@ -53,6 +54,33 @@ async fn others_are_redirected() {
         let (status, headers) = &answers[0];
         assert_eq!((*status, headers["location"].as_bytes()), (303, ELSEWHERE.as_bytes()));
         assert!(!headers.contains_key("x402-location"));
+    }
+}
+
+/// Why nothing was sold, as the visitor reads it; other programs read what they always do.
+#[tokio::test]
+async fn a_refusal_is_told_to_the_script_in_the_visitors_language() {
+    let shop = Shop::open().await;
+    let service =
+        layered(&shop.layer().page(Page::new()), answering(Counter::default(), |_| Response::new(Body::empty())));
+    let intent = intent_of(&ask(&service, navigation("/answer")).await);
+    let paid = shop.pay(480_000);
+    for (language, by_script, words) in [
+        ("de", true, "Diese Transaktion zahlt {paid}, und der Preis ist {required}. Zahlungen werden"),
+        ("pt", true, "This transaction pays {paid}, and the price is {required}."),
+        ("de", false, "no single transfer in the transaction reaches the price"),
+    ] {
+        let mut request = redeeming(&intent, paid, by_script);
+        request.headers_mut().insert("accept-language", language.parse().unwrap());
+        let (status, headers, body) = text(ask(&service, request).await).await;
+        assert_eq!(headers["content-length"], body.len().to_string().as_str());
+        let problem: Value = serde_json::from_str(&body).unwrap();
+        let told = problem["detail"].as_str().unwrap();
+        assert!(told.to_lowercase().contains(&words.to_lowercase()), "{status} {told}");
+        assert_eq!(
+            (status, &problem["error"], &problem["paid"]),
+            (422, &"insufficient_amount".into(), &"480000".into())
+        );
     }
 }
 

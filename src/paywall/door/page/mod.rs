@@ -5,6 +5,7 @@ pub(crate) mod negotiation;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
 use http_body::Body;
+use serde_json::{Map, Value};
 
 use crate::{
     paywall::{
@@ -46,6 +47,46 @@ pub(crate) fn dress_quote<ResB>(
     match page.quote(&request.parts, &offer) {
         Some(page) => dressed(answer, page),
         None => answer,
+    }
+}
+
+/// What the script of a page is told of its request.
+pub(crate) struct ScriptPage {
+    page: PageHook,
+    head: Parts,
+}
+
+impl ScriptPage {
+    /// For a request that the script of a page sends; `None` for every other.
+    pub(crate) fn of(request: &PricedRequest) -> Option<Box<Self>> {
+        let page = request.route.page.clone().filter(|_| request.parts.headers.contains_key(X402_PAGE))?;
+        Some(Box::new(Self { page, head: request.parts.clone() }))
+    }
+
+    /// Tells the script of a sold redirect, which would lead it away from the answer, and its visitor why nothing was sold.
+    pub(crate) fn tell<ResB>(&self, mut answer: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>>
+    where
+        ResB: Body<Data = Bytes>,
+    {
+        tell_redirect(&mut answer);
+        match self.told(&answer) {
+            Some(problem) => {
+                answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(problem.len()));
+                answer.map(|_| ResponseBody::whole(problem))
+            }
+            None => answer,
+        }
+    }
+
+    /// The layer's own problem with the page's words for it.
+    fn told<ResB>(&self, answer: &Response<ResponseBody<ResB>>) -> Option<Bytes>
+    where
+        ResB: Body<Data = Bytes>,
+    {
+        let code = answer.extensions().get::<ProblemCode>()?;
+        let mut problem: Map<String, Value> = serde_json::from_slice(answer.body().as_whole()?).ok()?;
+        problem.insert("detail".to_owned(), self.page.detail(&self.head, *code)?.into());
+        Some(serde_json::to_vec(&problem).ok()?.into())
     }
 }
 
@@ -115,6 +156,7 @@ fn offer(
         assets: chain.assets.to_vec(),
         further_networks: merchant.chains.iter().skip(1).map(|chain| further(chain, tariff)).collect(),
         parameters: route.parameters(),
+        answers_json: route.answers_json(&request.parts.method) || route.sells_pass.is_some(),
         passes: route.passes.iter().map(|pass| offered(pass)).collect(),
         sells_pass: route.sells_pass.as_ref().map(|pass| pass.name.to_string()),
         contact: merchant.contact.clone(),
@@ -141,13 +183,8 @@ fn further(chain: &SellingChain, tariff: Tariff) -> FurtherNetwork {
     }
 }
 
-/// Whether the script of a page sends the request. A redirect would lead it away from the sold answer.
-pub(crate) fn is_asked_by_script(request: &PricedRequest) -> bool {
-    request.route.page.is_some() && request.parts.headers.contains_key(X402_PAGE)
-}
-
-/// Tells a sold redirect to the script of a page, which shows where it leads.
-pub(crate) fn tell_redirect<ResB>(answer: &mut Response<ResponseBody<ResB>>) {
+/// Tells a sold redirect as a header.
+fn tell_redirect<ResB>(answer: &mut Response<ResponseBody<ResB>>) {
     const FOLLOWED: [StatusCode; 5] = [
         StatusCode::MOVED_PERMANENTLY,
         StatusCode::FOUND,

@@ -270,7 +270,7 @@ const scenarios = {
     await page.goto(url);
     const details = await asked(page);
     const visible = { ...(await offered(page)), form: await isShown(page, "#form"), qr: await isShown(page, "#else .qr") };
-    const copies = await page.$$eval("[data-copy]", (all) => all.filter((each) => each.getClientRects().length).length);
+    const copies = await page.$$eval("#else dd button", (all) => all.filter((each) => each.getClientRects().length).length);
     await picture(page, "plain-quote");
     await rpc(chain, "evm_setIntervalMining", [0]);
     const hash = await payByHand(chain, account, details, 490_000);
