@@ -31,6 +31,14 @@ pub(crate) fn signer_of_65(hash: &B256, signature: &[u8]) -> Option<Address> {
     }
 }
 
+/// Returns the same, and takes no `v` of 0 or 1: what contracts recover by `ecrecover`.
+pub(crate) fn signer_on_chain(hash: &B256, signature: &[u8]) -> Option<Address> {
+    match signature.last() {
+        Some(27 | 28) => signer_of_65(hash, signature),
+        _ => None,
+    }
+}
+
 fn recover(hash: &B256, signature: Signature) -> Option<Address> {
     if signature.normalize_s().is_some() {
         return None;
