@@ -6,8 +6,13 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::Method;
 
 use super::{
-    Address, Network, TokenDomain, ascii_json, intent::SEALED_MAX, is_loopback, permit2::PermitScheme,
-    price_text::PriceText, v1::Offers,
+    Address, Network, TokenDomain, ascii_json,
+    channel::{ChannelTerms, Correction},
+    intent::SEALED_MAX,
+    is_loopback,
+    permit2::PermitScheme,
+    price_text::PriceText,
+    v1::Offers,
 };
 
 /// The longest URL in a quote, in bytes. A longer one is cut: clients only display it.
@@ -25,6 +30,7 @@ pub(crate) struct Way {
     /// The token's domain, where the payer signs for it.
     signed: Option<TokenDomain>,
     by_permit: bool,
+    by_channel: bool,
 }
 
 impl Way {
@@ -39,6 +45,7 @@ impl Way {
             extra: format!(r#""assetTransferMethod":{}"#, ascii_json(method)),
             signed: None,
             by_permit: false,
+            by_channel: false,
         }
     }
 
@@ -54,6 +61,7 @@ impl Way {
             extra,
             signed: Some(token.clone()),
             by_permit: false,
+            by_channel: false,
         }
     }
 
@@ -72,13 +80,35 @@ impl Way {
         let extra = format!(
             r#""assetTransferMethod":"txid","paymentFlow":"upfront","binding":["tag","nonce","signature"],"maxProofAge":{max_age}"#
         );
-        Self { scheme: EXACT, network, token, timeout: quote_life, extra, signed: None, by_permit: false }
+        Self {
+            scheme: EXACT,
+            network,
+            token,
+            timeout: quote_life,
+            extra,
+            signed: None,
+            by_permit: false,
+            by_channel: false,
+        }
+    }
+
+    /// By a voucher for a channel of these terms, whose deposits are EIP-3009 authorizations of this token.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the way to pay by channel"))]
+    pub(crate) fn channel(network: Network, token: &TokenDomain, timeout: u64, terms: &ChannelTerms) -> Self {
+        let ChannelTerms { receiver_authorizer, withdraw_delay, min_deposit } = terms;
+        let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));
+        let least = min_deposit.map(|least| format!(r#","minDeposit":"{least}""#)).unwrap_or_default();
+        let extra = format!(
+            r#""receiverAuthorizer":"{receiver_authorizer}","withdrawDelay":{withdraw_delay}{least},"name":{name},"version":{version}"#
+        );
+        let (scheme, token) = (BATCH_SETTLEMENT, token.token);
+        Self { scheme, network, token, timeout, extra, signed: None, by_permit: false, by_channel: true }
     }
 
     /// By a permit of the whole amount, which is settled for the payer. `domain`: name and version of the token's, where it has one.
     pub(crate) fn permit(network: Network, token: Address, timeout: u64, domain: Option<(&str, &str)>) -> Self {
         let (scheme, extra) = (PermitScheme::Exact.name(), by_permit2(domain));
-        Self { scheme, network, token, timeout, extra, signed: None, by_permit: true }
+        Self { scheme, network, token, timeout, extra, signed: None, by_permit: true, by_channel: false }
     }
 
     /// The same of a permit up to the amount, which this account settles.
@@ -91,9 +121,12 @@ impl Way {
     ) -> Self {
         let extra = format!(r#"{},"facilitatorAddress":"{facilitator}""#, by_permit2(domain));
         let scheme = PermitScheme::UpTo.name();
-        Self { scheme, network, token, timeout, extra, signed: None, by_permit: true }
+        Self { scheme, network, token, timeout, extra, signed: None, by_permit: true, by_channel: false }
     }
 }
+
+/// The scheme of channels.
+const BATCH_SETTLEMENT: &str = "batch-settlement";
 
 /// The scheme of most ways.
 const EXACT: &str = PermitScheme::Exact.name();
@@ -135,6 +168,8 @@ pub(crate) struct Challenge {
 struct Entry {
     before_amount: Box<str>,
     before_intent: Box<str>,
+    /// Network and token of a channel.
+    channel: Option<(Network, Address)>,
 }
 
 const BEFORE_EXTENSIONS: &str = r#","extensions":"#;
@@ -151,7 +186,11 @@ impl Challenge {
                 way.scheme, way.network, way.token, way.timeout,
             );
             let before_intent = format!(r#""extra":{{{},"intentId":""#, way.extra);
-            Entry { before_amount: encoded(begin, &before_amount), before_intent: encoded(",", &before_intent) }
+            Entry {
+                before_amount: encoded(begin, &before_amount),
+                before_intent: encoded(",", &before_intent),
+                channel: way.by_channel.then_some((way.network, way.token)),
+            }
         });
         let end = format!(r#","description":{}}}"#, ascii_json(description));
         Self {
@@ -256,6 +295,8 @@ pub(crate) struct Challenged<'a> {
     pub(crate) url: ResourceUrl<'a>,
     /// Why a payment was refused, where one was.
     pub(crate) error: Option<&'a str>,
+    /// What the payer of a channel is to know, where it lost count.
+    pub(crate) correction: Option<&'a Correction>,
 }
 
 impl Challenged<'_> {
@@ -263,11 +304,12 @@ impl Challenged<'_> {
     pub(super) fn longest(&self, price: &PriceText) -> usize {
         // Reasons are short, and rare.
         let error = self.error.map_or(0, |error| 2 * error.len() + 16);
+        let correction = self.correction.map_or(0, |correction| 2 * correction.len() + 16);
         let version_1 =
             self.challenge.version_1.as_ref().map_or(0, |offers| offers.longest(price.units().len(), URL_MAX));
         let header =
             self.challenge.longest(price.units().len(), SEALED_MAX) + self.challenge.closing(self.method).len();
-        header + version_1 + error
+        header + version_1 + error + correction
     }
 
     /// The URL as both demands have it, inside a JSON string, and room for what else goes between constant texts.
@@ -290,13 +332,16 @@ impl Challenged<'_> {
     /// Appends the header's value. `intent`: where the intent id stands before it.
     pub(super) fn write(&self, price: &PriceText, mut url: Vec<u8>, intent: Range<usize>, out: &mut Vec<u8>) {
         let end = url.len();
-        for Entry { before_amount, before_intent } in &self.challenge.entries {
+        for Entry { before_amount, before_intent, channel } in &self.challenge.entries {
             out.extend_from_slice(before_amount.as_bytes());
             url.extend_from_slice(price.units().as_bytes());
             fill(&mut url, end, out);
             out.extend_from_slice(before_intent.as_bytes());
             url.extend_from_slice(out.get(intent.clone()).unwrap_or_default());
             fill(&mut url, end, out);
+            let corrected = self.correction.zip(*channel);
+            let corrected = corrected.and_then(|(correction, (network, token))| correction.members_for(network, token));
+            out.extend(corrected.iter().flat_map(|members| encoded(members, "").into_string().into_bytes()));
         }
         out.extend_from_slice(self.challenge.before_url.as_bytes());
         fill(&mut url, 0, out);
@@ -417,10 +462,11 @@ fn host_name(host: &str) -> &str {
 mod tests {
     use super::*;
     use crate::protocol::{
-        Amount, Asset, IntentId,
+        Amount, Asset, IntentId, PaymentSignature,
+        channel::{ChannelId, ChannelState, Voucher, VoucherState},
         headers::PAYMENT_REQUIRED,
         template::{QuoteTemplate, RedeemBy},
-        v2::{PaymentRequired, PaymentRequirements, ResourceInfo},
+        v2::{ChannelRequirements, PaymentOption, PaymentRequired, PaymentRequirements, ResourceInfo},
     };
 
     const SELLER: Address = Address::new([0x5a; 20]);
@@ -462,7 +508,7 @@ mod tests {
     fn rendered(challenge: &Challenge, amount: u128, intent: &str, url: ResourceUrl<'_>) -> PaymentRequired {
         let template = QuoteTemplate::new(SELLER, Network::BASE, "l", &[Asset::USDC_BASE], false);
         let price = PriceText::new(Amount::from_base_units(amount), 6);
-        let standard = Challenged { challenge, method: &Method::POST, url, error: None };
+        let standard = Challenged { challenge, method: &Method::POST, url, error: None, correction: None };
         let seal = |out: &mut Vec<u8>| out.extend_from_slice(intent.as_bytes());
         let headers = template.render(&price, 0, RedeemBy::Any, Some(&standard), seal).headers;
         let length = headers[PAYMENT_REQUIRED].len();
@@ -496,6 +542,64 @@ mod tests {
                     let challenge = challenge(&ways(signed, shown));
                     assert_eq!(rendered(&challenge, amount, intent, url), expected);
                 }
+            }
+        }
+    }
+
+    fn channel_terms() -> ChannelTerms {
+        ChannelTerms::new(Address::new([9; 20]), 900)
+    }
+
+    fn by_channel(token: &TokenDomain, terms: &ChannelTerms) -> ChannelRequirements {
+        let asset = Asset::new(Network::BASE, token.token, 6, "USDC");
+        ChannelRequirements::new(&asset, Amount::from_base_units(12), SELLER, 60, terms)
+            .with_token_domain(&token.name, &token.version)
+            .with_intent(&IntentId::new("i").unwrap())
+    }
+
+    #[test]
+    fn a_channel_is_offered_by_its_terms() {
+        let url = ResourceUrl { origin: Origin::Unknown, path: "/a" };
+        for terms in [channel_terms(), channel_terms().with_min_deposit(Amount::from_base_units(120))] {
+            for token in domains() {
+                let challenge = challenge(&[Way::channel(Network::BASE, &token, 60, &terms)]);
+                let accepts = rendered(&challenge, 12, "i", url).accepts;
+                assert_eq!(accepts, [PaymentOption::Channel(by_channel(&token, &terms))]);
+            }
+        }
+    }
+
+    /// No other way to pay has them: neither another token's channel, nor the same token by an authorization.
+    #[test]
+    fn a_correction_stands_in_its_channels_way_alone() {
+        let tokens = domains();
+        let channel = |token| Way::channel(Network::BASE, token, 60, &channel_terms());
+        let authorization = Way::authorization(Network::BASE, &tokens[0], 720);
+        let challenge = challenge(&[channel(&tokens[1]), authorization, channel(&tokens[0])]);
+        let state = ChannelState::new(ChannelId::new([7; 32]), Amount::from_base_units(120), Amount::ZERO);
+        let signature = PaymentSignature::new([5; 65]).unwrap();
+        for charged in [1, 10, 100] {
+            let state = state.clone().with_charged(Amount::from_base_units(charged));
+            let voucher = VoucherState::from(&Voucher::new(state.channel_id, charged, signature.clone()));
+            for voucher in [None, Some(voucher)] {
+                let correction = Correction::new(Network::BASE, tokens[0].token, &state, voucher.as_ref());
+                let url = ResourceUrl { origin: Origin::Unknown, path: "/a" };
+                let (method, error) = (&Method::GET, Some("of_a_channel"));
+                let standard = Challenged { challenge: &challenge, method, url, error, correction: Some(&correction) };
+                let template = QuoteTemplate::new(SELLER, Network::BASE, "l", &[Asset::USDC_BASE], false);
+                let price = PriceText::new(Amount::from_base_units(12), 6);
+                let seal = |out: &mut Vec<u8>| out.push(b'i');
+                let headers = template.render(&price, 0, RedeemBy::Any, Some(&standard), seal).headers;
+                assert!(headers[PAYMENT_REQUIRED].len() <= standard.longest(&price));
+                let read = PaymentRequired::from_headers(&headers).unwrap().unwrap();
+                let [other, PaymentOption::Exact(exact), PaymentOption::Channel(corrected)] = &read.accepts[..] else {
+                    panic!("{read:?}")
+                };
+                assert_eq!(*other, PaymentOption::Channel(by_channel(&tokens[1], &channel_terms())));
+                assert_eq!(*exact, offered(&tokens[0], 12, "i"));
+                assert!(corrected.echoes(&by_channel(&tokens[0], &channel_terms())));
+                assert_eq!((corrected.channel_state(), corrected.voucher_state()), (Some(state.clone()), voucher));
+                assert_eq!(read.error.as_deref(), error);
             }
         }
     }

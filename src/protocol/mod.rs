@@ -9,6 +9,7 @@ pub mod bench;
 mod binding;
 mod chain_time;
 mod challenge;
+pub mod channel;
 mod digest;
 mod encoding;
 pub mod headers;

@@ -1,6 +1,9 @@
 //! `Payment`: what can be reserved and sold for, one case for each way to pay.
 
-use super::{Address, Amount, ChainTime, Network, PaymentId, Transfer, TxHash, permit2::Permit, v2::Authorization};
+use super::{
+    Address, Amount, ChainTime, Network, PaymentId, Transfer, TxHash, channel::VoucherPayment, permit2::Permit,
+    v2::Authorization,
+};
 
 /// A payment: what a ledger reserves, and what a sale is recorded with.
 ///
@@ -22,6 +25,9 @@ pub enum Payment {
     /// A [permit](Permit) that its payer signed for Permit2. No block is known that it was mined in. Once it is settled, its amount is what
     /// was charged.
     Permit(SignedTransfer),
+    /// A [voucher](super::channel::Voucher) that its payer signed for a channel. It never has a transaction of its own: what it is charged is
+    /// claimed later, with other charges.
+    Voucher(VoucherPayment),
 }
 
 /// A transfer that is signed, and was not seen in a block.
@@ -129,6 +135,12 @@ impl From<SignedTransfer> for Payment {
     }
 }
 
+impl From<VoucherPayment> for Payment {
+    fn from(voucher: VoucherPayment) -> Self {
+        Self::Voucher(voucher)
+    }
+}
+
 impl PartialEq<Transfer> for Payment {
     fn eq(&self, other: &Transfer) -> bool {
         matches!(self, Self::Transfer(transfer) if transfer == other)
@@ -149,6 +161,7 @@ impl Payment {
             Self::Transfer(transfer) => transfer.payment_id(),
             Self::Authorization(signed) => signed.payment_id(),
             Self::Permit(signed) => PaymentId::of_permit(signed.network, signed.payer, signed.nonce),
+            Self::Voucher(voucher) => voucher.payment_id(),
         }
     }
 
@@ -158,6 +171,7 @@ impl Payment {
         match self {
             Self::Transfer(transfer) => transfer.network,
             Self::Authorization(signed) | Self::Permit(signed) => signed.network,
+            Self::Voucher(voucher) => voucher.network(),
         }
     }
 
@@ -167,6 +181,7 @@ impl Payment {
         match self {
             Self::Transfer(transfer) => transfer.token,
             Self::Authorization(signed) | Self::Permit(signed) => signed.token,
+            Self::Voucher(voucher) => voucher.token,
         }
     }
 
@@ -176,6 +191,7 @@ impl Payment {
         match self {
             Self::Transfer(transfer) => transfer.payer,
             Self::Authorization(signed) | Self::Permit(signed) => signed.payer,
+            Self::Voucher(voucher) => voucher.payer,
         }
     }
 
@@ -185,6 +201,7 @@ impl Payment {
         match self {
             Self::Transfer(transfer) => transfer.recipient,
             Self::Authorization(signed) | Self::Permit(signed) => signed.recipient,
+            Self::Voucher(voucher) => voucher.recipient,
         }
     }
 
@@ -194,6 +211,7 @@ impl Payment {
         match self {
             Self::Transfer(transfer) => transfer.amount,
             Self::Authorization(signed) | Self::Permit(signed) => signed.amount,
+            Self::Voucher(voucher) => voucher.amount,
         }
     }
 
@@ -203,6 +221,7 @@ impl Payment {
             Self::Transfer(transfer) => Self::Transfer(transfer),
             Self::Authorization(signed) => Self::Authorization(signed.with_amount(charge)),
             Self::Permit(signed) => Self::Permit(signed.with_amount(charge)),
+            Self::Voucher(voucher) => Self::Voucher(voucher.with_amount(charge)),
         }
     }
 
@@ -212,10 +231,11 @@ impl Payment {
         match self {
             Self::Transfer(transfer) => Some(transfer.transaction),
             Self::Authorization(signed) | Self::Permit(signed) => signed.transaction,
+            Self::Voucher(_) => None,
         }
     }
 
-    /// Returns whether the payment was made: whether it has a transaction.
+    /// Returns whether the payment was made: whether it has a transaction. That of a voucher has none, and counts once it is charged.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         self.transaction().is_some()
@@ -226,7 +246,7 @@ impl Payment {
     pub const fn position(&self) -> Option<u32> {
         match self {
             Self::Transfer(transfer) => Some(transfer.position),
-            Self::Authorization(_) | Self::Permit(_) => None,
+            Self::Authorization(_) | Self::Permit(_) | Self::Voucher(_) => None,
         }
     }
 
@@ -235,7 +255,7 @@ impl Payment {
     pub const fn block_number(&self) -> Option<u64> {
         match self {
             Self::Transfer(transfer) => Some(transfer.block_number),
-            Self::Authorization(_) | Self::Permit(_) => None,
+            Self::Authorization(_) | Self::Permit(_) | Self::Voucher(_) => None,
         }
     }
 
@@ -245,15 +265,17 @@ impl Payment {
         match self {
             Self::Transfer(transfer) => transfer.block_time,
             Self::Authorization(signed) | Self::Permit(signed) => signed.shown,
+            Self::Voucher(voucher) => voucher.shown,
         }
     }
 
-    /// Returns the nonce of the authorization or permit that it is, or was made from.
+    /// Returns the nonce of the authorization or permit that it is, or was made from; of a voucher, what names it.
     #[must_use]
     pub const fn nonce(&self) -> Option<&[u8; 32]> {
         match self {
             Self::Transfer(transfer) => transfer.binding.nonce(),
             Self::Authorization(signed) | Self::Permit(signed) => Some(&signed.nonce),
+            Self::Voucher(voucher) => Some(voucher.nonce()),
         }
     }
 }

@@ -15,6 +15,7 @@ use super::{Address, Network, ParseError, TxHash, permit2::PERMIT2};
 /// | ordinary transfer | chain, transaction, position of its log *inside that transaction's receipt* | `eip155:8453/0x…/3` |
 /// | transfer made from an EIP-3009 authorization | chain, token, payer, nonce | `eip155:8453/0x…/0x…/0x…` |
 /// | transfer made from a [permit](super::permit2::Permit) | chain, Permit2, payer, nonce | `eip155:8453/0x000000000022d4…/0x…/0x…` |
+/// | what a [voucher](super::channel::VoucherPayment) pays | chain, contract of the channels, payer, hash of channel, total and intent | `eip155:8453/0x4020074e9df2ce…/0x…/0x…` |
 ///
 /// The position is not the block-wide log index: a reorganisation can move that one, and the same transfer would be
 /// spendable twice. An authorization can be used once, in any transaction, so it identifies its transfer in advance. So can a permit: its

@@ -17,7 +17,10 @@ use tower_x402::{
         Settling,
         conformance::{self, Harness, KeepsAnswers},
     },
-    protocol::{Address, Binding, ChainTime, IntentKey, Network, Payment, PaymentId, PurchaseKey, TxHash},
+    protocol::{
+        Address, Amount, Binding, ChainTime, IntentKey, Network, Payment, PaymentId, PurchaseKey, SignedTransfer,
+        TxHash,
+    },
     testing::FakeClock,
 };
 
@@ -60,6 +63,8 @@ enum Fault {
     AuthorizationByNonce,
     /// Knows a permit by its token too.
     PermitByToken,
+    /// Knows a voucher by its total, whatever it pays for.
+    VoucherByTotal,
     /// Takes over what is not settled, whoever's lease ran out on it.
     LapsedIsAnybodys,
     /// Records the payment as it was reserved.
@@ -183,6 +188,12 @@ impl Broken {
                 signed.into()
             }
             (Fault::PermitByToken, Payment::Permit(signed)) => Payment::Authorization(signed),
+            (Fault::VoucherByTotal, Payment::Voucher(voucher)) => {
+                let total = Amount::from_base_units(voucher.total()).to_be_bytes();
+                SignedTransfer::new(voucher.network(), voucher.token, voucher.payer, total)
+                    .with_shown(voucher.shown)
+                    .into()
+            }
             (Fault::LapsedIsAnybodys, Payment::Authorization(signed)) if signed.transaction.is_none() => {
                 signed.with_transaction(TxHash::new([9; 32])).into()
             }
@@ -455,6 +466,7 @@ async fn every_fault_is_caught_by_its_check() {
         (Fault::AuthorizationByPlace, &["an_authorization_is_one_payment", "a_lease_follows_its_authorization"]),
         (Fault::AuthorizationByNonce, &["authorizations_are_told_apart"]),
         (Fault::PermitByToken, &["permits_are_told_apart", "a_permit_is_settled_and_sold"]),
+        (Fault::VoucherByTotal, &["a_voucher_pays_once_for_its_intent"]),
         (
             Fault::LapsedIsAnybodys,
             &[

@@ -203,6 +203,7 @@ checks! {
     payment::a_lease_follows_its_authorization: "leases are an authorization's, in whatever transaction it is used";
     payment::authorizations_are_told_apart: "an authorization is chain, token, payer and nonce, all four";
     payment::permits_are_told_apart: "a permit is chain, payer and nonce, whatever its token, and never an authorization of that nonce";
+    payment::a_voucher_pays_once_for_its_intent: "a voucher is one payment of its channel, total and intent, and sells without a transaction";
     payment::a_permit_is_settled_and_sold: "a permit is held, settled and sold as one payment, whatever was charged of it";
     answer::kept_byte_for_byte: "an answer is given back as it was kept, through every handle";
     answer::kept_from_the_commit_on: "an answer is kept with its sale, and no other";

@@ -5,7 +5,10 @@ use super::{
     fixture::{BEGUN, Fault, Fixture, PAID, must_be},
     harness::Harness,
 };
-use crate::protocol::{Amount, Binding, ChainTime, Network, Payment, SignedTransfer, Transfer};
+use crate::protocol::{
+    Amount, Binding, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer,
+    channel::{ChannelConfig, VoucherPayment},
+};
 
 /// Made from an authorization that has the nonce.
 fn authorized<H: Harness>(fixture: &Fixture<'_, H>, nonce: [u8; 32]) -> Transfer {
@@ -131,5 +134,32 @@ pub(super) async fn a_permit_is_settled_and_sold<H: Harness>(fixture: &Fixture<'
     must_be!(lease.payment(), paid if *paid == Payment::Permit(charged), "the payment as it was charged");
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit");
     must_be!(fixture.twin.reserve(&foreign).await?, ReserveOutcome::PaymentUsed, "its nonce once it is sold");
+    Ok(())
+}
+
+/// What a voucher over this total pays for that intent.
+fn voucher<H: Harness>(fixture: &Fixture<'_, H>, total: u128, intent: IntentKey) -> VoucherPayment {
+    let paid = fixture.paid();
+    let channel = ChannelConfig::new(paid.payer, paid.recipient, paid.token);
+    VoucherPayment::new(paid.network, &channel, total, intent).with_amount(paid.amount).with_shown(paid.block_time)
+}
+
+pub(super) async fn a_voucher_pays_once_for_its_intent<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    fixture.begin().await?;
+    let (first, second) = (fixture.intent(), fixture.intent());
+    let paid = voucher(fixture, 30_000, first);
+    let lease = fixture.hold(&fixture.claim(first, &[Payment::from(paid.clone())])).await?;
+    let nothing = lease.charging(Amount::ZERO);
+    must_be!(nothing.payment().amount(), amount if amount.is_zero(), "what is charged");
+    must_be!(fixture.ledger.commit(&nothing, None).await?, CommitOutcome::Done, "the commit of a charge of nothing");
+    // Its client signs the same total again, for another answer.
+    let again = [Payment::from(voucher(fixture, 30_000, second))];
+    let _ = fixture.sell(&fixture.claim(second, &again)).await?;
+    let higher = [Payment::from(voucher(fixture, 30_001, fixture.intent()))];
+    let _ = fixture.sell(&fixture.claim(fixture.intent(), &higher)).await?;
+    for sold in [&[paid.into()], &again, &higher] {
+        let other = fixture.claim(fixture.intent(), sold);
+        must_be!(fixture.twin.reserve(&other).await?, ReserveOutcome::PaymentUsed, "each of them for another intent");
+    }
     Ok(())
 }

@@ -223,7 +223,7 @@ pub(super) async fn forgotten_with_its_sale<H: Harness>(fixture: &Fixture<'_, H>
         let later = |purchase| {
             let signed = match unsettled(fixture) {
                 Payment::Authorization(signed) => signed.with_shown(head.after(Duration::from_secs(9))),
-                Payment::Transfer(_) | Payment::Permit(_) => return again(fixture, purchase),
+                Payment::Transfer(_) | Payment::Permit(_) | Payment::Voucher(_) => return again(fixture, purchase),
             };
             let claim = Claim::builder("conformance", fixture.intent()).purchase(purchase).payments([signed]);
             claim.pay_until(head).head(head).max_payment_age(AGE).lease(LONG).build()

@@ -27,7 +27,7 @@ fn settled<H: Harness>(fixture: &Fixture<'_, H>, unsettled: &Payment) -> Transfe
 fn shown_at(signed: &Payment, time: u64) -> Payment {
     match signed {
         Payment::Authorization(signed) => signed.clone().with_shown(ChainTime::from_unix(time)).into(),
-        Payment::Transfer(_) | Payment::Permit(_) => signed.clone(),
+        Payment::Transfer(_) | Payment::Permit(_) | Payment::Voucher(_) => signed.clone(),
     }
 }
 

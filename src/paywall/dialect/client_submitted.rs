@@ -101,7 +101,7 @@ fn redemption(intent: IntentId, network: Network, proof: PaymentProof) -> Redemp
 pub(crate) fn is_submitted(payment: &PaymentPayload) -> bool {
     let method = payment.accepted.exact().map(PaymentRequirements::transfer_method);
     let shows_transfer = match &payment.payload {
-        SchemePayload::Authorization(_) | SchemePayload::Permit(_) => false,
+        SchemePayload::Authorization(_) | SchemePayload::Permit(_) | SchemePayload::Channel(_) => false,
         SchemePayload::Proof(_) => true,
         SchemePayload::Other(json) => json.get("txRef").is_some() || json.text("type") == Some(PaymentProof::TYPE),
     };

@@ -86,6 +86,7 @@ impl<'a> Bill<'a> {
             method,
             url: url(),
             error: refused.map(Reason::as_str),
+            correction: None,
         });
         let seal = |out: &mut Vec<u8>| route.seals.seal_into(terms, out);
         let mut quote = self.template.render(&price, terms.expiry(), redeem_by, standard.as_ref(), seal);

@@ -7,7 +7,7 @@ use crate::protocol::{Address, ChainTime, Network, keccak::keccak256};
 pub(super) const DOMAIN_TYPE: [u8; 32] = *b"\x8c\xad\x95\x68\x7b\xa8\x2c\x2c\xe5\x0e\x74\xf7\xb7\x54\x64\x5e\x51\x17\xc3\xa5\xbe\xc8\x15\x1c\x07\x26\xd5\x85\x79\x80\xa8\x66";
 
 /// The hash of the type `TokenPermissions`.
-pub(super) const PERMITTED_TYPE: [u8; 32] = *b"\x61\x83\x58\xac\x3d\xb8\xdc\x27\x4f\x0c\xd8\x82\x9d\xa7\xe2\x34\xbd\x48\xcd\x73\xc4\xa7\x40\xae\xde\x1a\xde\xc9\x84\x6d\x06\xa1";
+pub(in crate::protocol) const PERMITTED_TYPE: [u8; 32] = *b"\x61\x83\x58\xac\x3d\xb8\xdc\x27\x4f\x0c\xd8\x82\x9d\xa7\xe2\x34\xbd\x48\xcd\x73\xc4\xa7\x40\xae\xde\x1a\xde\xc9\x84\x6d\x06\xa1";
 
 impl PermitScheme {
     /// The hash of the type `PermitWitnessTransferFrom` with the scheme's witness.
@@ -55,7 +55,7 @@ impl Permit {
 }
 
 /// The domain separator, which the contract states as well.
-pub(super) fn domain_separator(network: Network) -> [u8; 32] {
+pub(in crate::protocol) fn domain_separator(network: Network) -> [u8; 32] {
     let name = keccak256(&[b"Permit2"]);
     keccak256(&[&DOMAIN_TYPE, &name, &number(network.chain_id()), &account(PERMIT2)])
 }

@@ -32,6 +32,8 @@ mod tests;
 pub use permit::{Permit, SignedPermit};
 pub use scheme::PermitScheme;
 
+pub(in crate::protocol) use eip712::{PERMITTED_TYPE, domain_separator};
+
 use super::Address;
 
 /// The Permit2 contract, at the same address on every chain.

@@ -66,6 +66,21 @@ impl JsonObject {
         declared.0.iter().all(|(name, value)| self.0.get(name) == Some(value))
     }
 
+    /// Sets a member that is written so. What is written is always JSON.
+    pub(in crate::protocol) fn with_written(self, name: &str, value: &impl Serialize) -> Self {
+        self.with(name, serde_json::to_value(value).unwrap_or_default())
+    }
+
+    /// Reads a member that is an object of a certain form.
+    pub(super) fn read_member<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&Object<'_>) -> Result<T, InvalidMessage>,
+    ) -> Option<T> {
+        let json = self.get(name)?.to_string();
+        read(&Object::parse(&json)?).ok()
+    }
+
     /// Reads a member that is such an object. An absent one is empty.
     pub(in crate::protocol) fn of(message: &Object<'_>, name: &'static str) -> Result<Self, InvalidMessage> {
         let read = |object: &Object<'_>| Self::read(object).ok_or(InvalidMessage::member(name));

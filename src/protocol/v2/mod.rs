@@ -56,6 +56,7 @@
 
 pub(in crate::protocol) mod ascii;
 mod authorization;
+mod channel_requirements;
 mod error;
 mod extensions;
 mod facilitator;
@@ -80,6 +81,7 @@ pub(in crate::protocol) mod values;
 mod verify_response;
 
 pub use authorization::{Authorization, SignedAuthorization};
+pub use channel_requirements::ChannelRequirements;
 pub use error::InvalidMessage;
 #[cfg(test)]
 pub(crate) use error::InvalidMessageKind;

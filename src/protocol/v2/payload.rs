@@ -8,7 +8,10 @@ use super::{
     message::{Version2, header_message},
     object::Object,
 };
-use crate::protocol::permit2::{PermitScheme, SignedPermit};
+use crate::protocol::{
+    channel::ChannelPayload,
+    permit2::{PermitScheme, SignedPermit},
+};
 
 /// The content of `PAYMENT-SIGNATURE`, on a request: which way to pay was accepted, and the payment.
 ///
@@ -54,6 +57,8 @@ pub enum SchemePayload {
     Proof(PaymentProof),
     /// A signed Permit2 transfer: by [`TransferMethod::Permit2`], and of the scheme `upto`.
     Permit(SignedPermit),
+    /// A voucher, alone or with a deposit, or a request for a refund: of the scheme `batch-settlement`.
+    Channel(Box<ChannelPayload>),
     /// Anything else: of a scheme, chain or method that is not known here, or not what the accepted way demands.
     Other(JsonObject),
 }
@@ -100,10 +105,15 @@ impl PaymentPayload {
 
 impl SchemePayload {
     fn read(accepted: &PaymentOption, object: &Object<'_>) -> Result<Self, InvalidMessage> {
+        if accepted.channel().is_some()
+            && let Some(payload) = ChannelPayload::read(object)?
+        {
+            return Ok(payload.into());
+        }
         let method = match accepted {
             PaymentOption::Exact(requirements) => requirements.transfer_method(),
             PaymentOption::UpTo(_) => TransferMethod::Permit2,
-            PaymentOption::Other(_) => TransferMethod::Other,
+            PaymentOption::Channel(_) | PaymentOption::Other(_) => TransferMethod::Other,
         };
         let scheme = if accepted.up_to().is_some() { PermitScheme::UpTo } else { PermitScheme::Exact };
         match method {
@@ -128,6 +138,12 @@ impl From<SignedAuthorization> for SchemePayload {
 impl From<PaymentProof> for SchemePayload {
     fn from(proof: PaymentProof) -> Self {
         Self::Proof(proof)
+    }
+}
+
+impl From<ChannelPayload> for SchemePayload {
+    fn from(payload: ChannelPayload) -> Self {
+        Self::Channel(Box::new(payload))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{InvalidMessage, JsonObject, PaymentRequirements, UpToRequirements, object::Object, values};
+use super::{
+    ChannelRequirements, InvalidMessage, JsonObject, PaymentRequirements, UpToRequirements, object::Object, values,
+};
 
 /// One entry of `accepts`: a way to pay.
 ///
@@ -22,6 +24,8 @@ pub enum PaymentOption {
     Exact(PaymentRequirements),
     /// The scheme `upto` on an EVM chain, by Permit2.
     UpTo(UpToRequirements),
+    /// The scheme `batch-settlement` on an EVM chain.
+    Channel(ChannelRequirements),
     /// Another scheme, or a chain of another kind.
     Other(OtherRequirements),
 }
@@ -39,7 +43,7 @@ impl PaymentOption {
     pub const fn exact(&self) -> Option<&PaymentRequirements> {
         match self {
             Self::Exact(requirements) => Some(requirements),
-            Self::UpTo(_) | Self::Other(_) => None,
+            Self::UpTo(_) | Self::Channel(_) | Self::Other(_) => None,
         }
     }
 
@@ -48,20 +52,32 @@ impl PaymentOption {
     pub const fn up_to(&self) -> Option<&UpToRequirements> {
         match self {
             Self::UpTo(requirements) => Some(requirements),
-            Self::Exact(_) | Self::Other(_) => None,
+            Self::Exact(_) | Self::Channel(_) | Self::Other(_) => None,
+        }
+    }
+
+    /// Returns the requirements, if this is `batch-settlement` on an EVM chain.
+    #[must_use]
+    pub const fn channel(&self) -> Option<&ChannelRequirements> {
+        match self {
+            Self::Channel(requirements) => Some(requirements),
+            Self::Exact(_) | Self::UpTo(_) | Self::Other(_) => None,
         }
     }
 
     /// Reads an option out of the message's member of this name.
     pub(super) fn read(object: &Object<'_>, name: &'static str) -> Result<Self, InvalidMessage> {
-        let [exact, up_to] =
-            object.required("scheme", |scheme| Some(["exact", "upto"].map(|known| scheme == known)))?;
+        let known = ["exact", "upto", "batch-settlement"];
+        let [exact, up_to, channel] = object.required("scheme", |scheme| Some(known.map(|known| scheme == known)))?;
         let evm = object.required("network", |network| values::namespace(network).map(|name| name == "eip155"))?;
         if exact && evm {
             return PaymentRequirements::read_exact(object).map(Self::Exact);
         }
         if up_to && evm && UpToRequirements::is_known(object) {
             return UpToRequirements::read(object).map(Self::UpTo);
+        }
+        if channel && evm && ChannelRequirements::is_known(object) {
+            return ChannelRequirements::read(object).map(Self::Channel);
         }
         let json = JsonObject::read(object).ok_or(InvalidMessage::member(name))?;
         Ok(Self::Other(OtherRequirements { json }))
@@ -71,6 +87,12 @@ impl PaymentOption {
 impl From<PaymentRequirements> for PaymentOption {
     fn from(requirements: PaymentRequirements) -> Self {
         Self::Exact(requirements)
+    }
+}
+
+impl From<ChannelRequirements> for PaymentOption {
+    fn from(requirements: ChannelRequirements) -> Self {
+        Self::Channel(requirements)
     }
 }
 

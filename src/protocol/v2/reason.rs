@@ -107,6 +107,116 @@ reasons! {
     UPTO_FACILITATOR_MISMATCH = "upto_facilitator_mismatch";
     /// More is to be charged than the permit allows.
     INVALID_UPTO_EVM_PAYLOAD_SETTLEMENT_EXCEEDS_AMOUNT = "invalid_upto_evm_payload_settlement_exceeds_amount";
+    /// The signer of the receiver authorizer is another account than the channel's.
+    INVALID_BATCH_SETTLEMENT_EVM_AUTHORIZER_ADDRESS_MISMATCH = "invalid_batch_settlement_evm_authorizer_address_mismatch";
+    /// The receiver authorizer of the channel has no key here.
+    INVALID_BATCH_SETTLEMENT_EVM_AUTHORIZER_NOT_CONFIGURED = "invalid_batch_settlement_evm_authorizer_not_configured";
+    /// Another request is using the channel.
+    INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_BUSY = "invalid_batch_settlement_evm_channel_busy";
+    /// The channel's id is not of the scheme's form.
+    INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_INVALID = "invalid_batch_settlement_evm_channel_id_invalid";
+    /// The channel's id is not that of its config.
+    INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH = "invalid_batch_settlement_evm_channel_id_mismatch";
+    /// The channel holds no deposit.
+    INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND = "invalid_batch_settlement_evm_channel_not_found";
+    /// More is to be charged than the voucher allows.
+    INVALID_BATCH_SETTLEMENT_EVM_CHARGE_EXCEEDS_SIGNED_CUMULATIVE = "invalid_batch_settlement_evm_charge_exceeds_signed_cumulative";
+    /// The claim fails, for a reason that is not told.
+    INVALID_BATCH_SETTLEMENT_EVM_CLAIM_SIMULATION_FAILED = "invalid_batch_settlement_evm_claim_simulation_failed";
+    /// The transaction of the claim failed on the chain.
+    INVALID_BATCH_SETTLEMENT_EVM_CLAIM_TRANSACTION_FAILED = "invalid_batch_settlement_evm_claim_transaction_failed";
+    /// The voucher's total is not what was charged so far and the price.
+    INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
+    /// The voucher's total is less than what is claimed already.
+    INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_BELOW_CLAIMED = "invalid_batch_settlement_evm_cumulative_below_claimed";
+    /// The voucher's total is more than the channel holds.
+    INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE = "invalid_batch_settlement_evm_cumulative_exceeds_balance";
+    /// The deposit is less than the seller asks for.
+    INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_BELOW_MIN_DEPOSIT = "invalid_batch_settlement_evm_deposit_below_min_deposit";
+    /// The deposit fails, for a reason that is not told.
+    INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED = "invalid_batch_settlement_evm_deposit_simulation_failed";
+    /// The transaction of the deposit failed on the chain.
+    INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_TRANSACTION_FAILED = "invalid_batch_settlement_evm_deposit_transaction_failed";
+    /// The allowance that was sent along is over another amount than the deposit.
+    INVALID_BATCH_SETTLEMENT_EVM_EIP2612_AMOUNT_MISMATCH = "invalid_batch_settlement_evm_eip2612_amount_mismatch";
+    /// The allowance that was sent along is of another token.
+    INVALID_BATCH_SETTLEMENT_EVM_EIP2612_ASSET_MISMATCH = "invalid_batch_settlement_evm_eip2612_asset_mismatch";
+    /// The allowance that was sent along is no longer valid.
+    INVALID_BATCH_SETTLEMENT_EVM_EIP2612_DEADLINE_EXPIRED = "invalid_batch_settlement_evm_eip2612_deadline_expired";
+    /// The allowance that was sent along is of another account.
+    INVALID_BATCH_SETTLEMENT_EVM_EIP2612_OWNER_MISMATCH = "invalid_batch_settlement_evm_eip2612_owner_mismatch";
+    /// The allowance that was sent along is for another contract than Permit2.
+    INVALID_BATCH_SETTLEMENT_EVM_EIP2612_SPENDER_MISMATCH = "invalid_batch_settlement_evm_eip2612_spender_mismatch";
+    /// The payer's account would be deployed by a factory that is not accepted.
+    INVALID_BATCH_SETTLEMENT_EVM_EIP6492_FACTORY_NOT_ALLOWED = "invalid_batch_settlement_evm_eip6492_factory_not_allowed";
+    /// The approval that was sent along cannot be used.
+    INVALID_BATCH_SETTLEMENT_EVM_ERC20_APPROVAL_UNAVAILABLE = "invalid_batch_settlement_evm_erc20_approval_unavailable";
+    /// The deposit has no EIP-3009 authorization.
+    INVALID_BATCH_SETTLEMENT_EVM_ERC3009_AUTHORIZATION_REQUIRED = "invalid_batch_settlement_evm_erc3009_authorization_required";
+    /// The payer has less than the deposit.
+    INVALID_BATCH_SETTLEMENT_EVM_INSUFFICIENT_BALANCE = "invalid_batch_settlement_evm_insufficient_balance";
+    /// The seller has no record of the channel.
+    INVALID_BATCH_SETTLEMENT_EVM_MISSING_CHANNEL = "invalid_batch_settlement_evm_missing_channel";
+    /// The requirements do not tell the token's domain.
+    INVALID_BATCH_SETTLEMENT_EVM_MISSING_EIP712_DOMAIN = "invalid_batch_settlement_evm_missing_eip712_domain";
+    /// The payment is for another chain.
+    INVALID_BATCH_SETTLEMENT_EVM_NETWORK_MISMATCH = "invalid_batch_settlement_evm_network_mismatch";
+    /// Nothing is claimed that is not paid out already.
+    INVALID_BATCH_SETTLEMENT_EVM_NOTHING_TO_SETTLE = "invalid_batch_settlement_evm_nothing_to_settle";
+    /// The deposit is not valid yet.
+    INVALID_BATCH_SETTLEMENT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER = "invalid_batch_settlement_evm_payload_authorization_valid_after";
+    /// The deposit is no longer valid, or not long enough to be settled.
+    INVALID_BATCH_SETTLEMENT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE = "invalid_batch_settlement_evm_payload_authorization_valid_before";
+    /// The payload is of no type that is known.
+    INVALID_BATCH_SETTLEMENT_EVM_PAYLOAD_TYPE = "invalid_batch_settlement_evm_payload_type";
+    /// The payer has not allowed Permit2 to move so much of the token.
+    INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_ALLOWANCE_REQUIRED = "invalid_batch_settlement_evm_permit2_allowance_required";
+    /// The permit is over another amount than the deposit.
+    INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_AMOUNT_MISMATCH = "invalid_batch_settlement_evm_permit2_amount_mismatch";
+    /// The deposit has no Permit2 authorization.
+    INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_AUTHORIZATION_REQUIRED = "invalid_batch_settlement_evm_permit2_authorization_required";
+    /// The permit is no longer valid, or not long enough to be settled.
+    INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_DEADLINE_EXPIRED = "invalid_batch_settlement_evm_permit2_deadline_expired";
+    /// The signature is not the payer's over this permit.
+    INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_INVALID_SIGNATURE = "invalid_batch_settlement_evm_permit2_invalid_signature";
+    /// The permit is for another contract than the collector.
+    INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_INVALID_SPENDER = "invalid_batch_settlement_evm_permit2_invalid_spender";
+    /// The signature is not the payer's over this deposit.
+    INVALID_BATCH_SETTLEMENT_EVM_RECEIVE_AUTHORIZATION_SIGNATURE = "invalid_batch_settlement_evm_receive_authorization_signature";
+    /// The channel has another receiver authorizer than the one that was offered.
+    INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH = "invalid_batch_settlement_evm_receiver_authorizer_mismatch";
+    /// The channel pays another account.
+    INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_MISMATCH = "invalid_batch_settlement_evm_receiver_mismatch";
+    /// The refund that is asked for is of no amount.
+    INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID = "invalid_batch_settlement_evm_refund_amount_invalid";
+    /// Nothing is left in the channel.
+    INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE = "invalid_batch_settlement_evm_refund_no_balance";
+    /// The refund is not of the scheme's form.
+    INVALID_BATCH_SETTLEMENT_EVM_REFUND_PAYLOAD = "invalid_batch_settlement_evm_refund_payload";
+    /// The refund fails, for a reason that is not told.
+    INVALID_BATCH_SETTLEMENT_EVM_REFUND_SIMULATION_FAILED = "invalid_batch_settlement_evm_refund_simulation_failed";
+    /// The transaction of the refund failed on the chain.
+    INVALID_BATCH_SETTLEMENT_EVM_REFUND_TRANSACTION_FAILED = "invalid_batch_settlement_evm_refund_transaction_failed";
+    /// The chain could not be asked.
+    INVALID_BATCH_SETTLEMENT_EVM_RPC_READ_FAILED = "invalid_batch_settlement_evm_rpc_read_failed";
+    /// The scheme is not the one that was offered.
+    INVALID_BATCH_SETTLEMENT_EVM_SCHEME = "invalid_batch_settlement_evm_scheme";
+    /// Paying out fails, for a reason that is not told.
+    INVALID_BATCH_SETTLEMENT_EVM_SETTLE_SIMULATION_FAILED = "invalid_batch_settlement_evm_settle_simulation_failed";
+    /// The transaction that pays out failed on the chain.
+    INVALID_BATCH_SETTLEMENT_EVM_SETTLE_TRANSACTION_FAILED = "invalid_batch_settlement_evm_settle_transaction_failed";
+    /// The payer's account could not be deployed.
+    INVALID_BATCH_SETTLEMENT_EVM_SMART_WALLET_DEPLOYMENT_FAILED = "invalid_batch_settlement_evm_smart_wallet_deployment_failed";
+    /// The channel is of another token.
+    INVALID_BATCH_SETTLEMENT_EVM_TOKEN_MISMATCH = "invalid_batch_settlement_evm_token_mismatch";
+    /// What is known of the channel is too old, and cannot be renewed now.
+    INVALID_BATCH_SETTLEMENT_EVM_VERIFICATION_STATE_UNAVAILABLE = "invalid_batch_settlement_evm_verification_state_unavailable";
+    /// The signature is not the payer authorizer's over this voucher, or the contract does not take it.
+    INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE = "invalid_batch_settlement_evm_voucher_signature";
+    /// The channel has another withdraw delay than the one that was offered.
+    INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_MISMATCH = "invalid_batch_settlement_evm_withdraw_delay_mismatch";
+    /// The channel has a withdraw delay that the contract does not allow.
+    INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_OUT_OF_RANGE = "invalid_batch_settlement_evm_withdraw_delay_out_of_range";
     /// The transaction failed on the chain.
     INVALID_TRANSACTION_STATE = "invalid_transaction_state";
     /// Verifying failed for a reason that is not told.

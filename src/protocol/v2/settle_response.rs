@@ -3,12 +3,12 @@
 use serde::{Serialize, Serializer};
 
 use super::{Extensions, InvalidMessage, JsonObject, Reason, message::header_message, object::Object, values};
-use crate::protocol::{Address, Amount, Network, TxHash};
+use crate::protocol::{Address, Amount, Network, TxHash, channel::ChannelState};
 
 /// The content of `PAYMENT-RESPONSE`, and a facilitator's answer to `POST /settle`: what became of a payment.
 ///
 /// A success names its transaction and an EVM chain, and no reason. A success of `upto` that charged nothing says so by an `amount` of
-/// zero, and has no transaction. Anything else is not read as one.
+/// zero, and has no transaction. Nor has one by a voucher, which says what was charged to a channel. Anything else is not read as one.
 ///
 /// ```
 /// use tower_x402::protocol::{Network, TxHash, v2::{Reason, SettleResponse}};
@@ -65,6 +65,12 @@ impl SettleResponse {
         Self { success: true, amount: Some(Amount::ZERO), ..Self::on(network) }
     }
 
+    /// Reports that this much was charged to a channel by a voucher, so that there is no transaction, and the channel's state since.
+    #[must_use]
+    pub fn charged_to_channel(charge: Amount, state: &ChannelState, network: Network) -> Self {
+        Self { success: true, ..Self::on(network) }.with_charge(charge).with_channel_state(state)
+    }
+
     /// Reports that the payment is not settled, and why.
     #[must_use]
     pub fn failed(reason: Reason, network: Network) -> Self {
@@ -89,6 +95,32 @@ impl SettleResponse {
     pub const fn with_amount(mut self, amount: Amount) -> Self {
         self.amount = Some(amount);
         self
+    }
+
+    /// Sets `extra.chargedAmount`: what was charged to a channel, also by a payment that deposits.
+    #[must_use]
+    pub fn with_charge(mut self, charge: Amount) -> Self {
+        self.extra = self.extra.with(CHARGED, charge.to_string());
+        self
+    }
+
+    /// Sets `extra.channelState`: what became of the channel.
+    #[must_use]
+    pub fn with_channel_state(mut self, state: &ChannelState) -> Self {
+        self.extra = self.extra.with_written(STATE, state);
+        self
+    }
+
+    /// Returns what was charged to a channel, in base units, if `extra` says that.
+    #[must_use]
+    pub fn charged_amount(&self) -> Option<Amount> {
+        self.extra.text(CHARGED).and_then(values::amount)
+    }
+
+    /// Returns what became of the channel, if `extra` says that.
+    #[must_use]
+    pub fn channel_state(&self) -> Option<ChannelState> {
+        self.extra.read_member(STATE, ChannelState::read)
     }
 
     /// Returns whether the outcome is not known yet: neither settled nor refused.
@@ -119,17 +151,27 @@ impl SettleResponse {
         response.contradiction().map_or(Ok(response), |name| Err(InvalidMessage::member(name)))
     }
 
+    /// Whether it says what was charged to a channel and what became of that, and no amount that was settled.
+    fn is_by_voucher(&self) -> bool {
+        self.amount.is_none() && self.charged_amount().is_some() && self.channel_state().is_some()
+    }
+
     /// Returns the member that keeps a success from being one.
     fn contradiction(&self) -> Option<&'static str> {
         match self {
             Self { success: false, .. } => None,
             Self { error_reason: Some(_), .. } => Some("errorReason"),
-            Self { transaction: None, amount, .. } if *amount != Some(Amount::ZERO) => Some("transaction"),
+            Self { transaction: None, amount, .. } if *amount != Some(Amount::ZERO) && !self.is_by_voucher() => {
+                Some("transaction")
+            }
             Self { network: None, .. } => Some("network"),
             _ => None,
         }
     }
 }
+
+const CHARGED: &str = "chargedAmount";
+const STATE: &str = "channelState";
 
 fn text_or_empty<T: ToString, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&value.as_ref().map(T::to_string).unwrap_or_default())

@@ -1,5 +1,7 @@
 //! The forms of single values: how they are read where the standard is stricter or more lenient than our own types.
 
+use std::fmt::Display;
+
 use serde::{Serialize, Serializer};
 
 use crate::protocol::{Address, Amount, ChainTime, Network, TxHash};
@@ -12,6 +14,11 @@ pub(in crate::protocol) fn address(text: &str) -> Option<Address> {
 /// Reads an amount: base units in decimal digits.
 pub(in crate::protocol) fn amount(text: &str) -> Option<Amount> {
     Amount::parse_base_units(text).ok()
+}
+
+/// Reads an amount of 128 bits: base units in decimal digits.
+pub(in crate::protocol) fn units(text: &str) -> Option<u128> {
+    amount(text).and_then(|_| text.parse().ok())
 }
 
 /// Reads a time: Unix seconds in decimal digits.
@@ -61,6 +68,27 @@ pub(in crate::protocol) fn namespace(text: &str) -> Option<&str> {
 /// Writes a time as decimal digits in a string.
 pub(in crate::protocol) fn write_time<S: Serializer>(time: &ChainTime, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&time.unix())
+}
+
+/// Writes a time as a number.
+pub(in crate::protocol) fn write_seconds<S: Serializer>(time: &ChainTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(time.unix())
+}
+
+/// Writes any value as its text.
+pub(in crate::protocol) fn write_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Writes a value that is there as its text.
+pub(in crate::protocol) fn write_some_text<S: Serializer>(
+    value: &Option<impl Display>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
 }
 
 /// Writes 32 bytes as `0x` and 64 digits.

@@ -4,8 +4,9 @@ use http::{HeaderValue, header};
 use http_body_util::BodyExt as _;
 use tower_x402::{
     protocol::{
-        Address, ChainTime,
-        v2::{Authorization, PaymentPayload, PaymentRequirements, Reason},
+        Address, Asset, ChainTime, PaymentSignature,
+        channel::{ChannelDeposit, ChannelPayload, ChannelTerms, Erc3009Deposit, Voucher},
+        v2::{Authorization, ChannelRequirements, PaymentPayload, PaymentRequirements, Reason},
     },
     settle::{SettleError, Validity},
 };
@@ -106,6 +107,39 @@ async fn other_schemes_and_payloads_are_refused_by_name() {
     let mut request = paid(&pays(&offered(&service).await));
     request.headers_mut().insert("payment-signature", header.parse().unwrap());
     assert_problem(ask(&service, request).await, 400, "invalid_redemption").await;
+}
+
+/// A new quote, as for every scheme that is not offered.
+#[tokio::test]
+async fn no_voucher_is_taken_where_no_channel_is_offered() {
+    let signature = || PaymentSignature::new([0x1b; 65]).unwrap();
+    for takes_permits in [false, true] {
+        let stall = if takes_permits { Stall::open_with_permits().await } else { Stall::open().await };
+        let counter = Counter::default();
+        let service = layered(&stall.shop.layer(), echo(counter.clone()));
+        let offer = offered(&service).await;
+        let terms = ChannelTerms::new(offer.pay_to, 900);
+        let intent = offer.intent().unwrap().unwrap();
+        let accepted =
+            ChannelRequirements::new(&Asset::USDC_BASE, offer.amount, offer.pay_to, 60, &terms).with_intent(&intent);
+        let channel_config = accepted.channel_of(payer(), [0; 32]).unwrap();
+        let voucher = Voucher::new(channel_config.id(offer.network), 490_000, signature());
+        let until = ChainTime::from_unix(NOW + 300);
+        let authorization = Erc3009Deposit::new([7; 32], [ChainTime::from_unix(0), until], signature());
+        let deposit = ChannelDeposit::new(4_900_000, authorization);
+        for payload in [
+            ChannelPayload::Voucher { channel_config, voucher: voucher.clone() },
+            ChannelPayload::Deposit { channel_config, voucher: voucher.clone(), deposit },
+            ChannelPayload::Refund { channel_config, voucher, amount: None },
+        ] {
+            let answer = ask(&service, paid(&PaymentPayload::new(accepted.clone(), payload))).await;
+            assert_eq!(settled(&answer).error_reason, Some(Reason::UNSUPPORTED_SCHEME));
+            let body = assert_problem(answer, 402, "authorization_refused").await;
+            assert_eq!(body["reason"], "unsupported_scheme");
+        }
+        assert_eq!((counter.runs(), stall.settler.settlements()), (0, 0));
+        assert_eq!(stall.shop.ledger.counts().unwrap().held, 0);
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 
 use crate::{
     ledger::AccountMemo,
-    protocol::{Address, Amount, Binding, ChainTime, Network, Payment, SignedTransfer, Transfer, TxHash},
+    protocol::{
+        Address, Amount, Binding, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash,
+        channel::{ChannelId, VoucherPayment},
+    },
 };
 
 /// The form of these notes. A further one gets another number.
@@ -13,6 +16,8 @@ const PLACE: u8 = 2;
 const NONCE: u8 = 4;
 /// The nonce is one of Permit2.
 const PERMIT: u8 = 8;
+/// Instead of a nonce: channel, total and intent of a voucher.
+const VOUCHER: u8 = 16;
 
 /// Notes a payment. It fits into a memo: all of it is bounded.
 pub(crate) fn write(payment: &Payment) -> AccountMemo {
@@ -35,9 +40,18 @@ pub(crate) fn write(payment: &Payment) -> AccountMemo {
         memo.extend_from_slice(&position.to_be_bytes());
         memo.extend_from_slice(&block.to_be_bytes());
     }
-    if let Some(nonce) = nonce {
-        parts |= NONCE;
-        memo.extend_from_slice(nonce);
+    match (payment, nonce) {
+        (Payment::Voucher(voucher), _) => {
+            parts |= VOUCHER;
+            memo.extend_from_slice(voucher.channel().as_bytes());
+            memo.extend_from_slice(&voucher.total().to_be_bytes());
+            memo.extend_from_slice(voucher.intent().as_bytes());
+        }
+        (_, Some(nonce)) => {
+            parts |= NONCE;
+            memo.extend_from_slice(nonce);
+        }
+        (_, None) => {}
     }
     if matches!(payment, Payment::Permit(_)) {
         parts |= PERMIT;
@@ -64,6 +78,12 @@ pub(crate) fn read(memo: &AccountMemo) -> Option<Payment> {
         false => None,
     };
     let nonce = if has(NONCE) { Some(take::<32>(&mut rest)?) } else { None };
+    if has(VOUCHER) {
+        let channel = ChannelId::new(take(&mut rest)?);
+        let (total, intent) = (u128::from_be_bytes(take(&mut rest)?), IntentKey::new(take(&mut rest)?));
+        let voucher = VoucherPayment::restored(network, channel, total, intent).between(payer, token, recipient);
+        return rest.is_empty().then(|| voucher.with_amount(amount).with_shown(time).into());
+    }
     if !rest.is_empty() {
         return None;
     }
@@ -101,6 +121,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::channel::ChannelConfig;
 
     #[test]
     fn every_payment_is_read_as_it_was_noted() {
@@ -114,6 +135,10 @@ mod tests {
         let signed = SignedTransfer::new(Network::BASE, Address::new([1; 20]), Address::new([2; 20]), [5; 32])
             .with_amount(Amount::from_base_units(1))
             .with_shown(ChainTime::from_unix(8));
+        let channel = ChannelConfig::new(signed.payer, Address::new([3; 20]), signed.token);
+        let voucher = VoucherPayment::new(Network::BASE, &channel, u128::MAX, IntentKey::new([6; 16]))
+            .with_amount(Amount::from_base_units(1))
+            .with_shown(signed.shown);
         for payment in [
             Payment::from(mined.clone()),
             mined.with_binding(Binding::none().with_nonce([5; 32])).into(),
@@ -121,6 +146,7 @@ mod tests {
             signed.clone().with_transaction(hash).into(),
             Payment::Permit(signed.clone()),
             Payment::Permit(signed.with_transaction(hash)),
+            voucher.into(),
         ] {
             let noted = read(&write(&payment)).unwrap();
             assert_eq!((noted.id(), &noted), (payment.id(), &payment));

@@ -103,7 +103,9 @@ pub(crate) fn exact(payload: &PaymentPayload) -> Result<(&PaymentRequirements, &
         (PaymentOption::Exact(accepted), SchemePayload::Authorization(signed)) => Ok((accepted, signed)),
         (PaymentOption::Exact(_), _) => Err(Reason::INVALID_PAYLOAD),
         (PaymentOption::Other(other), _) if other.scheme() == "exact" => Err(Reason::INVALID_NETWORK),
-        (PaymentOption::UpTo(_) | PaymentOption::Other(_), _) => Err(Reason::UNSUPPORTED_SCHEME),
+        (PaymentOption::UpTo(_) | PaymentOption::Channel(_) | PaymentOption::Other(_), _) => {
+            Err(Reason::UNSUPPORTED_SCHEME)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the standard's messages, one file per subject.
 
 mod accepted;
+mod channel;
 mod headers;
 mod missing;
 mod permit;

@@ -1,0 +1,116 @@
+//! `VoucherPayment`: one sale that a voucher pays for.
+
+use super::{BATCH_SETTLEMENT, ChannelConfig, ChannelId};
+use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, PaymentId};
+
+/// What a voucher pays for one answer. No transaction makes it: it is charged to the channel, and claimed later with other charges.
+///
+/// Channel, total and intent name it: after an answer that cost nothing, an honest client signs the same total again, for another one.
+///
+/// ```
+/// use tower_x402::protocol::{Amount, Address, Asset, IntentKey, Network, Payment, channel::{ChannelConfig, VoucherPayment}};
+/// let channel = ChannelConfig::new(Address::new([0x11; 20]), Address::new([0x5a; 20]), Asset::USDC_BASE.contract());
+/// let of = |intent| VoucherPayment::new(Network::BASE, &channel, 30_000, IntentKey::new([intent; 16]));
+/// let payment = Payment::from(of(1).with_amount(Amount::from_base_units(10_000)));
+/// assert_eq!((payment.payer(), payment.transaction()), (channel.payer, None));
+/// assert_eq!(payment.id(), of(1).payment_id());
+/// assert_ne!(payment.id(), of(2).payment_id());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VoucherPayment {
+    network: Network,
+    channel: ChannelId,
+    total: u128,
+    intent: IntentKey,
+    /// Made of channel, total and intent.
+    name: [u8; 32],
+    /// The account whose channel it is.
+    pub payer: Address,
+    /// The token contract.
+    pub token: Address,
+    /// The account that is paid.
+    pub recipient: Address,
+    /// What the answer costs, in base units: the price, or at most, and once it is known the charge.
+    pub amount: Amount,
+    /// When it was shown, in chain time.
+    pub shown: ChainTime,
+}
+
+impl VoucherPayment {
+    /// Returns the payment of a channel's voucher over this total, in base units, for this intent. It costs nothing yet, and was shown at
+    /// the beginning of chain time: the rest is set on it.
+    #[must_use]
+    pub fn new(network: Network, channel: &ChannelConfig, total: u128, intent: IntentKey) -> Self {
+        let ChannelConfig { payer, token, receiver, .. } = *channel;
+        Self::restored(network, channel.id(network), total, intent).between(payer, token, receiver)
+    }
+
+    /// Returns the payment of a channel of which only the name is known, between nobody.
+    pub(crate) fn restored(network: Network, channel: ChannelId, total: u128, intent: IntentKey) -> Self {
+        let mut named = [0; 64];
+        named[..32].copy_from_slice(channel.as_bytes());
+        named[32..48].copy_from_slice(&total.to_be_bytes());
+        named[48..].copy_from_slice(intent.as_bytes());
+        let name = blake3::derive_key("tower-x402 2026-11 payment by voucher", &named);
+        let [payer, token, recipient] = [Address::ZERO; 3];
+        let (amount, shown) = (Amount::ZERO, ChainTime::from_unix(0));
+        Self { network, channel, total, intent, name, payer, token, recipient, amount, shown }
+    }
+
+    /// Sets payer, token and recipient.
+    pub(crate) const fn between(mut self, payer: Address, token: Address, recipient: Address) -> Self {
+        (self.payer, self.token, self.recipient) = (payer, token, recipient);
+        self
+    }
+
+    /// Sets what the answer costs, in base units.
+    #[must_use]
+    pub const fn with_amount(mut self, amount: Amount) -> Self {
+        self.amount = amount;
+        self
+    }
+
+    /// Sets when it was shown, in chain time.
+    #[must_use]
+    pub const fn with_shown(mut self, shown: ChainTime) -> Self {
+        self.shown = shown;
+        self
+    }
+
+    /// Returns the chain.
+    #[must_use]
+    pub const fn network(&self) -> Network {
+        self.network
+    }
+
+    /// Returns the channel.
+    #[must_use]
+    pub const fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// Returns the total of its voucher, in base units.
+    #[must_use]
+    pub const fn total(&self) -> u128 {
+        self.total
+    }
+
+    /// Returns the intent that it pays for.
+    #[must_use]
+    pub const fn intent(&self) -> IntentKey {
+        self.intent
+    }
+
+    /// Returns the 32 bytes that tell it from all other payments of its payer.
+    #[must_use]
+    pub const fn nonce(&self) -> &[u8; 32] {
+        &self.name
+    }
+
+    /// Returns the name of this payment.
+    #[must_use]
+    pub const fn payment_id(&self) -> PaymentId {
+        PaymentId::of_authorization(self.network, BATCH_SETTLEMENT, self.payer, self.name)
+    }
+}
