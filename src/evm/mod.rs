@@ -2,6 +2,7 @@
 
 pub(crate) mod block;
 pub(crate) mod block_range;
+#[cfg_attr(not(test), allow(dead_code, unused_imports, reason = "for the settlers of channels"))]
 pub(crate) mod channel;
 pub(crate) mod eip3009;
 pub(crate) mod erc1271;
@@ -9,11 +10,9 @@ pub(crate) mod erc20;
 pub(crate) mod eth_call;
 pub(crate) mod json_rpc;
 pub(crate) mod permit2;
-#[cfg(any(feature = "evm", all(feature = "wallet", feature = "client")))]
+#[cfg(feature = "evm")]
 pub(crate) mod proxy;
 pub(crate) mod receipt;
-#[cfg(feature = "evm")]
-pub(crate) mod settled;
 pub(crate) mod signature;
 pub(crate) mod transaction;
 #[cfg(feature = "wallet")]

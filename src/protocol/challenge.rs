@@ -462,10 +462,11 @@ fn host_name(host: &str) -> &str {
 mod tests {
     use super::*;
     use crate::protocol::{
-        Amount, Asset, IntentId,
+        Amount, Asset, IntentId, PaymentSignature,
+        channel::{ChannelId, ChannelState, Voucher, VoucherState},
         headers::PAYMENT_REQUIRED,
         template::{QuoteTemplate, RedeemBy},
-        v2::{PaymentRequired, PaymentRequirements, ResourceInfo},
+        v2::{ChannelRequirements, PaymentOption, PaymentRequired, PaymentRequirements, ResourceInfo},
     };
 
     const SELLER: Address = Address::new([0x5a; 20]);
@@ -541,6 +542,64 @@ mod tests {
                     let challenge = challenge(&ways(signed, shown));
                     assert_eq!(rendered(&challenge, amount, intent, url), expected);
                 }
+            }
+        }
+    }
+
+    fn channel_terms() -> ChannelTerms {
+        ChannelTerms::new(Address::new([9; 20]), 900)
+    }
+
+    fn by_channel(token: &TokenDomain, terms: &ChannelTerms) -> ChannelRequirements {
+        let asset = Asset::new(Network::BASE, token.token, 6, "USDC");
+        ChannelRequirements::new(&asset, Amount::from_base_units(12), SELLER, 60, terms)
+            .with_token_domain(&token.name, &token.version)
+            .with_intent(&IntentId::new("i").unwrap())
+    }
+
+    #[test]
+    fn a_channel_is_offered_by_its_terms() {
+        let url = ResourceUrl { origin: Origin::Unknown, path: "/a" };
+        for terms in [channel_terms(), channel_terms().with_min_deposit(Amount::from_base_units(120))] {
+            for token in domains() {
+                let challenge = challenge(&[Way::channel(Network::BASE, &token, 60, &terms)]);
+                let accepts = rendered(&challenge, 12, "i", url).accepts;
+                assert_eq!(accepts, [PaymentOption::Channel(by_channel(&token, &terms))]);
+            }
+        }
+    }
+
+    /// No other way to pay has them: neither another token's channel, nor the same token by an authorization.
+    #[test]
+    fn a_correction_stands_in_its_channels_way_alone() {
+        let tokens = domains();
+        let channel = |token| Way::channel(Network::BASE, token, 60, &channel_terms());
+        let authorization = Way::authorization(Network::BASE, &tokens[0], 720);
+        let challenge = challenge(&[channel(&tokens[1]), authorization, channel(&tokens[0])]);
+        let state = ChannelState::new(ChannelId::new([7; 32]), Amount::from_base_units(120), Amount::ZERO);
+        let signature = PaymentSignature::new([5; 65]).unwrap();
+        for charged in [1, 10, 100] {
+            let state = state.clone().with_charged(Amount::from_base_units(charged));
+            let voucher = VoucherState::from(&Voucher::new(state.channel_id, charged, signature.clone()));
+            for voucher in [None, Some(voucher)] {
+                let correction = Correction::new(Network::BASE, tokens[0].token, &state, voucher.as_ref());
+                let url = ResourceUrl { origin: Origin::Unknown, path: "/a" };
+                let (method, error) = (&Method::GET, Some("of_a_channel"));
+                let standard = Challenged { challenge: &challenge, method, url, error, correction: Some(&correction) };
+                let template = QuoteTemplate::new(SELLER, Network::BASE, "l", &[Asset::USDC_BASE], false);
+                let price = PriceText::new(Amount::from_base_units(12), 6);
+                let seal = |out: &mut Vec<u8>| out.push(b'i');
+                let headers = template.render(&price, 0, RedeemBy::Any, Some(&standard), seal).headers;
+                assert!(headers[PAYMENT_REQUIRED].len() <= standard.longest(&price));
+                let read = PaymentRequired::from_headers(&headers).unwrap().unwrap();
+                let [other, PaymentOption::Exact(exact), PaymentOption::Channel(corrected)] = &read.accepts[..] else {
+                    panic!("{read:?}")
+                };
+                assert_eq!(*other, PaymentOption::Channel(by_channel(&tokens[1], &channel_terms())));
+                assert_eq!(*exact, offered(&tokens[0], 12, "i"));
+                assert!(corrected.echoes(&by_channel(&tokens[0], &channel_terms())));
+                assert_eq!((corrected.channel_state(), corrected.voucher_state()), (Some(state.clone()), voucher));
+                assert_eq!(read.error.as_deref(), error);
             }
         }
     }

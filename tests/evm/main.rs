@@ -25,6 +25,7 @@ mod anvil;
 mod authorizations;
 mod calls;
 mod chain;
+mod channels;
 mod contract_accounts;
 mod counted;
 mod devchain;

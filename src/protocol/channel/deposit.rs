@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{ChannelId, ERC3009_COLLECTOR, PERMIT2_COLLECTOR};
+use super::{ChannelConfig, ChannelId, ERC3009_COLLECTOR, PERMIT2_COLLECTOR};
 use crate::protocol::{
     Address, Amount, ChainTime, PaymentSignature,
     v2::{InvalidMessage, object::Object, values},
@@ -137,6 +137,19 @@ impl Erc3009Deposit {
 }
 
 impl Permit2Deposit {
+    /// Returns a permit of a channel's payer over this amount of the channel's token, in base units, for the collector.
+    #[must_use]
+    pub const fn new(
+        channel: &ChannelConfig,
+        (id, amount): (ChannelId, u128),
+        nonce: [u8; 32],
+        deadline: ChainTime,
+        signature: PaymentSignature,
+    ) -> Self {
+        let ChannelConfig { payer, token, .. } = *channel;
+        Self { from: payer, token, amount, spender: PERMIT2_COLLECTOR, nonce, deadline, channel: id, signature }
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         let permitted = |permitted: &Object<'_>| {
             let token = permitted.required("token", values::address)?;

@@ -15,6 +15,9 @@ abstract contract Erc3009 is Erc20 {
     bytes32 private constant TRANSFER = keccak256(
         "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
     );
+    bytes32 private constant RECEIVE = keccak256(
+        "ReceiveWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+    );
     bytes32 private constant CANCEL = keccak256("CancelAuthorization(address authorizer,bytes32 nonce)");
     bytes32 private constant DOMAIN =
         keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
@@ -64,6 +67,25 @@ abstract contract Erc3009 is Erc20 {
         require(block.timestamp > validAfter, "authorization is not yet valid");
         require(block.timestamp < validBefore, "authorization is expired");
         bytes32 message = keccak256(abi.encode(TRANSFER, from, to, value, validAfter, validBefore, nonce));
+        check(from, nonce, message, signature);
+        emit AuthorizationUsed(from, nonce);
+        move(from, to, value);
+    }
+
+    /// Only the recipient sends it, so that nobody tears a deposit out of the call that it is for.
+    function receiveWithAuthorization(
+        address from,
+        address to,
+        uint256 value,
+        uint256 validAfter,
+        uint256 validBefore,
+        bytes32 nonce,
+        bytes memory signature
+    ) external {
+        require(to == msg.sender, "caller must be the payee");
+        require(block.timestamp > validAfter, "authorization is not yet valid");
+        require(block.timestamp < validBefore, "authorization is expired");
+        bytes32 message = keccak256(abi.encode(RECEIVE, from, to, value, validAfter, validBefore, nonce));
         check(from, nonce, message, signature);
         emit AuthorizationUsed(from, nonce);
         move(from, to, value);

@@ -66,6 +66,18 @@ pub const EXACT_PROXY: Contract = contract!("ExactProxy");
 /// official address.
 pub const UPTO_PROXY: Contract = contract!("UptoProxy");
 
+/// The standard's contract of payment channels, which a chain [with channels](crate::testing::DevChainBuilder::with_channels) has at its
+/// official address.
+pub const BATCH_SETTLEMENT: Contract = contract!("BatchSettlement");
+
+/// The standard's collector of deposits by EIP-3009, which a chain [with channels](crate::testing::DevChainBuilder::with_channels) has at
+/// its official address.
+pub const ERC3009_COLLECTOR: Contract = contract!("Erc3009Collector");
+
+/// The standard's collector of deposits by Permit2, which a chain [with channels](crate::testing::DevChainBuilder::with_channels) has at
+/// its official address.
+pub const PERMIT2_COLLECTOR: Contract = contract!("Permit2Collector");
+
 /// A 6-decimal token with EIP-2612 and without EIP-3009, of the name "Permit Coin" and the version "1". [`COIN`] has neither.
 pub const PERMIT_COIN: Contract = contract!("PermitCoin");
 

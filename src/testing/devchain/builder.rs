@@ -14,8 +14,8 @@ use super::{
     rpc::{Rpc, unexpected},
 };
 use crate::{
-    protocol::{Address, Amount, Asset, ChainTime, Network, permit2},
-    testing::contracts,
+    protocol::{Address, Amount, Asset, ChainTime, Network, channel, permit2},
+    testing::contracts::{self, Contract},
 };
 
 /// The initial balance of each account, in base units: 1,000,000 USDC.
@@ -32,6 +32,7 @@ pub struct DevChainBuilder {
     genesis: Option<ChainTime>,
     epoch: u64,
     permit2: bool,
+    channels: bool,
 }
 
 impl DevChain {
@@ -60,6 +61,7 @@ impl Default for DevChainBuilder {
             genesis: None,
             epoch: 1,
             permit2: false,
+            channels: false,
         }
     }
 }
@@ -112,6 +114,13 @@ impl DevChainBuilder {
         self
     }
 
+    /// Puts the standard's contract of [payment channels](crate::protocol::channel) and its two collectors of deposits at their official
+    /// addresses, and Permit2, which one of them uses.
+    pub fn with_channels(mut self) -> Self {
+        self.channels = true;
+        self
+    }
+
     /// Starts the chain. Looks for `anvil` in `$X402_ANVIL`, on `PATH` and in `tools/` of the target folder.
     ///
     /// # Errors
@@ -137,19 +146,27 @@ impl DevChainBuilder {
             anvil,
         };
         chain.set_code(chain.usdc, contracts::USDC.runtime).await?;
-        if self.permit2 {
-            for (address, contract) in [
-                (permit2::PERMIT2, contracts::PERMIT2),
-                (permit2::EXACT_PROXY, contracts::EXACT_PROXY),
-                (permit2::UPTO_PROXY, contracts::UPTO_PROXY),
-            ] {
-                chain.set_code(address, contract.runtime).await?;
-            }
+        for (address, contract) in self.contracts() {
+            chain.set_code(address, contract.runtime).await?;
         }
         for account in &chain.accounts {
             chain.set_usdc(account.address(), Amount::from_base_units(USDC_OF_AN_ACCOUNT)).await?;
         }
         Ok(chain)
+    }
+
+    /// What stands at its official address.
+    fn contracts(&self) -> Vec<(Address, Contract)> {
+        let permit2 = [(permit2::PERMIT2, contracts::PERMIT2)];
+        let proxies = [(permit2::EXACT_PROXY, contracts::EXACT_PROXY), (permit2::UPTO_PROXY, contracts::UPTO_PROXY)];
+        let channels = [
+            (channel::BATCH_SETTLEMENT, contracts::BATCH_SETTLEMENT),
+            (channel::ERC3009_COLLECTOR, contracts::ERC3009_COLLECTOR),
+            (channel::PERMIT2_COLLECTOR, contracts::PERMIT2_COLLECTOR),
+        ];
+        let wanted =
+            [(self.permit2 || self.channels, &permit2[..]), (self.permit2, &proxies), (self.channels, &channels)];
+        wanted.into_iter().filter(|(wanted, _)| *wanted).flat_map(|(_, contracts)| contracts.to_vec()).collect()
     }
 
     fn arguments(&self) -> Vec<String> {
