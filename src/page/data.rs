@@ -3,7 +3,7 @@
 use const_hex::ToHexExt as _;
 use serde_json::{Map, Value, json};
 
-use super::{language::Language, settings::Page};
+use super::text::Text;
 use crate::{
     Offer,
     protocol::{
@@ -17,11 +17,14 @@ const TRANSFER: &str = "a9059cbb";
 /// What stands before the argument of an ERC-20 `balanceOf`.
 const BALANCE_OF: &str = "70a08231";
 
-/// All of it.
-pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value {
+/// Whether passes count or are sold here.
+pub(super) fn has_passes(offer: &Offer) -> bool {
+    !offer.passes.is_empty() || offer.sells_pass.is_some()
+}
+
+/// All of it, with these texts.
+pub(super) fn block<'a>(texts: impl Iterator<Item = (Text, &'a str)>, offer: &Offer) -> Value {
     let quote = &offer.quote;
-    let has_passes = !offer.passes.is_empty() || offer.sells_pass.is_some();
-    let said = page.said().iter().filter(|text| has_passes || !text.is_of_passes());
     let mut block = json!({
         "intent": quote.intent.as_str(),
         "issued": offer.issued.unix(),
@@ -34,9 +37,9 @@ pub(super) fn block(page: &Page, language: Language<'_>, offer: &Offer) -> Value
         "contact": offer.contact,
         "resource": offer.required.as_ref().map(|required| &required.resource),
         "chains": chains(offer),
-        "texts": said.map(|text| (text.key().to_owned(), page.words(language, *text).into())).collect::<Map<_, _>>(),
+        "texts": texts.map(|(text, words)| (text.key().to_owned(), words.into())).collect::<Map<_, _>>(),
     });
-    if has_passes {
+    if has_passes(offer) {
         block["passes"] = offer.passes.iter().map(|pass| Value::from(&*pass.name)).collect();
         block["sells"] = offer.sells_pass.as_deref().into();
     }

@@ -11,7 +11,7 @@ use super::{
     escape::{Escaped, json_in_html},
     language::Language,
     qr, request,
-    settings::Page,
+    settings::{Page, Script},
     text::Text,
     time,
 };
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The page for a quote.
-pub(super) fn quote(page: &Page, head: &Parts, offer: &Offer) -> String {
+pub(super) fn quote(page: &Page, script: &Script, head: &Parts, offer: &Offer) -> String {
     let words = Words { page, language: page.language(&head.headers), quote: Some(&offer.quote) };
     let title = format!("{} · {} {}", offer.quote.label, data::asked(offer), offer.quote.symbol);
     let mut main = String::from(r#"<div class="sum">"#);
@@ -38,9 +38,10 @@ pub(super) fn quote(page: &Page, head: &Parts, offer: &Offer) -> String {
     main.push_str("</div>");
     answer(&mut main, &words);
     footer(&mut main, &words, offer.contact.as_deref());
-    let block = json_in_html(&data::block(page, words.language, offer));
-    let script = page.script();
-    let script = format!(r#"<script type="application/json" id="data">{block}</script><script>{script}</script>"#);
+    let texts = script.said.iter().map(|text| (*text, page.words(words.language, *text)));
+    let block = json_in_html(&data::block(texts, offer));
+    let script =
+        format!(r#"<script type="application/json" id="data">{block}</script><script>{}</script>"#, script.text);
     document(&words, &title, &main, &script)
 }
 

@@ -3,16 +3,17 @@
 use bytes::Bytes;
 use http::{Response, request::Parts};
 
-use super::{document, settings::Page};
+use super::{data, document, settings::Page};
 use crate::{MerchantBuilder, Offer, QuotePage, Redelivery, X402Layer, protocol::Redemption};
 
 impl QuotePage for Page {
     fn quote(&self, head: &Parts, offer: &Offer) -> Option<Response<Bytes>> {
-        Some(self.sent(document::quote(self, head, offer)))
+        let script = self.script(data::has_passes(offer));
+        Some(self.sent(document::quote(self, script, head, offer), script))
     }
 
     fn refusal(&self, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> Option<Response<Bytes>> {
-        Some(self.sent(document::refusal(self, head, shown, problem)))
+        Some(self.sent(document::refusal(self, head, shown, problem), self.script(false)))
     }
 
     fn redelivery(&self) -> Option<Redelivery> {

@@ -1,6 +1,10 @@
 //! `Page`: the settings of the page, and the parts that are computed once for all answers.
 
-use std::{collections::BTreeMap, fmt, sync::OnceLock};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    sync::OnceLock,
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -13,8 +17,10 @@ use super::{
 };
 use crate::protocol::ParseError;
 
-/// The parts in the folder `script`, in one function: `bash .ci/page-script --write` makes it.
+/// The parts in the folder `script`, in one function: `bash .ci/page-script/run --write` makes it.
 const SCRIPT: &str = include_str!("script.min.js");
+/// The same with what passes need.
+const SCRIPT_WITH_PASSES: &str = include_str!("script.passes.min.js");
 const STYLE: &str = include_str!("style.css");
 
 /// The page that a browser gets instead of the quote's JSON.
@@ -44,9 +50,27 @@ pub struct Page {
 #[derive(Debug)]
 struct Prepared {
     style: String,
-    /// What the script says.
-    said: Vec<Text>,
+    plain: Script,
+    with_passes: Script,
+}
+
+/// A script of the page, and what follows from it.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) text: &'static str,
+    /// What it says.
+    pub(super) said: Vec<Text>,
     headers: HeaderMap,
+}
+
+impl Script {
+    fn new(text: &'static str, style: &str) -> Self {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let words: HashSet<_> = text.split(|c| !word(c)).collect();
+        let is_said = |key: &str| key.starts_with("error.") || words.contains(key);
+        let said = Text::ALL.iter().copied().filter(|text| is_said(text.key())).collect();
+        Self { text, said, headers: policy::headers(text, style) }
+    }
 }
 
 impl Page {
@@ -126,19 +150,16 @@ impl Page {
     fn prepared(&self) -> &Prepared {
         self.prepared.get_or_init(|| {
             let style = format!("{}{}", STYLE.replace('\n', ""), self.css);
-            let said = Text::ALL.iter().copied().filter(|text| is_said(*text)).collect();
-            let headers = policy::headers(SCRIPT, &style);
-            Prepared { style, said, headers }
+            let plain = Script::new(SCRIPT, &style);
+            let with_passes = Script::new(SCRIPT_WITH_PASSES, &style);
+            Prepared { style, plain, with_passes }
         })
     }
 
-    pub(super) fn script(&self) -> &'static str {
-        SCRIPT
-    }
-
-    /// The texts of the script.
-    pub(super) fn said(&self) -> &[Text] {
-        &self.prepared().said
+    /// The script for a page with or without passes.
+    pub(super) fn script(&self, passes: bool) -> &Script {
+        let prepared = self.prepared();
+        if passes { &prepared.with_passes } else { &prepared.plain }
     }
 
     pub(super) fn style(&self) -> &str {
@@ -163,21 +184,15 @@ impl Page {
         self.texts.get(&text).map_or(language.text(text), String::as_str)
     }
 
-    /// A document with the headers that guard it.
-    pub(super) fn sent(&self, document: String) -> Response<Bytes> {
+    /// A document with the headers that guard it and let this script run.
+    pub(super) fn sent(&self, document: String, script: &Script) -> Response<Bytes> {
         let mut response = Response::new(Bytes::from(document));
-        response.headers_mut().clone_from(&self.prepared().headers);
+        response.headers_mut().clone_from(&script.headers);
         if self.lang.is_none() {
             response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Language"));
         }
         response
     }
-}
-
-/// Whether the script has the key of a text among its words.
-fn is_said(text: Text) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.key().starts_with("error.") || SCRIPT.split(|c| !word(c)).any(|word| word == text.key())
 }
 
 impl Clone for Page {

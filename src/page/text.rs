@@ -228,11 +228,6 @@ texts! {
 }
 
 impl Text {
-    /// Whether it is said only where there are passes.
-    pub(super) const fn is_of_passes(self) -> bool {
-        matches!(self, Self::ShowsPass | Self::PaidByPass | Self::LeftOnPass | Self::PassKept | Self::UsePass)
-    }
-
     /// The text for a problem of this code.
     pub(super) fn of_error(code: &str) -> Option<Self> {
         let of_code = |text: &&Self| text.key().strip_prefix("error.") == Some(code);

@@ -38,7 +38,7 @@
     tell(whole ? outcome() : "cut", {}, whole ? "good" : "bad");
     actions(...(whole || outcome() === "by_pass" ? [] : [again()]), buyAgain());
     if (whole) await keepAnswer(answer, bytes);
-    if (whole && data.sells) keepPass(bytes);
+    if (PASSES && whole && data.sells) keepPass(bytes);
     byId("answer").focus();
   }
 

@@ -59,7 +59,7 @@
   // A payment that was begun comes before a pass.
   function begin() {
     const kept = state?.done && keptAnswer();
-    const [held] = state ? [] : passes();
+    const held = PASSES && !state && passes()[0];
     if (kept) {
       offer(false);
       show("paid", false);

@@ -1,4 +1,4 @@
-  // ---- Passes: paid for once, kept for this shop, and shown by themselves.
+  // ---- Passes: paid for once, kept for this shop, and shown by themselves. PASSES is false where none count and none are sold.
   const passKey = (name) => `x402-pass ${name}`;
 
   // What is kept, and neither over nor refused.
@@ -11,7 +11,7 @@
     }
   }
   const PASS = /^x402p_[\w-]{1,200}$/;
-  const passes = () => (data.passes ?? []).map(passOf).filter((each) => each);
+  const passes = () => data.passes.map(passOf).filter((each) => each);
 
   // What a counter sold.
   function keepPass(bytes) {
@@ -32,7 +32,7 @@
     const path = get("sessionStorage", BACK)?.path ?? "";
     return /^\/(?!\/)/.test(path) ? path : null;
   };
-  for (const each of document.querySelectorAll("#passes a")) {
+  if (PASSES) for (const each of document.querySelectorAll("#passes a")) {
     each.addEventListener("click", () =>
       put("sessionStorage", BACK, { intent: "", at: now(), path: location.pathname + location.search }));
   }

@@ -22,7 +22,7 @@
     show("else", open && data.chains[0].transfer);
     show("paid", visible && takes("transfer"));
     show("late", visible && !open);
-    show("passes", visible);
+    if (PASSES) show("passes", visible);
     show("terms", visible);
   };
   const button = (text, act, plain) => {

@@ -28,6 +28,26 @@ async fn usual(page: Page) -> (http::HeaderMap, String) {
     shown(|builder| builder, |shop| shop.layer().page(page), "/answer?query=why").await
 }
 
+/// Where a pass counts.
+async fn with_a_pass(page: Page) -> (http::HeaderMap, String) {
+    let layer = |shop: &Shop| {
+        let ten = shop.merchant.pass("ten", "3.90 USDC").unwrap().calls(10).unwrap().at("/pass").unwrap();
+        shop.layer().accept_pass(&ten).unwrap().page(page)
+    };
+    shown(|builder| builder, layer, "/answer").await
+}
+
+/// What passes need is inlined where passes count, and nowhere else.
+#[tokio::test]
+async fn a_page_without_passes_has_nothing_of_them() {
+    let (_, without) = usual(Page::new()).await;
+    let (_, with) = with_a_pass(Page::new()).await;
+    for of_passes in ["x402-pass", "x402p_", "#passes", r#""passes":"#, r#""use_pass":"#, r#""pass_kept":"#] {
+        assert!(!without.contains(of_passes), "{of_passes}");
+        assert!(with.contains(of_passes), "{of_passes}");
+    }
+}
+
 #[tokio::test]
 async fn all_of_it_is_at_most_38_kb_and_15_kb_compressed() {
     let (_, page) = shown(
@@ -51,8 +71,8 @@ fn inline<'a>(page: &'a str, begins: &str, ends: &str) -> &'a str {
 #[tokio::test]
 async fn the_policy_names_the_hashes_of_what_is_inlined_and_nothing_else() {
     let logo = Page::new().logo("image/png", [1, 2, 3]).css("h1 { color: red } </style><script>");
-    for page in [Page::new(), logo] {
-        let (headers, page) = usual(page).await;
+    for shown in [usual(Page::new()).await, usual(logo).await, with_a_pass(Page::new()).await] {
+        let (headers, page) = shown;
         let policy = headers["content-security-policy"].to_str().unwrap();
         for (directive, text) in [
             ("script-src", inline(&page, "</script><script>", "</script>")),
