@@ -164,19 +164,16 @@ impl Broken {
                 drop(json["claims"].as_object_mut().unwrap().remove("as_of"));
             }
             (Fault::KeepsVoidLeases, AccountQuestion::Reflect(_)) => {
-                json.as_object_mut().unwrap().insert("held".into(), before["held"].clone());
+                json["held"] = before["held"].as_array().cloned().unwrap_or_default().into();
             }
             (Fault::NotesInMemo, AccountQuestion::Reflect(_)) => {
-                json.as_object_mut().unwrap().insert("memo".into(), json_note(&json));
+                let note = json["claims"].get("note").cloned().unwrap_or_else(|| "".into());
+                json.as_object_mut().unwrap().insert("memo".into(), note);
             }
             _ => return record,
         }
         AccountRecord::parse(&json.to_string()).unwrap()
     }
-}
-
-fn json_note(json: &serde_json::Value) -> serde_json::Value {
-    json["claims"].get("note").cloned().unwrap_or_else(|| "".into())
 }
 
 impl AccountLedger for Broken {

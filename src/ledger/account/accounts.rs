@@ -232,7 +232,7 @@ impl<A: AccountLedger> AccountLedger for Arc<A> {
 
 /// Which claimable accounts a list has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ledger) enum AccountList {
+pub(crate) enum AccountList {
     /// [`owed`](AccountLedger::owed)
     Owed,
     /// [`claimable`](AccountLedger::claimable)

@@ -14,9 +14,10 @@ use super::{
         charge_or_take_over, closed_meanwhile, one_expected_sum, opened_by_many, twenty_draws_on_three,
     },
     claims::{
-        a_lease_for_a_task, a_limit_falls_and_rises, a_lower_limit_ends_what_ran_out, claimed_and_not_on_record,
-        closed_and_owed, expired_and_owed, lists_are_paged, memo_and_note, others_are_not_reflected_on,
-        the_later_block_counts, what_is_charged_is_owed, what_is_claimed_is_not_owed, what_was_spent_before,
+        a_closed_pass_is_kept, a_lease_for_a_task, a_limit_falls_and_rises, a_lower_limit_ends_what_ran_out,
+        claimed_and_not_on_record, closed_and_owed, expired_and_owed, lists_are_paged, memo_and_note,
+        others_are_not_reflected_on, the_later_block_counts, what_is_charged_is_owed, what_is_claimed_is_not_owed,
+        what_was_spent_before,
     },
     claims_race::{
         a_dropped_reflection_is_repeated, charges_and_reflections, claim_or_late_charge,
@@ -70,6 +71,7 @@ suite! {
     a_dropped_draw_runs_out: "a draw that is dropped on its way holds nothing for longer than its lease";
     a_dropped_charge_is_repeated: "a charge that is dropped on its way is repeated, and spends once";
     a_dropped_release_is_repeated: "a release that is dropped on its way is repeated";
+    a_closed_pass_is_kept: "a closed account that is not claimable and never expires is not forgotten";
     a_lease_for_a_task: "an account of nothing is a lease that one holds at a time";
     what_was_spent_before: "what was spent before the opening counts, as claimed where the account is claimable, if the account is new";
     what_is_charged_is_owed: "what is charged of a claimable account is owed, since the first charge, and listed";
@@ -82,7 +84,7 @@ suite! {
     others_are_not_reflected_on: "an account that is not claimable, or not open, is unknown to a reflection";
     lists_are_paged: "pages of any size list each account once, in the order of ids";
     closed_and_owed: "a closed account is owed until it is claimed, and forgotten after that alone";
-    expired_and_owed: "an expired account of which something is owed is not forgotten";
+    expired_and_owed: "what has expired or is closed is forgotten, unless something is owed";
     one_voucher_of_many: "of 64 at once that expect the same sum, one is granted, and its memo kept";
     charges_and_reflections: "charges and reflections at once lose neither";
     lower_limit_or_draw: "draws beside a limit that is lowered get no more than one of both limits";

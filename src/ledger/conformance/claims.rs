@@ -96,7 +96,7 @@ pub(super) async fn what_was_spent_before<H: Harness<Ledger: AccountLedger>>(
         must_be!(fixture.ledger.open_account(&opening.claimable()).await?, OpenOutcome::Open(_), "and again");
         must_be!(
             fixture.look(pass).await?,
-            account if account.left() == units(left) && account.claims.is_none(),
+            account if account.spent == units(spent.min(5)) && account.left() == units(left) && account.claims.is_none(),
             "a pass, of which nothing is claimed"
         );
         must_be!(fixture.told(pass, left + 1).await?, DrawOutcome::UsedUp { .. }, "more than is left of it");
@@ -369,17 +369,30 @@ pub(super) async fn closed_and_owed<H: Harness<Ledger: AccountLedger>>(fixture: 
 }
 
 pub(super) async fn expired_and_owed<H: Harness<Ledger: AccountLedger>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
-    let id = fixture.account();
-    let opening = Opening::new(id, units(9)).claimable().lasting(LONG);
-    must_be!(fixture.ledger.open_account(&opening).await?, OpenOutcome::Open(_), "the opening");
-    fixture.spend(id, 2).await?;
-    // It has come to its end, and is on the list of those that are not closed.
-    let brief = fixture.account();
-    let opening = Opening::new(brief, units(9)).claimable().lasting(Duration::from_secs(1));
-    must_be!(fixture.ledger.open_account(&opening).await?, OpenOutcome::Open(_), "the opening of a brief one");
+    let claimable = |lasts| Opening::new(fixture.account(), units(9)).claimable().lasting(lasts);
+    // One has come to its end, and another, with time left, is closed.
+    let (brief, kept, closed) = (claimable(Duration::from_secs(1)), claimable(LONG), claimable(LONG));
+    for opening in [&brief, &kept, &closed] {
+        must_be!(fixture.ledger.open_account(opening).await?, OpenOutcome::Open(_), "the opening");
+    }
+    must_be!(fixture.ledger.close_account(closed.id()).await?, Some(_), "the closing");
+    fixture.spend(kept.id(), 2).await?;
     fixture.harness.pass(Duration::from_secs(3)).await;
-    must_be!(fixture.ledger.sweep_accounts(Duration::ZERO).await?, 1, "the brief one is forgotten");
-    must_be!(fixture.listed().await?, (owed, open) if owed == [id] && open == [id], "the lists");
+    must_be!(fixture.ledger.sweep_accounts(Duration::ZERO).await?, 2, "what has expired, and what is closed");
+    let first = fixture.ledger.claimable(None, 1).await?;
+    must_be!(&first[..], [(id, _)] if *id == kept.id(), "the first one that is left");
+    must_be!(fixture.listed().await?, (owed, open) if owed == [kept.id()] && open == owed, "the lists");
+    Ok(())
+}
+
+pub(super) async fn a_closed_pass_is_kept<H: Harness<Ledger: AccountLedger>>(
+    fixture: &Fixture<'_, H>,
+) -> Result<(), Fault> {
+    let id = fixture.open(9).await?;
+    must_be!(fixture.ledger.close_account(id).await?, Some(_), "the closing");
+    fixture.harness.pass(Duration::from_secs(3)).await;
+    must_be!(fixture.ledger.sweep_accounts(Duration::ZERO).await?, 0, "nothing is forgotten");
+    must_be!(fixture.ledger.open_account(&Opening::new(id, units(9))).await?, OpenOutcome::Closed, "an opening later");
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Claimable accounts on each ledger over a database: one from before there were any, and one that was restored from a copy.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use tower_x402::{
     ledger::{
@@ -49,6 +49,7 @@ async fn made_before(place: &Place) {
     let id = "16".repeat(16);
     match place.kind {
         Kind::Sqlite => {
+            fs::File::create_new(place.address().strip_prefix("sqlite:").unwrap()).unwrap();
             place.sql("PRAGMA journal_mode = WAL").await;
             for step in [
                 include_str!("../../../src/ledger/sqlite/schema.sql"),
