@@ -93,7 +93,6 @@ impl Way {
     }
 
     /// By a voucher for a channel of these terms, whose deposits are EIP-3009 authorizations of this token.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the way to pay by channel"))]
     pub(crate) fn channel(network: Network, token: &TokenDomain, timeout: u64, terms: &ChannelTerms) -> Self {
         let ChannelTerms { receiver_authorizer, withdraw_delay, min_deposit } = terms;
         let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));

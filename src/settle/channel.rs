@@ -179,7 +179,7 @@ impl ChannelOnChain {
     }
 
     /// Returns what is worse for the seller of two answers.
-    #[cfg_attr(not(feature = "wallet"), allow(dead_code, reason = "only a wallet asks several nodes"))]
+    #[allow(dead_code, reason = "only a wallet asks several nodes")]
     pub(crate) fn worse(self, other: Self) -> Self {
         Self {
             balance: self.balance.min(other.balance),

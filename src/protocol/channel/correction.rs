@@ -13,7 +13,6 @@ pub(crate) struct Correction {
 
 impl Correction {
     /// `voucher`: the last one that is known, which only its payer may see. A client that is told of none begins at what is claimed.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the way to pay by channel"))]
     pub(crate) fn new(network: Network, token: Address, state: &ChannelState, voucher: Option<&VoucherState>) -> Self {
         let mut members = format!(r#","channelState":{}"#, to_ascii_json(state));
         if let Some(voucher) = voucher {
