@@ -181,6 +181,7 @@ fn entry(prepared: bool, expiry: u64) -> JournalEntry {
         transaction: None,
         settled: None,
         delivered: false,
+        charged: None,
         billed: 0,
     }
 }
