@@ -1,11 +1,13 @@
 //! The contract of payment channels: who signed, the calls that settle, what the contract tells.
 
+mod batch;
 mod calls;
 mod events;
 mod views;
 
 use alloy::primitives::B256;
 
+pub(crate) use batch::{changes_channels, claim_directly, read_results};
 pub(crate) use calls::{claim, deposit, multicall, refund, settle};
 pub(crate) use events::{ChannelEvent, read_event};
 pub(crate) use views::{
@@ -41,6 +43,7 @@ mod sol {
             uint128 totalClaimed;
         }
         function deposit(ChannelConfig config, uint128 amount, address collector, bytes collectorData) external;
+        function claim(VoucherClaim[] voucherClaims) external;
         function claimWithSignature(VoucherClaim[] voucherClaims, bytes authorizerSignature) external;
         function settle(address receiver, address token) external;
         function refundWithSignature(

@@ -1,12 +1,16 @@
-//! The boxed twins of [`Settler`] and [`PermitSettler`], so that the layer is not generic over them.
+//! The boxed twins of [`Settler`], [`PermitSettler`] and [`ChannelSettler`], so that the layer is not generic over them.
 
 use std::{future::Future, pin::Pin};
 
 use super::{
-    PermitPayment, PermitSettler, PermitTerms, SettleError, Settlement, Settler, SignedPayment, TransactionRecorder,
-    Validity,
+    ChannelOnChain, ChannelRefund, ChannelSettler, ClaimOutcome, PermitPayment, PermitSettler, PermitTerms,
+    SettleError, Settlement, Settler, SignedPayment, SweepOutcome, TransactionRecorder, Validity,
 };
-use crate::protocol::{Address, Amount, Network, TokenDomain, permit2::PermitScheme};
+use crate::protocol::{
+    Address, Amount, Network, TokenDomain,
+    channel::{ChannelConfig, ChannelDeposit, Voucher, VoucherClaim},
+    permit2::PermitScheme,
+};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -92,5 +96,119 @@ impl<S: PermitSettler> ErasedPermitSettler for S {
         recorder: &'a TransactionRecorder,
     ) -> Boxed<'a, Settlement> {
         Box::pin(PermitSettler::settle_permit(self, payment, charge, recorder))
+    }
+}
+
+#[allow(dead_code, reason = "the way that sells by channels asks it")]
+pub(crate) trait ErasedChannelSettler: Send + Sync + 'static {
+    fn receiver_authorizer(&self, network: Network, token: Address) -> Boxed<'_, Result<Option<Address>, SettleError>>;
+    fn channel_state<'a>(
+        &'a self,
+        network: Network,
+        config: &'a ChannelConfig,
+    ) -> Boxed<'a, Result<ChannelOnChain, SettleError>>;
+    fn is_signed_by_account<'a>(
+        &'a self,
+        network: Network,
+        config: &'a ChannelConfig,
+        voucher: &'a Voucher,
+    ) -> Boxed<'a, Result<bool, SettleError>>;
+    fn verify_deposit<'a>(
+        &'a self,
+        network: Network,
+        config: &'a ChannelConfig,
+        deposit: &'a ChannelDeposit,
+    ) -> Boxed<'a, Result<Validity, SettleError>>;
+    fn deposit<'a>(
+        &'a self,
+        network: Network,
+        config: &'a ChannelConfig,
+        deposit: &'a ChannelDeposit,
+        recorder: &'a TransactionRecorder,
+    ) -> Boxed<'a, Settlement>;
+    fn claim<'a>(
+        &'a self,
+        network: Network,
+        claims: &'a [VoucherClaim],
+    ) -> Boxed<'a, Result<ClaimOutcome, SettleError>>;
+    fn sweep(
+        &self,
+        network: Network,
+        receiver: Address,
+        token: Address,
+    ) -> Boxed<'_, Result<SweepOutcome, SettleError>>;
+    fn refund<'a>(
+        &'a self,
+        network: Network,
+        refund: &'a ChannelRefund,
+        recorder: &'a TransactionRecorder,
+    ) -> Boxed<'a, Settlement>;
+}
+
+impl<S: ChannelSettler> ErasedChannelSettler for S {
+    fn receiver_authorizer(&self, network: Network, token: Address) -> Boxed<'_, Result<Option<Address>, SettleError>> {
+        Box::pin(ChannelSettler::receiver_authorizer(self, network, token))
+    }
+
+    fn channel_state<'a>(
+        &'a self,
+        network: Network,
+        config: &'a ChannelConfig,
+    ) -> Boxed<'a, Result<ChannelOnChain, SettleError>> {
+        Box::pin(ChannelSettler::channel_state(self, network, config))
+    }
+
+    fn is_signed_by_account<'a>(
+        &'a self,
+        network: Network,
+        config: &'a ChannelConfig,
+        voucher: &'a Voucher,
+    ) -> Boxed<'a, Result<bool, SettleError>> {
+        Box::pin(ChannelSettler::is_signed_by_account(self, network, config, voucher))
+    }
+
+    fn verify_deposit<'a>(
+        &'a self,
+        network: Network,
+        config: &'a ChannelConfig,
+        deposit: &'a ChannelDeposit,
+    ) -> Boxed<'a, Result<Validity, SettleError>> {
+        Box::pin(ChannelSettler::verify_deposit(self, network, config, deposit))
+    }
+
+    fn deposit<'a>(
+        &'a self,
+        network: Network,
+        config: &'a ChannelConfig,
+        deposit: &'a ChannelDeposit,
+        recorder: &'a TransactionRecorder,
+    ) -> Boxed<'a, Settlement> {
+        Box::pin(ChannelSettler::deposit(self, network, config, deposit, recorder))
+    }
+
+    fn claim<'a>(
+        &'a self,
+        network: Network,
+        claims: &'a [VoucherClaim],
+    ) -> Boxed<'a, Result<ClaimOutcome, SettleError>> {
+        Box::pin(ChannelSettler::claim(self, network, claims))
+    }
+
+    fn sweep(
+        &self,
+        network: Network,
+        receiver: Address,
+        token: Address,
+    ) -> Boxed<'_, Result<SweepOutcome, SettleError>> {
+        Box::pin(ChannelSettler::sweep(self, network, receiver, token))
+    }
+
+    fn refund<'a>(
+        &'a self,
+        network: Network,
+        refund: &'a ChannelRefund,
+        recorder: &'a TransactionRecorder,
+    ) -> Boxed<'a, Settlement> {
+        Box::pin(ChannelSettler::refund(self, network, refund, recorder))
     }
 }

@@ -1,6 +1,7 @@
-//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer, a [`PermitSettler`] a permit. The ledger records sales, and
-//! the verifier reads payments.
+//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer, a [`PermitSettler`] a permit, and a [`ChannelSettler`]
+//! keeps payment channels. The ledger records sales, and the verifier reads payments.
 
+mod channel;
 #[cfg(feature = "test-util")]
 pub mod conformance;
 mod erased;
@@ -14,6 +15,11 @@ mod wallet;
 
 use std::future::Future;
 
+pub use channel::{
+    CLAIMS_MAX, ChannelOnChain, ChannelRefund, ChannelSettler, ClaimOutcome, RefusedClaim, SweepOutcome,
+};
+#[allow(unused_imports, reason = "the way that sells by channels asks it")]
+pub(crate) use erased::ErasedChannelSettler;
 pub(crate) use erased::ErasedPermitSettler;
 pub(crate) use erased::ErasedSettler;
 pub use error::{SettleError, SettleErrorKind};

@@ -1,5 +1,6 @@
 //! Tools for tests of services behind the layer: a scripted verifier, a fake clock and, with `devchain`, a local chain.
 
+mod channels;
 mod clock;
 pub mod conformance;
 /// The contracts of the development chain, for this crate's own tests: no part of the API.
@@ -13,6 +14,7 @@ mod payer;
 mod settler;
 mod verifier;
 
+pub use channels::{ChannelStep, ScriptedChannels};
 pub use clock::FakeClock;
 #[cfg(feature = "client")]
 pub use payer::{ScriptedPayer, Sending};
