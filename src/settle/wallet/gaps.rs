@@ -3,7 +3,10 @@
 
 use tokio::time::Instant;
 
-use super::{channels::CHANNELS_GAS_MAX, core::Core, order::GAS_MAX};
+use super::{
+    core::Core,
+    order::{CHANNELS_GAS_MAX, GAS_MAX},
+};
 use crate::evm::{
     channel, eip3009, permit2,
     wallet::{

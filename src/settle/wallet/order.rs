@@ -18,6 +18,9 @@ use crate::{
 /// The most gas that a transaction which settles one payment may take: a contract account's own check of its signature is part of it.
 pub(super) const GAS_MAX: u64 = 300_000;
 
+/// The most that one about channels may take: what a chain allows a transaction (EIP-7825) is a little more.
+pub(super) const CHANNELS_GAS_MAX: u64 = 16_000_000;
+
 /// A payment as the call that settles it. A claim, a sweep and a refund of channels are orders of the settling account itself.
 #[derive(Clone, Debug)]
 pub(super) struct Order {

@@ -324,7 +324,7 @@ async fn what_is_left_goes_back_once_after_what_was_sold_is_claimed() {
         let config = opened(&chain, &settler, authorizer, &[1]).await[0];
         let had = chain.usdc_balance(config.payer).await.unwrap();
         let none = TransactionRecorder::none();
-        let refund = ChannelRefund::new(config, 1_000, 0).with_claim(Some(row(&chain, &config, 50, 30)));
+        let refund = ChannelRefund::new(config, 70, 0).with_claim(Some(row(&chain, &config, 50, 30)));
         let refunded =
             async |refund: &ChannelRefund| while_mining(&chain, settler.refund(Network::BASE, refund, &none)).await;
         let mut others = refund.clone();
@@ -332,8 +332,11 @@ async fn what_is_left_goes_back_once_after_what_was_sold_is_claimed() {
         assert_eq!(refunded(&others).await, Settlement::Refused(word("receiver_authorizer_mismatch")));
         let nothing = ChannelRefund::new(config, 0, 0);
         assert_eq!(refunded(&nothing).await, Settlement::Refused(word("refund_amount_invalid")));
+        // Whoever reads its signature could use it before the claim.
+        let too_much = ChannelRefund::new(config, 71, 0).with_claim(refund.claim.clone());
+        assert_eq!(refunded(&too_much).await, Settlement::Refused(word("refund_amount_invalid")));
         let uncovered = refund.clone().with_claim(Some(row(&chain, &config, 101, 101)));
-        assert_eq!(refunded(&uncovered).await, Settlement::Refused(word("refund_simulation_failed")));
+        assert_eq!(refunded(&uncovered).await, Settlement::Refused(word("refund_amount_invalid")));
         assert_eq!(state(&settler, &config).await, holding(100, 0));
 
         transaction(refunded(&refund).await);

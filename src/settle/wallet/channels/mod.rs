@@ -4,9 +4,9 @@ mod claims;
 mod deposits;
 mod orders;
 pub(super) mod questions;
+mod refunds;
 mod state;
 
-pub(super) use self::orders::CHANNELS_GAS_MAX;
 use super::{SETTLED_WITHIN, WalletSettler, checks, core::Core};
 use crate::{
     evm::{
@@ -100,12 +100,9 @@ impl ChannelSettler for WalletSettler {
 
     async fn refund(&self, network: Network, refund: &ChannelRefund, recorder: &TransactionRecorder) -> Settlement {
         let Ok(core) = self.on(network) else { return Settlement::Refused(Reason::INVALID_NETWORK) };
-        if let Some(reason) = refund_misfit(core, refund) {
-            return Settlement::Refused(reason);
-        }
-        match orders::refund(core, refund).await {
-            Some(order) => self.settle_order(order, recorder, SETTLED_WITHIN).await,
-            None => Settlement::Unknown(None),
+        match refunds::ordered(core, refund).await {
+            Ok(order) => refunds::outcome(self.settle_order(order, recorder, SETTLED_WITHIN).await),
+            Err(outcome) => outcome,
         }
     }
 }
@@ -124,18 +121,4 @@ async fn receiver_of(core: &Core, receiver: Address, token: Address) -> Result<D
     let call = Call { from: receiver, to: BATCH_SETTLEMENT, data: &question, gas: RECEIVER_GAS, fees: None };
     let returned = core.account.nodes.first(|node| node.run(&call, "latest")).await?;
     returned.ok().and_then(|returned| channel::read_due(&returned)).ok_or(Failure::Nonsense)
-}
-
-/// Why a refund is none, as far as can be told without asking anybody.
-fn refund_misfit(core: &Core, refund: &ChannelRefund) -> Option<Reason> {
-    let config = &refund.config;
-    match &refund.claim {
-        _ if config.receiver_authorizer != core.authorizer() => {
-            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH)
-        }
-        _ if refund.amount == 0 => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID),
-        Some(claim) if claim.config != *config => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH),
-        Some(claim) => claims::misfit(core, claim),
-        None => None,
-    }
 }

@@ -12,7 +12,7 @@ use crate::{
         ChannelRefund,
         wallet::{
             core::Core,
-            order::{self, Order},
+            order::{self, CHANNELS_GAS_MAX, Order},
             reasons::Method,
             trace::Trace,
         },
@@ -26,8 +26,6 @@ const CALL_GAS: u64 = 200_000;
 /// The most that one row may take: of a voucher that a key signed, and of one that a contract account looks at.
 const KEY_ROW_GAS: u64 = 50_000;
 const ACCOUNT_ROW_GAS: u64 = 300_000;
-/// The most that any of these may take: what a chain allows one transaction (EIP-7825) is a little more.
-pub(in crate::settle::wallet) const CHANNELS_GAS_MAX: u64 = 16_000_000;
 
 impl Core {
     /// The account that signs claims and refunds.
