@@ -378,16 +378,16 @@ async fn a_withdrawal_is_seen_and_not_sold_on() {
 }
 
 /// Ten times the balance, and all of that claimed.
-fn exaggerate(question: &Value, answer: &mut Value) {
-    let is_state =
-        question["params"][0]["to"].as_str().is_some_and(|to| to.to_lowercase() == format!("{BATCH_SETTLEMENT:x}"));
-    let Some(text) = answer["result"].as_str().filter(|text| is_state && text.len() > 2 + 64 * 8) else { return };
-    let mut text = text.to_owned();
+fn exaggerate(params: &Value, result: &mut Value) {
+    let contract = format!("{BATCH_SETTLEMENT:x}");
+    let is_state = params[0]["to"].as_str().is_some_and(|to| to.eq_ignore_ascii_case(&contract));
+    let Some(told) = result.as_str().filter(|told| is_state && told.len() > 2 + 64 * 8) else { return };
+    let mut text = told.to_owned();
     // `bytes[]` of three: its place and length, three places; the length of the first, and its two words.
     for word in [6, 7] {
         text.replace_range(2 + 64 * word..2 + 64 * (word + 1), &format!("{:064x}", 1_000));
     }
-    answer["result"] = text.into();
+    *result = text.into();
 }
 
 #[tokio::test]
