@@ -2,7 +2,7 @@
 
 use alloy::{primitives::Bytes, sol_types::SolCall as _};
 
-use super::{calls::rows, sol};
+use super::{abi::sol, calls::rows};
 use crate::protocol::channel::VoucherClaim;
 
 /// Returns the call data by which the receiver authorizer, or the receiver, claims vouchers itself.

@@ -5,7 +5,10 @@ use alloy::{
     sol_types::{SolCall as _, SolValue as _},
 };
 
-use super::{account, deposit_signer, sol};
+use super::{
+    abi::{account, sol},
+    signers::deposit_signer,
+};
 use crate::protocol::{
     Address, Network, TokenDomain,
     channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, VoucherClaim},

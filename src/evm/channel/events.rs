@@ -2,7 +2,7 @@
 
 use alloy::{primitives::Log, sol_types::SolEventInterface as _};
 
-use super::sol::Channels::ChannelsEvents as Events;
+use super::abi::sol::Channels::ChannelsEvents as Events;
 use crate::protocol::{
     Address,
     channel::{BATCH_SETTLEMENT, ChannelId},

@@ -2,12 +2,15 @@
 
 use std::slice;
 
-use alloy::primitives::{Log, LogData, Signature, U256, keccak256};
+use alloy::primitives::{B256, Log, LogData, Signature, U256, keccak256};
 
-use super::*;
+use super::{abi::account, *};
 use crate::protocol::{
-    Asset, ChainTime, PaymentSignature,
-    channel::{BATCH_SETTLEMENT, ChannelId, Erc3009Deposit, Permit2Deposit, VoucherClaim},
+    Address, Asset, ChainTime, Network, PaymentSignature, TokenDomain,
+    channel::{
+        BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ChannelId, DepositAuthorization, Erc3009Deposit,
+        Permit2Deposit, Voucher, VoucherClaim,
+    },
 };
 
 const CHAIN: Network = Network::BASE_SEPOLIA;

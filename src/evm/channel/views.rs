@@ -5,7 +5,7 @@ use alloy::{
     sol_types::SolCall as _,
 };
 
-use super::{account, sol};
+use super::abi::{account, sol};
 use crate::protocol::{Address, channel::ChannelId};
 
 /// What a channel holds, in base units.
