@@ -17,6 +17,9 @@
 //!
 //! `--pass NAME` shows the seller's pass of that name with the request, and buys one where none is held; `buy passes` lists them.
 //!
+//! A metered answer (`upto`) is paid by Permit2, which the account allows once to move the token: `buy allow --token USDC --amount 5`. What is
+//! allowed, and what was charged of it, is said with each purchase.
+//!
 //! `buy history` shows what was bought. `buy resume` finishes all that is open: the requests are kept beside the journal.
 //! `buy cancel PURCHASE` makes a signed payment void that nobody has used. `--unfinished` lists what is open, and
 //! `--abandon PURCHASE` gives up a purchase that cannot be finished: the money may be gone, and the same request pays anew.
@@ -32,6 +35,8 @@
 
 #[path = "buy/abandon.rs"]
 mod abandon;
+#[path = "buy/allow.rs"]
+mod allow;
 #[path = "buy/answer.rs"]
 mod answer;
 #[path = "buy/args.rs"]
@@ -102,6 +107,7 @@ pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
         Some(Command::History(args)) => history::run(args),
         Some(Command::Resume(args)) => resume::run(args).await,
         Some(Command::Cancel(args)) => cancel::run(args).await,
+        Some(Command::Allow(args)) => allow::run(args).await,
         Some(Command::Passes(args)) => passes::run(args),
         None => one(&args.buying).await,
     }

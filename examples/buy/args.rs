@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Resume(Resume),
     /// Voids the signed payment of an open purchase on the chain
     Cancel(Cancel),
+    /// Allows Permit2 to move a token of the account, which metered answers are paid by; an amount of 0 revokes
+    Allow(Allow),
     /// Lists the passes that are held, with what is left of them, and never their tokens
     Passes(Passes),
 }
@@ -74,9 +76,9 @@ pub(crate) struct Buying {
     pub(crate) yes: bool,
 }
 
-/// Who pays, in which way, and how much at most.
+/// Whose key pays.
 #[derive(Group)]
-pub(crate) struct Means {
+pub(crate) struct PayerKey {
     /// File with the private key of the account that pays, 0x and 64 hexadecimal digits [default: the environment
     /// variable X402_BUYER_KEY]
     #[arg(long, value_name = "FILE")]
@@ -87,6 +89,16 @@ pub(crate) struct Means {
     /// File with the keystore's password [default: the environment variable X402_KEYSTORE_PASSWORD]
     #[arg(long, value_name = "FILE", requires = "keystore")]
     pub(crate) password_file: Option<PathBuf>,
+    /// Take 64 hexadecimal digits in an argument for something else than a private key
+    #[arg(long = "no-key-check")]
+    _no_key_check: bool,
+}
+
+/// Who pays, in which way, and how much at most.
+#[derive(Group)]
+pub(crate) struct Means {
+    #[command(flatten)]
+    pub(crate) payer: PayerKey,
     /// Ethereum JSON-RPC endpoint of a chain that is paid on; repeat it for more endpoints, and for more chains
     #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
     pub(crate) rpc_url: Vec<String>,
@@ -111,9 +123,6 @@ pub(crate) struct Means {
     /// Pay sellers over plain HTTP too, where anybody on the way can change whom a quote pays
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
-    /// Take 64 hexadecimal digits in an argument for something else than a private key
-    #[arg(long = "no-key-check")]
-    _no_key_check: bool,
 }
 
 #[derive(Group)]
@@ -180,4 +189,19 @@ pub(crate) struct Cancel {
     pub(crate) means: Means,
     #[command(flatten)]
     pub(crate) journal: Journal,
+}
+
+#[derive(Group)]
+pub(crate) struct Allow {
+    /// The token: USDC, or the address of a contract of six decimals
+    #[arg(long, value_name = "SYMBOL_OR_ADDRESS")]
+    pub(crate) token: String,
+    /// How much Permit2 may move in all, such as 5.00. It takes the place of the earlier allowance
+    #[arg(long)]
+    pub(crate) amount: String,
+    #[command(flatten)]
+    pub(crate) payer: PayerKey,
+    /// Ethereum JSON-RPC endpoint of the chain; repeat it for more endpoints
+    #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
+    pub(crate) rpc_url: Vec<String>,
 }

@@ -15,8 +15,19 @@ async fn act(args: &Cancel) -> Result<u8, BoxError> {
     let layer = means::layer(&args.means, journal, []).await?.on_event(steps::show).build().await?;
     let entry = journal::named(layer.unfinished(), args.purchase)?;
     eprintln!("{}", journal::shown(&entry));
-    if entry.paid_by() != PaymentMethod::Authorization {
-        return Err("it is paid by a transfer, which cannot be cancelled: `buy resume` finishes the purchase".into());
+    match entry.paid_by() {
+        PaymentMethod::Authorization => {}
+        PaymentMethod::Permit => {
+            let end = when::utc(entry.expiry);
+            return Err(
+                format!("it is paid by a permit, which is not cancelled: it ends by itself at {end} UTC").into()
+            );
+        }
+        _ => {
+            return Err(
+                "it is paid by a transfer, which cannot be cancelled: `buy resume` finishes the purchase".into()
+            );
+        }
     }
     eprintln!(
         "The seller can use the signed payment until {} UTC. To cancel it costs the account gas, and the same request \

@@ -3,17 +3,20 @@
 use clap::ValueEnum;
 use tower_x402::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PaymentMethod, PreparedAuthorization,
-        PreparedTransfer, Standard, SubmitGuard, TransferRequest, TransferStatus, WalletPayer,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PaymentMethod, PermitFunds,
+        PermitRequest, PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, Standard, SubmitGuard,
+        TransferRequest, TransferStatus, WalletPayer,
     },
     protocol::{
-        Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
+        Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, permit2::SignedPermit,
+        v2::SignedAuthorization,
     },
 };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
-    /// As the seller asks: where it takes both, the cheaper way, or by a signed authorization if they cost the same
+    /// As the seller asks: where it takes several, the cheapest way, or by a signed authorization if they cost the same; metered answers by
+    /// a permit
     #[default]
     Auto,
     /// By an ordinary transfer only, which this program sends
@@ -47,6 +50,7 @@ const NO_TRANSFER: PayerError = PayerError::Refused(
     "--dialect authorization and --dialect mpp send no transfer, and the seller takes nothing else, or asks less for a transfer",
 );
 const NO_AUTHORIZATION: PayerError = PayerError::Refused("--dialect transfer signs no authorization");
+const NO_PERMIT: PayerError = PayerError::Refused("only --dialect auto signs permits (Permit2)");
 
 /// A wallet that begins no payment in another way. What was begun before is finished, whatever it is.
 pub(crate) struct Only {
@@ -92,6 +96,10 @@ impl Payer for Only {
     fn authorizations(&self) -> Option<&impl Authorizer> {
         Some(self)
     }
+
+    fn permits(&self) -> Option<&impl PermitSigner> {
+        Some(self)
+    }
 }
 
 impl Authorizer for Only {
@@ -119,5 +127,30 @@ impl Authorizer for Only {
 
     async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
         self.wallet.prepare_cancellation(authorized).await
+    }
+}
+
+impl PermitSigner for Only {
+    async fn permit_funds(&self, asset: &Asset) -> Result<Option<PermitFunds>, PayerError> {
+        if self.dialect != Dialect::Auto {
+            return Err(NO_PERMIT);
+        }
+        self.wallet.permit_funds(asset).await
+    }
+
+    async fn permit(&self, request: &PermitRequest) -> Result<SignedPermit, PayerError> {
+        self.wallet.permit(request).await
+    }
+
+    async fn permit_status(&self, prepared: &PreparedPermit) -> Result<AuthorizationStatus, PayerError> {
+        self.wallet.permit_status(prepared).await
+    }
+
+    async fn permit_charge(
+        &self,
+        prepared: &PreparedPermit,
+        transaction: TxHash,
+    ) -> Result<Option<Amount>, PayerError> {
+        self.wallet.permit_charge(prepared, transaction).await
     }
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs};
 use serde_json::{Value, json};
 use tower_x402::{
     client::{JournalEntry, PurchaseState, Standard},
-    protocol::{Address, Asset},
+    protocol::{Address, Amount, Asset},
 };
 
 use super::{BoxError, args::History, journal, report, screen, when};
@@ -67,7 +67,9 @@ fn table(entries: &[JournalEntry]) -> String {
 /// Host and path are the caller's own, but a journal may come from elsewhere.
 fn row(entry: &JournalEntry) -> [String; 7] {
     let transaction = transaction(entry).unwrap_or_else(|| "-".to_owned());
-    let amount = entry.amount.to_decimal(entry.decimals);
+    let shown = |amount: Amount| amount.to_decimal(entry.decimals);
+    let most = shown(entry.amount);
+    let amount = entry.charge().map_or_else(|| most.clone(), |charge| format!("{} of {most}", shown(charge)));
     let amount = token(entry).map_or_else(|| amount.clone(), |token| format!("{amount} {}", named(entry, token)));
     let by = match entry.standard() {
         Some(standard) => format!("{} ({})", entry.paid_by().name(), standard.name()),
@@ -112,6 +114,7 @@ fn as_json(entry: &JournalEntry) -> Value {
         "host": entry.host,
         "request": entry.request,
         "amount": entry.amount.to_decimal(entry.decimals),
+        "charged": entry.charge().map(|charge| charge.to_decimal(entry.decimals)),
         "token": token(entry),
         "network": entry.network,
         "recipient": entry.recipient,

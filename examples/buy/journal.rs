@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tower_x402::client::{FileJournal, JournalEntry, PurchaseId};
+use tower_x402::client::{FileJournal, JournalEntry, PaymentMethod, PurchaseId};
 
 use super::{BoxError, screen};
 
@@ -30,10 +30,11 @@ pub(crate) fn named(open: Vec<JournalEntry>, purchase: PurchaseId) -> Result<Jou
 /// A purchase on one line. Host and path are the caller's own, but a journal may come from elsewhere.
 pub(crate) fn shown(entry: &JournalEntry) -> String {
     let amount = entry.amount.to_decimal(entry.decimals);
-    let by = match (entry.transaction(), entry.authorization()) {
+    let by = match (entry.transaction(), entry.paid_by()) {
         (Some(transaction), _) => transaction.to_string(),
-        (None, Some(_)) => "by authorization, no transaction known".to_owned(),
-        (None, None) => "no transaction yet".to_owned(),
+        (None, PaymentMethod::Authorization) => "by authorization, no transaction known".to_owned(),
+        (None, PaymentMethod::Permit) => "by permit, no transaction known".to_owned(),
+        (None, _) => "no transaction yet".to_owned(),
     };
     screen::on_a_line(&format!("{}  {amount} for {} at {}  {by}", entry.id, entry.request, entry.host))
 }

@@ -7,7 +7,7 @@ use tower_x402::{
 
 use super::{
     BoxError,
-    args::{Means, Reading},
+    args::{Means, PayerKey, Reading},
     dialect::Only,
     key::Key,
     keystore,
@@ -20,7 +20,7 @@ pub(crate) async fn layer<'a>(
     journal: FileJournal,
     orders: impl IntoIterator<Item = &'a Order>,
 ) -> Result<PayLayerBuilder, BoxError> {
-    let wallet = wallet(means, orders).await?;
+    let wallet = wallet(&means.payer, &means.rpc_url, orders).await?;
     let networks: Vec<Network> = wallet.networks().collect();
     let budget = budget(means, &networks)?;
     let (dialect, payer) = (means.dialect, Only { dialect: means.dialect, wallet });
@@ -29,15 +29,20 @@ pub(crate) async fn layer<'a>(
     Ok(layer.prefer(dialect.preferred()).standards(dialect.standards()))
 }
 
-async fn wallet<'a>(means: &Means, orders: impl IntoIterator<Item = &'a Order>) -> Result<WalletPayer, BoxError> {
-    let key = match &means.keystore {
-        Some(file) => Key::of(&keystore::open(file.clone(), means.password_file.as_deref()).await?),
-        None => Key::read(means.key_file.as_deref())?,
+/// The account, on the chains of these nodes; none of these requests is to tell the seller the key.
+pub(crate) async fn wallet<'a>(
+    payer: &PayerKey,
+    rpc_url: &[String],
+    orders: impl IntoIterator<Item = &'a Order>,
+) -> Result<WalletPayer, BoxError> {
+    let key = match &payer.keystore {
+        Some(file) => Key::of(&keystore::open(file.clone(), payer.password_file.as_deref()).await?),
+        None => Key::read(payer.key_file.as_deref())?,
     };
     orders.into_iter().flat_map(Order::texts).try_for_each(|text| key.is_not_in(text))?;
     let wallet = |urls: Vec<&str>| WalletPayer::builder().key(key.digits()).endpoints(urls).connect();
     let mut wallets: Vec<(WalletPayer, Vec<&str>)> = Vec::new();
-    for url in &means.rpc_url {
+    for url in rpc_url {
         let one = wallet(vec![url]).await?;
         match wallets.iter_mut().find(|(other, _)| other.network() == one.network()) {
             Some((all, urls)) => {

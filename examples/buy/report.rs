@@ -64,16 +64,19 @@ impl Bought {
         }
     }
 
-    /// Says what an answer alone does not: that it is none, and was free.
+    /// Says what an answer alone does not: what was charged of a maximum; or that it is none, and was free.
     pub(crate) fn remark(&self) {
+        if let Some(Purchase { charged: Some(charged), amount, decimals, .. }) = &self.purchase {
+            eprintln!("  charged     {} of at most {}", charged.to_decimal(*decimals), amount.to_decimal(*decimals));
+        }
         if self.purchase.is_some() || self.status.is_success() {
             return;
         }
         eprintln!("error: the seller answered {}: nothing was paid", self.status);
         if self.status == http::StatusCode::PAYMENT_REQUIRED {
             eprintln!(
-                "It asks for money, but neither by a `Pay` header nor by a scheme of the x402 standard that is known here, \
-                 which is `exact` on an EVM chain by EIP-3009."
+                "It asks for money, but neither by a `Pay` header nor by one of those schemes of the x402 standard that are known here, \
+                 which are `exact` and `upto` on an EVM chain."
             );
         }
     }
@@ -89,6 +92,7 @@ impl Bought {
             json!({
                 "id": purchase.id.to_string(),
                 "amount": purchase.amount.to_decimal(purchase.decimals),
+                "charged": purchase.charged.map(|charged| charged.to_decimal(purchase.decimals)),
                 "token": purchase.token,
                 "network": purchase.network,
                 "payer": purchase.payer,

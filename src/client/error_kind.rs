@@ -56,7 +56,7 @@ pub enum PayErrorKind {
     Reverted,
     /// Other transactions of the same account used the payment's nonce, again and again. Nothing was transferred.
     Displaced,
-    /// An authorization is signed for this request, the seller was shown it and did not give the answer, and by the chain it is not
+    /// An authorization or a permit is signed for this request, the seller was shown it and did not give the answer, and by the chain it is not
     /// used. It may yet be, so nothing more is signed while it can be.
     ///
     /// The same request shows it again, and signs another one once the chain is past `valid_before`.

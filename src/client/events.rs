@@ -51,13 +51,13 @@ pub enum PurchaseEvent {
         /// The transaction, where it is known before it is sent.
         transaction: Option<TxHash>,
     },
-    /// An authorization is signed and recorded, and is being shown.
+    /// An authorization or a permit is signed and recorded, and is being shown.
     Authorized {
         /// The account that pays.
         payer: Address,
         /// The account that is paid, as it was signed.
         recipient: Address,
-        /// The amount, in base units, as it was signed.
+        /// The amount, in base units, as it was signed: of a metered answer the maximum.
         amount: Amount,
         /// The decimals of the amount.
         decimals: u8,
@@ -96,6 +96,14 @@ pub enum PurchaseEvent {
         /// Until the next attempt.
         pause: Duration,
     },
+    /// The answer to a permit is there, and the seller's statement of its charge cannot be true: it exceeds the maximum, cannot be read, or is
+    /// another one than the chain shows. It counts as the maximum, and nothing more is paid to this host in this process.
+    Mischarged {
+        /// What was signed, in base units.
+        maximum: Amount,
+        /// The decimals of the amount.
+        decimals: u8,
+    },
     /// The answer is there.
     Answered(StatusCode),
 }
@@ -115,6 +123,7 @@ impl PurchaseEvent {
             Self::Renewed => "renewed",
             Self::Signing => "signing",
             Self::Waiting { .. } => "waiting",
+            Self::Mischarged { .. } => "mischarged",
             Self::Answered(_) => "answered",
         }
     }
@@ -133,7 +142,7 @@ pub struct Purchase {
     pub state: PurchaseState,
     /// How it was paid.
     pub paid_by: PaymentMethod,
-    /// The standard in whose words an authorization was shown; `None` for a transfer.
+    /// The standard in whose words an authorization or a permit was shown; `None` for a transfer.
     pub standard: Option<Standard>,
     /// Whether the seller claims success in `PAYMENT-RESPONSE` or `Payment-Receipt`: that it took this very transaction, or, of an authorization, that this was
     /// settled. It is the seller's word; the chain was not asked.
@@ -146,15 +155,18 @@ pub struct Purchase {
     pub token: Option<Address>,
     /// The account that paid; `None` where it was paid elsewhere.
     pub payer: Option<Address>,
-    /// The amount, in base units.
+    /// The amount, in base units; of a metered answer (`upto`), the maximum.
     pub amount: Amount,
+    /// What the seller says that it charged of the maximum, in base units; `None` where the price was fixed, or nothing was said. A
+    /// statement that cannot be read, or exceeds the maximum, counts as the maximum.
+    pub charged: Option<Amount>,
     /// The decimals of the amount.
     pub decimals: u8,
     /// The transaction; `None` if the seller settled an authorization without naming the transaction. For an
     /// authorization that was answered at once, this is the seller's claim, not proof of a payment: the client has not
     /// asked the chain.
     pub transaction: Option<TxHash>,
-    /// The number of transactions that were sent, one of which was mined; 1 for an authorization.
+    /// The number of transactions that were sent, one of which was mined; 1 for an authorization or a permit.
     pub sent: usize,
     /// How often this call redeemed.
     pub attempts: u32,

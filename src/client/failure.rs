@@ -130,8 +130,7 @@ const fn ended(is_last: bool) -> &'static str {
 impl Failure {
     /// The error of a purchase whose authorization may still be used.
     pub(super) fn outstanding(entry: &JournalEntry, reason: Option<Reason>) -> Self {
-        let valid_before =
-            entry.authorization().map_or(ChainTime::from_unix(0), |signed| signed.authorization.valid_before);
+        let valid_before = entry.valid_before().unwrap_or(ChainTime::from_unix(0));
         Self::Outstanding { purchase: entry.id, valid_before, reason }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Budget, PayerError,
     flow::{progress::OnProgress, registry::PurchaseRegistry},
-    payer::{ErasedAuthorizer, ErasedPayer},
+    payer::{ErasedAuthorizer, ErasedPayer, ErasedPermitSigner},
     settings::Settings,
     way::DispatchContext,
 };
@@ -28,6 +28,11 @@ impl ClientInner {
     /// Returns the payer's capability to sign authorizations.
     pub(super) fn authorizer(&self) -> Result<&dyn ErasedAuthorizer, PayerError> {
         self.payer.authorizations().ok_or(PayerError::Refused("this payer signs no authorizations"))
+    }
+
+    /// Returns the payer's capability to sign permits.
+    pub(super) fn permit_signer(&self) -> Result<&dyn ErasedPermitSigner, PayerError> {
+        self.payer.permits().ok_or(PayerError::Refused("this payer signs no permits"))
     }
 
     /// Returns what a transaction is driven with.

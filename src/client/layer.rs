@@ -123,6 +123,8 @@ impl PayLayer {
     ///
     /// Meanwhile the same request pays nothing: it ends in [`PayErrorKind::Outstanding`](super::PayErrorKind::Outstanding).
     ///
+    /// A permit is not cancelled, because it ends by itself: that is [`PayErrorKind::NotCancelled`](super::PayErrorKind::NotCancelled).
+    ///
     /// Returns [`PurchaseState::Void`] where it was cancelled: the same request then pays anew. Returns [`PurchaseState::Redeeming`]
     /// where it had been used before: the same request asks for its answer. Returns `None` if there is no unfinished purchase of that
     /// name with an authorization that is not known to be used, or a call is working on it.

@@ -5,14 +5,15 @@
 //! a [`Payer`] (a [`WalletPayer`], or yours), and returns the answer with a [`Purchase`] in its extensions. Free
 //! answers pass through unchanged.
 //!
-//! It pays in two ways ([`PaymentMethod`]), and buys from any seller that takes one of them:
+//! It pays in three ways ([`PaymentMethod`]), and buys from any seller that takes one of them:
 //!
 //! | The 402 has | How it is paid |
 //! |---|---|
 //! | `Pay` | by an ordinary transfer: sent, waited for until it is in a block, and redeemed by its hash |
 //! | `PAYMENT-REQUIRED` (x402 version 2), or a JSON body of version 1 | by an authorization (EIP-3009): signed, shown to the seller, and settled by it; no gas, and no wait |
+//! | `PAYMENT-REQUIRED` with the scheme `upto`, or with `exact` by Permit2 | by a permit: signed, shown to the seller, and settled by it. Of `upto` it is a maximum, of which the seller charges what its answer costs. The payer [allows](PermitSigner) Permit2 once to move the token |
 //! | `WWW-Authenticate: Payment` (MPP, method `evm`, intent `charge`) | the same, with the hash of the challenge as its nonce |
-//! | several of them, or several networks | the cheapest way that the budget allows and for which the payer has the money; of equal ones the [preferred](PayLayerBuilder::prefer) method, then the first of the [standards](PayLayerBuilder::standards), then the seller's order |
+//! | several of them, or several networks | the cheapest way that the budget allows and for which the payer has the money; of equal ones that which may cost less, then the [preferred](PayLayerBuilder::prefer) method, then the first of the [standards](PayLayerBuilder::standards), then the seller's order |
 //!
 //! ```
 //! # #[cfg(feature = "test-util")]
@@ -67,6 +68,11 @@
 //!   Its nonce is the tag of its own secret, so only this client can redeem the transaction that settles it; in MPP it is
 //!   the hash of the seller's challenge, and one challenge is signed for once. Its validity is limited by the seller's
 //!   request and by the layer's patience.
+//! - **A permit is treated alike**: at most one is open for one request, and another is signed only once the chain shows that the first can
+//!   never be used. It names the seller's recipient and the standard's own proxy, and is never larger than the allowance. The budget holds its maximum
+//!   while it is open. A smaller charge, which `PAYMENT-RESPONSE` states, counts once the payer's chain confirms it: until then, and where the
+//!   statement cannot be true, the maximum counts. After a statement that cannot be true nothing more is paid to that host in this process
+//!   ([`BudgetDenial::Mischarged`]).
 //! - **The token's own domain is signed for**, as its contract states it, or as it is known here for USDC. A seller that names another
 //!   one is not paid.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayErrorKind::BilledAgain`]; a refusal is an
@@ -104,7 +110,7 @@
 //! a 200 without `PAYMENT-RESPONSE`), the call returns the response and keeps the payment. The same request uses it for
 //! the seller's next quote if the payment covers it; otherwise the call ends in [`PayErrorKind::NotCovered`] and pays
 //! nothing. Another request to the same seller uses it for exactly the same price, unless it is an authorization of MPP,
-//! which is for its own challenge alone. The payment is kept for as long as
+//! which is for its own challenge alone, or a permit, which is for its own request. The payment is kept for as long as
 //! sellers accept it: [`PayLayerBuilder::payment_age`]. An authorization is kept for as long as it can be used.
 //!
 //! # Bodies
@@ -132,7 +138,9 @@
 //!   more for a day ([`PayLayerBuilder::payment_age`]), unless it is [abandoned](PayLayer::abandon).
 //! - Of the two forms of MPP's nonce it signs that of the draft, the hash of id and realm one behind the other, which `mppx`
 //!   up to 0.12 and sellers of this crate take. A seller that takes only the other form refuses it.
-//! - It reads an authorization's fate from the payer's nodes: where all of them lie, a second one may be signed.
+//! - A permit is not cancelled: it ends by itself, within the layer's patience. Which transaction used it is known from the seller's answer alone:
+//!   where that is missing, the purchase ends in errors that name none, and pays nothing more for a day.
+//! - It reads an authorization's fate, a permit's, and what was charged of it from the payer's nodes: where all of them lie, a second one may be signed.
 //! - It cannot prevent others from presenting a transaction first where its payer neither tags nor signs, or the seller does not look at
 //!   tags; see [security](crate::guide::security).
 //! - It cannot tell a seller from a relay. A shop in between can ask another seller for a quote, hand that quote on as its
@@ -179,10 +187,10 @@ pub use events::{Purchase, PurchaseEvent, PurchaseProgress, Timings};
 pub(crate) use failure::{Failure, NotCovered};
 pub(crate) use flow::budget::Denial;
 pub use flow::budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
-pub(crate) use flow::journal::JournalPayment;
 #[cfg(test)]
 pub(crate) use flow::journal::RETENTION;
 pub use flow::journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState};
+pub(crate) use flow::journal::{JournalPayment, PermitCharge, Signed};
 pub use future::ResponseFuture;
 pub use http::body::{Body, ReplayBody};
 pub use http::replay_request::ProofIn;
@@ -192,8 +200,8 @@ pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
 pub use pass::{HeldPass, PassError, PassLayer, UsePass};
 pub use payer::{
-    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
-    SubmitGuard, TransferRequest, TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PermitFunds, PermitRequest, PermitSigner,
+    PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;
@@ -205,4 +213,4 @@ pub use tools::{CalledTool, PaidTools};
 #[doc(hidden)]
 pub use wallet::bench;
 #[cfg(feature = "wallet")]
-pub use wallet::{WalletError, WalletErrorKind, WalletPayer, WalletPayerBuilder};
+pub use wallet::{Permit2Approval, WalletError, WalletErrorKind, WalletPayer, WalletPayerBuilder};

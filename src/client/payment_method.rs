@@ -1,4 +1,4 @@
-//! `PaymentMethod`: the two ways in which a purchase is paid.
+//! `PaymentMethod`: the ways in which a purchase is paid.
 
 /// How a purchase is paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -9,15 +9,19 @@ pub enum PaymentMethod {
     Authorization,
     /// By a transfer that the payer sends itself, and proves by its transaction.
     Transfer,
+    /// By a signed permit (Permit2), which the seller turns into a transfer: of an amount up to a maximum (`upto`), or of a token without
+    /// EIP-3009. It costs the payer no gas, once Permit2 is allowed to move the token.
+    Permit,
 }
 
 impl PaymentMethod {
-    /// Returns a name for logs and tables: `authorization` or `transfer`.
+    /// Returns a name for logs and tables: `authorization`, `transfer` or `permit`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Authorization => "authorization",
             Self::Transfer => "transfer",
+            Self::Permit => "permit",
         }
     }
 }

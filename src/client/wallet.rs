@@ -1,6 +1,7 @@
 //! `WalletPayer`: a key, RPC endpoints, and ordinary ERC-20 transfers.
 
 mod account;
+mod allow;
 mod authorization;
 mod authorization_status;
 #[cfg(feature = "bench-internals")]
@@ -12,6 +13,7 @@ mod error;
 mod faults;
 mod nonce_search;
 mod payer;
+mod permit;
 mod prepare;
 mod prerequisites;
 mod relation;
@@ -21,6 +23,7 @@ mod transaction;
 
 use std::{fmt, sync::Arc};
 
+pub use allow::Permit2Approval;
 pub use builder::WalletPayerBuilder;
 pub use error::{WalletError, WalletErrorKind};
 
@@ -54,6 +57,11 @@ use crate::{
 /// configured, agree: at a block `final_after` deep, it has expired unused or was cancelled. The machine's clock does
 /// not count, and a node without the state of that block has no vote. If a single node reports it as used, it is not
 /// void. A cancellation that is not deep enough, or that some nodes lack, is an error until then.
+///
+/// **Permits.** Metered answers (`upto`), and tokens without EIP-3009, are paid by Permit2: the wallet reads balance and allowance before it
+/// signs, and signs no permit above either. [`allow_permit2`](Self::allow_permit2) makes the allowance. A permit counts as void under the same
+/// conditions as an authorization that expired. What a seller charged of it is read from the transaction's own call, by every responding
+/// node and a majority of those configured.
 ///
 /// **Networks.** A wallet pays on the network of its nodes. [`and`](Self::and) joins wallets of several networks; each has
 /// its own nodes, so nodes of one network that do not answer stop the payments on that network alone.

@@ -14,6 +14,7 @@ mod abi {
         function symbol() external view returns (string);
         function balanceOf(address owner) external view returns (uint256);
         function transfer(address to, uint256 amount) external returns (bool);
+        function approve(address spender, uint256 amount) external returns (bool);
         event Transfer(address indexed from, address indexed to, uint256 value);
     }
 }
@@ -31,6 +32,13 @@ pub(crate) const TRANSFER_LEN: usize = 4 + 2 * 32;
 pub(crate) fn transfer(to: Address, amount: Amount) -> Vec<u8> {
     let amount = alloy::primitives::U256::from_be_bytes(amount.to_be_bytes());
     abi::transferCall { to: to.as_bytes().into(), amount }.abi_encode()
+}
+
+/// Returns the call data of `approve(spender, amount)`.
+#[cfg(all(feature = "wallet", feature = "client"))]
+pub(crate) fn approve(spender: Address, amount: Amount) -> Vec<u8> {
+    let amount = alloy::primitives::U256::from_be_bytes(amount.to_be_bytes());
+    abi::approveCall { spender: spender.as_bytes().into(), amount }.abi_encode()
 }
 
 /// Returns the call data of `balanceOf(owner)`.

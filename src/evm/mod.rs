@@ -10,9 +10,11 @@ pub(crate) mod erc20;
 pub(crate) mod eth_call;
 pub(crate) mod json_rpc;
 pub(crate) mod permit2;
-#[cfg(feature = "evm")]
+#[cfg(any(feature = "evm", all(feature = "wallet", feature = "client")))]
 pub(crate) mod proxy;
 pub(crate) mod receipt;
+#[cfg(feature = "evm")]
+pub(crate) mod settled;
 pub(crate) mod signature;
 pub(crate) mod transaction;
 #[cfg(feature = "wallet")]

@@ -1,39 +1,17 @@
-//! Permit2 and the standard's proxies, as far as the chain tells which permits are used.
+//! A permit's nonce at Permit2, and the calls of the standard's proxies that use it.
 
-use alloy::{
-    rpc::types::Log,
-    sol_types::{SolCall as _, SolEvent as _},
-};
-use serde_json::{Value, json, value::RawValue};
+use alloy::sol_types::SolCall as _;
+use serde_json::value::RawValue;
 
 use super::{
-    block_range::BlockRange,
-    erc20::TRANSFER_TOPIC,
     eth_call::{eth_call_at, returned},
     json_rpc::{Fault, Question},
     permit2::{nonce_bitmap, read_used, sol},
 };
 use crate::protocol::{
-    Address, TxHash,
-    permit2::{EXACT_PROXY, PERMIT2, Permit, UPTO_PROXY},
+    Address, Amount,
+    permit2::{EXACT_PROXY, PERMIT2, UPTO_PROXY},
 };
-
-#[allow(missing_docs, reason = "generated from Solidity")]
-mod events {
-    alloy::sol! {
-        event Settled();
-        event SettledWithPermit();
-    }
-}
-
-/// The only topic of the events of a proxy that has settled. They tell nothing else.
-pub(crate) const SETTLED_TOPICS: [[u8; 32]; 2] =
-    [events::Settled::SIGNATURE_HASH.0, events::SettledWithPermit::SIGNATURE_HASH.0];
-
-/// Whether this is one of the proxies.
-pub(crate) fn is_proxy(account: Address) -> bool {
-    account == EXACT_PROXY || account == UPTO_PROXY
-}
 
 /// One payer's nonce at Permit2, which has a bit for each.
 #[derive(Clone, Copy, Debug)]
@@ -45,45 +23,24 @@ pub(crate) struct PermitNonce {
 impl PermitNonce {
     /// Asks for the bits of the nonce and its neighbours at that height.
     pub(crate) fn state_at(&self, height: u64) -> Question {
+        self.state(&format!("{height:#x}"))
+    }
+
+    /// Asks for them at the newest block.
+    #[cfg(all(feature = "wallet", feature = "client"))]
+    pub(crate) fn state_now(&self) -> Question {
+        self.state("latest")
+    }
+
+    fn state(&self, block: &str) -> Question {
         let data = nonce_bitmap(self.owner, &self.nonce);
-        Question { method: "eth_call", params: eth_call_at(PERMIT2, &data, &format!("{height:#x}")) }
+        Question { method: "eth_call", params: eth_call_at(PERMIT2, &data, block) }
     }
 
     /// Reads the answer to that: whether the nonce was used or cancelled. Where there is no Permit2, nothing is said.
     pub(crate) fn read_state(&self, raw: &RawValue) -> Result<bool, Fault> {
         read_used(&returned(raw)?, &self.nonce).ok_or(Fault::Answer)
     }
-}
-
-/// Asks for the logs of those blocks that tell of transfers from a permit's payer to its recipient.
-pub(crate) fn transfers_of(permit: &Permit, range: &BlockRange) -> Question {
-    let [from, to] = [permit.from, permit.to].map(|account| const_hex::encode_prefixed(topic(account)));
-    let filter = json!({
-        "address": format!("{:x}", permit.token),
-        "topics": [const_hex::encode_prefixed(TRANSFER_TOPIC), from, to],
-        "fromBlock": range.first(),
-        "toBlock": range.last(),
-    });
-    Question { method: "eth_getLogs", params: Value::Array(vec![filter]) }
-}
-
-/// Reads the answer to that: the transactions, the latest first. A log that was not asked for is no answer.
-pub(crate) fn read_transfers_of(permit: &Permit, range: &BlockRange, raw: &RawValue) -> Result<Vec<TxHash>, Fault> {
-    let logs: Vec<Log> = serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)?;
-    let transaction = |log: &Log| {
-        let is_asked_for = log.address().into_array() == *permit.token.as_bytes()
-            && log.topics().iter().map(|topic| topic.0).eq([TRANSFER_TOPIC, topic(permit.from), topic(permit.to)])
-            && log.block_number.is_some_and(|height| range.has(height))
-            && !log.removed;
-        log.transaction_hash.filter(|_| is_asked_for).map(|hash| TxHash::new(hash.0))
-    };
-    logs.iter().rev().map(|log| transaction(log).ok_or(Fault::Answer)).collect()
-}
-
-fn topic(account: Address) -> [u8; 32] {
-    let mut topic = [0; 32];
-    topic[12..].copy_from_slice(account.as_bytes());
-    topic
 }
 
 /// A permit that a transaction hands to a proxy.
@@ -93,22 +50,22 @@ pub(crate) struct UsedPermit {
     pub(crate) nonce: [u8; 32],
 }
 
-/// The permit that a call of a proxy settles; `None` for any other call.
+/// The permit that a call of a proxy settles, with what the call charges of it where it succeeds; `None` for any other call.
 ///
 /// Read where the contract reads it: behind the selector, at places that do not depend on the signature.
-pub(crate) fn used_permit(to: Option<Address>, input: &[u8]) -> Option<UsedPermit> {
+pub(crate) fn charged(to: Option<Address>, input: &[u8]) -> Option<(UsedPermit, Amount)> {
     let (selector, words) = input.split_first_chunk::<4>()?;
-    let (nonce, owner) = match (to?, *selector) {
-        (EXACT_PROXY, sol::Exact::settleCall::SELECTOR) => (2, 4),
-        (EXACT_PROXY, sol::Exact::settleWithPermitCall::SELECTOR) => (7, 9),
-        (UPTO_PROXY, sol::UpTo::settleCall::SELECTOR) => (2, 5),
-        (UPTO_PROXY, sol::UpTo::settleWithPermitCall::SELECTOR) => (7, 10),
+    let (charge, nonce, owner) = match (to?, *selector) {
+        (EXACT_PROXY, sol::Exact::settleCall::SELECTOR) => (1, 2, 4),
+        (EXACT_PROXY, sol::Exact::settleWithPermitCall::SELECTOR) => (6, 7, 9),
+        (UPTO_PROXY, sol::UpTo::settleCall::SELECTOR) => (4, 2, 5),
+        (UPTO_PROXY, sol::UpTo::settleWithPermitCall::SELECTOR) => (9, 7, 10),
         _ => return None,
     };
     let word = |index: usize| words.as_chunks::<32>().0.get(index).copied();
-    let (nonce, owner) = (word(nonce)?, word(owner)?);
+    let (charge, nonce, owner) = (word(charge)?, word(nonce)?, word(owner)?);
     let (_, owner) = owner.split_last_chunk::<20>()?;
-    Some(UsedPermit { owner: Address::new(*owner), nonce })
+    Some((UsedPermit { owner: Address::new(*owner), nonce }, Amount::from_be_bytes(charge)))
 }
 
 #[cfg(test)]
@@ -117,7 +74,7 @@ mod tests {
     use crate::{
         evm::permit2::settle,
         protocol::{
-            Amount, Network, PaymentSignature,
+            Network, PaymentSignature,
             permit2::{Permit, PermitScheme, SignedPermit},
             v2::Extensions,
         },
@@ -142,15 +99,16 @@ mod tests {
             let signed = SignedPermit::new(permit, PaymentSignature::new([9; 65]).unwrap());
             for allowance in [None, allowance.as_ref()] {
                 let call = settle(&signed, Amount::from_base_units(5), allowance, Network::BASE);
-                let used = Some(UsedPermit { owner: OWNER, nonce: NONCE });
-                assert_eq!(used_permit(Some(scheme.proxy()), &call), used, "{scheme:?}");
+                let amount = if scheme == PermitScheme::Exact { 9 } else { 5 };
+                let used = Some((UsedPermit { owner: OWNER, nonce: NONCE }, Amount::from_base_units(amount)));
+                assert_eq!(charged(Some(scheme.proxy()), &call), used, "{scheme:?}");
                 for other in [None, Some(OWNER), Some(PERMIT2)] {
-                    assert_eq!(used_permit(other, &call), None, "{other:?}");
+                    assert_eq!(charged(other, &call), None, "{other:?}");
                 }
                 let other = if scheme == PermitScheme::Exact { UPTO_PROXY } else { EXACT_PROXY };
-                assert_eq!(used_permit(Some(other), &call), None, "another scheme's proxy");
+                assert_eq!(charged(Some(other), &call), None, "another scheme's proxy");
                 for cut in [0, 3, 4, 4 + 32 * 4] {
-                    assert_eq!(used_permit(Some(scheme.proxy()), &call[..cut]), None, "{cut}");
+                    assert_eq!(charged(Some(scheme.proxy()), &call[..cut]), None, "{cut}");
                 }
             }
         }

@@ -8,12 +8,13 @@ use std::{
 use super::{ScriptedVerifier, scripted_signature};
 use crate::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization,
-        PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PermitFunds, PermitRequest,
+        PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest,
+        TransferStatus,
     },
     protocol::{
-        Address, Amount, Asset, Binding, ChainTime, Network, PaymentId, PaymentSignature, PaymentTag, TokenDomain,
-        Transfer, TxHash, v2::SignedAuthorization,
+        Address, Amount, Asset, Binding, ByPermit, ChainTime, Network, PaymentId, PaymentSignature, PaymentTag,
+        TokenDomain, Transfer, TxHash, permit2::SignedPermit, v2::SignedAuthorization,
     },
     verify::{NonceState, Signatures as _, Verifier as _},
 };
@@ -21,7 +22,8 @@ use crate::{
 /// A payer without keys. Its transfers appear on a [`ScriptedVerifier`], immediately unless scripted otherwise. Each
 /// one advances the chain's head by one block and is mined in that block. Transfers are [tagged](Self::tagged), and the
 /// payer [signs](Self::signing) for them. It also signs [authorizations](Self::authorizing) of USDC, which a
-/// [`ScriptedSettler`](super::ScriptedSettler) settles; the chain tells their state. Clones share one wallet.
+/// [`ScriptedSettler`](super::ScriptedSettler) settles; the chain tells their state. With an [allowance](Self::allow) it signs permits, too.
+/// Clones share one wallet.
 ///
 /// ```
 /// use tower_x402::{
@@ -85,6 +87,9 @@ struct Account {
     prepared: HashMap<TxHash, (u64, Call)>,
     sent: usize,
     authorizations: usize,
+    permits: usize,
+    /// How much Permit2 may move of each token.
+    allowances: HashMap<Address, Amount>,
     outage: bool,
 }
 
@@ -178,6 +183,17 @@ impl ScriptedPayer {
     #[must_use]
     pub fn authorizations_signed(&self) -> usize {
         self.account().authorizations
+    }
+
+    /// Sets how much Permit2 may move of a token: nothing unless said otherwise. The balance is not limited.
+    pub fn allow(&self, token: Address, allowance: Amount) {
+        self.account().allowances.insert(token, allowance);
+    }
+
+    /// Returns the number of permits that were signed.
+    #[must_use]
+    pub fn permits_signed(&self) -> usize {
+        self.account().permits
     }
 
     /// Returns the number of times that a transaction was sent, repetitions included.
@@ -331,6 +347,10 @@ impl Payer for ScriptedPayer {
     fn authorizations(&self) -> Option<&impl Authorizer> {
         Some(self)
     }
+
+    fn permits(&self) -> Option<&impl PermitSigner> {
+        Some(self)
+    }
 }
 
 impl Authorizer for ScriptedPayer {
@@ -372,6 +392,46 @@ impl Authorizer for ScriptedPayer {
         let call = Call::Cancel(self.chain.authorization_id(authorized.token, signed.from, signed.nonce));
         let nonce = account.next_nonce();
         Ok(account.enter(nonce, self.address, authorized.network, authorized.token, call))
+    }
+}
+
+impl PermitSigner for ScriptedPayer {
+    async fn permit_funds(&self, asset: &Asset) -> Result<Option<PermitFunds>, PayerError> {
+        let account = self.reachable()?;
+        let allowance = account.allowances.get(&asset.contract()).copied().unwrap_or(Amount::ZERO);
+        Ok(self.authorizing.then_some(PermitFunds::new(Amount::MAX, allowance)))
+    }
+
+    async fn permit(&self, request: &PermitRequest) -> Result<SignedPermit, PayerError> {
+        self.reachable()?.permits += 1;
+        let permit = request.permit(self.address, self.chain.head().await.ok());
+        let signature = scripted_signature(self.address, &format!("{permit:?}"));
+        Ok(SignedPermit::new(permit, signature))
+    }
+
+    async fn permit_status(&self, prepared: &PreparedPermit) -> Result<AuthorizationStatus, PayerError> {
+        drop(self.reachable()?);
+        const AWAY: PayerError = PayerError::Unavailable("the scripted chain is away");
+        let state = self.chain.permit_state(&prepared.signed.permit, ChainTime::from_unix(0));
+        Ok(match state.await.map_err(|_| AWAY)? {
+            NonceState::Used(_) | NonceState::Spent => AuthorizationStatus::Used { transaction: None },
+            NonceState::Unused if self.chain.head().await.map_err(|_| AWAY)? >= prepared.valid_before() => {
+                AuthorizationStatus::Void
+            }
+            NonceState::Unused => AuthorizationStatus::Unused,
+        })
+    }
+
+    async fn permit_charge(
+        &self,
+        prepared: &PreparedPermit,
+        transaction: TxHash,
+    ) -> Result<Option<Amount>, PayerError> {
+        drop(self.reachable()?);
+        let nonce = ByPermit::Nonce(prepared.signed.permit.nonce);
+        let transfers = self.chain.transfers_in(transaction);
+        let of_permit = transfers.iter().find(|transfer| transfer.binding.permit() == Some(nonce));
+        Ok(of_permit.map(|transfer| transfer.amount))
     }
 }
 

@@ -141,6 +141,14 @@ impl ScriptedVerifier {
         })
     }
 
+    /// The transfers of a transaction that was added.
+    pub(super) fn transfers_in(&self, transaction: TxHash) -> Vec<Transfer> {
+        self.with(|script| match script.transactions.get(&transaction) {
+            Some(Act::Judge(transfers)) => transfers.clone(),
+            Some(Act::Say(_) | Act::Hang) | None => Vec::new(),
+        })
+    }
+
     /// Adds a transaction with these transfers, or replaces it. Their `transaction` is
     /// overwritten with this hash. Without transfers, it is a transaction that pays no one.
     pub fn mine(&self, transaction: TxHash, transfers: impl IntoIterator<Item = Transfer>) {

@@ -50,6 +50,7 @@ mod hyper_client;
 mod left_over;
 mod lost;
 mod meeting;
+mod metered;
 mod one_key;
 mod passes;
 mod patience;

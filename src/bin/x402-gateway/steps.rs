@@ -33,6 +33,10 @@ pub(crate) fn show(step: &PurchaseEvent) {
             let code = code.map_or("no answer", |code| code.as_str());
             format!("waiting     {code}: asking again in {:.1} s", pause.as_secs_f64())
         }
+        PurchaseEvent::Mischarged { maximum, decimals } => format!(
+            "mischarged  the seller's statement of its charge cannot be true: it counts as {}",
+            maximum.to_decimal(*decimals)
+        ),
         PurchaseEvent::Answered(status) => format!("answered    {status}"),
         _ => return,
     };

@@ -1,18 +1,16 @@
 //! `AuthorizationTerms`: one way to pay by a signed authorization, and the message that pays in this way.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::HeaderMap;
-use serde_json::{Map, Value, json};
-
+use super::{
+    echo::{Demanded, Echo, name_of},
+    signed_quote::SignedDemand,
+};
 use crate::{
-    client::{Budget, JournalEntry, PurchaseId, Standard, http::CarriedProof},
+    client::{Budget, JournalEntry, PurchaseId, Standard},
     protocol::{
-        Asset, ChainTime, IntentId, Quote, TokenDomain,
-        headers::{PAYMENT_REQUIRED, PAYMENT_SIGNATURE, X_PAYMENT},
-        mpp, v1,
-        v2::{PaymentFlow, PaymentRequired, PaymentRequirements, SignedAuthorization, TransferMethod},
+        Asset, ChainTime, IntentId, Quote, TokenDomain, mpp, v1,
+        v2::{PaymentFlow, PaymentRequirements, SignedAuthorization, TransferMethod},
     },
 };
 
@@ -32,33 +30,23 @@ pub(crate) struct AuthorizationTerms {
 enum Envelope {
     /// Chains have names.
     V1(Box<v1::Demand>),
-    /// As the seller wrote it: official servers compare it member by member.
-    V2 { accepted: Value, resource: Option<Arc<Value>>, extensions: Option<Arc<Value>> },
+    V2(Echo),
     /// A challenge of MPP, which gives the nonce. `is_named`: whether the seller reads the name of the purchase.
-    Mpp { demand: Box<mpp::Demand>, is_named: bool },
+    Mpp {
+        demand: Box<mpp::Demand>,
+        is_named: bool,
+    },
 }
 
 impl AuthorizationTerms {
     /// Takes over what `PAYMENT-REQUIRED` says. Offers that settle after the answer come first; unknown schemes, methods
     /// and flows are omitted.
-    pub(crate) fn of_headers(
-        headers: &HeaderMap,
-        required: PaymentRequired,
-        budget: &Budget,
-        now: ChainTime,
-    ) -> Vec<Self> {
-        // The same text, for members that are only repeated.
-        let mut written = written(headers).unwrap_or_default();
-        // One of each for all ways: either may be nearly as long as the header.
-        let (resource, extensions) =
-            (written.remove("resource").map(Arc::new), written.remove("extensions").map(Arc::new));
-        let Some(Value::Array(accepts)) = written.remove("accepts") else { return Vec::new() };
-        let label = required.resource.and_then(|resource| resource.description).unwrap_or_default();
+    pub(super) fn of(demanded: &Demanded, budget: &Budget, now: ChainTime) -> Vec<Self> {
         let mut terms = Vec::new();
-        for (option, accepted) in required.accepts.into_iter().zip(accepts) {
+        for (option, echo) in &demanded.options {
             let Some(requirements) = option.exact().filter(|requirements| is_known(requirements)) else { continue };
-            let envelope = Envelope::V2 { accepted, resource: resource.clone(), extensions: extensions.clone() };
-            terms.push(Self::new(requirements.clone(), label.clone(), envelope, budget, now));
+            let envelope = Envelope::V2(echo.clone());
+            terms.push(Self::new(requirements.clone(), demanded.label.clone(), envelope, budget, now));
         }
         terms.sort_by_key(|terms| terms.requirements.payment_flow() != PaymentFlow::Authorization);
         terms
@@ -103,21 +91,17 @@ impl AuthorizationTerms {
         budget: &Budget,
         now: ChainTime,
     ) -> Self {
-        let PaymentRequirements { network, amount, asset, pay_to, max_timeout_seconds, .. } = requirements;
-        let known = budget.asset(network, asset);
         let intent = requirements.intent().ok().flatten();
-        let quote = Quote {
-            intent: intent.clone().unwrap_or_else(IntentId::random),
-            recipient: pay_to,
-            network,
+        let demand = SignedDemand {
+            network: requirements.network,
+            token: requirements.asset,
+            amount: requirements.amount,
+            recipient: requirements.pay_to,
+            seconds: requirements.max_timeout_seconds,
+            intent: intent.clone(),
             label,
-            expiry: now.after(Duration::from_secs(max_timeout_seconds)),
-            amount,
-            // A token's decimals are no part of the standard's demand: they are the budget's word.
-            decimals: known.map_or(budget.decimals(), Asset::decimals),
-            symbol: known.map_or_else(String::new, |asset| asset.symbol().to_owned()),
-            contracts: vec![asset],
         };
+        let quote = demand.quote(budget, now);
         Self { quote, intent, requirements, envelope }
     }
 
@@ -129,7 +113,7 @@ impl AuthorizationTerms {
     pub(crate) const fn standard(&self) -> Standard {
         match self.envelope {
             Envelope::V1(_) => Standard::X402V1,
-            Envelope::V2 { .. } => Standard::X402,
+            Envelope::V2(_) => Standard::X402,
             Envelope::Mpp { .. } => Standard::Mpp,
         }
     }
@@ -138,7 +122,7 @@ impl AuthorizationTerms {
     pub(crate) fn challenge(&self) -> Option<(&str, [u8; 32])> {
         match &self.envelope {
             Envelope::Mpp { demand, .. } => Some((&demand.id, demand.nonce())),
-            Envelope::V1(_) | Envelope::V2 { .. } => None,
+            Envelope::V1(_) | Envelope::V2(_) => None,
         }
     }
 
@@ -146,7 +130,7 @@ impl AuthorizationTerms {
     pub(crate) fn not_after(&self) -> Option<ChainTime> {
         match &self.envelope {
             Envelope::Mpp { demand, .. } => Some(demand.expires),
-            Envelope::V1(_) | Envelope::V2 { .. } => None,
+            Envelope::V1(_) | Envelope::V2(_) => None,
         }
     }
 
@@ -181,60 +165,20 @@ impl AuthorizationTerms {
         is_its_own.then(|| self.message(signed, entry.id))
     }
 
-    /// Returns the paying message as JSON, which [`proof`] turns into headers. It names the purchase where the seller reads that.
+    /// Returns the paying message as JSON, which [`proof`](super::signed_proof::proof) turns into headers. It names the purchase where the seller reads that.
     pub(crate) fn message(&self, signed: &SignedAuthorization, purchase: PurchaseId) -> String {
         match &self.envelope {
             Envelope::V1(demand) => demand.payment(signed),
             Envelope::Mpp { demand, is_named } => {
                 demand.message(signed, is_named.then(|| name_of(purchase)).as_deref())
             }
-            Envelope::V2 { accepted, resource, extensions } => {
-                let mut message = json!({"x402Version": 2, "accepted": accepted, "payload": signed});
-                for (name, value) in [("resource", resource), ("extensions", extensions)] {
-                    if let (Some(value), Some(members)) = (value, message.as_object_mut()) {
-                        members.insert(name.to_owned(), Value::clone(value));
-                    }
-                }
-                name_purchase(&mut message, purchase);
-                message.to_string()
-            }
+            Envelope::V2(echo) => echo.message(signed, purchase),
         }
     }
-}
-
-/// Adds the name of the purchase to the extension `payment-identifier`, where the seller declares that: the same name at every try.
-fn name_purchase(message: &mut Value, purchase: PurchaseId) {
-    let info = message.pointer_mut("/extensions/payment-identifier/info").and_then(Value::as_object_mut);
-    if let Some(info) = info {
-        info.insert("id".to_owned(), name_of(purchase).into());
-    }
-}
-
-fn name_of(purchase: PurchaseId) -> String {
-    format!("pay_{purchase}")
 }
 
 /// Whether the tokens move in a way that is known here.
 fn is_known(requirements: &PaymentRequirements) -> bool {
     requirements.transfer_method() == TransferMethod::Eip3009
         && matches!(requirements.payment_flow(), PaymentFlow::Authorization | PaymentFlow::Upfront)
-}
-
-/// The header's JSON, member by member.
-fn written(headers: &HeaderMap) -> Option<Map<String, Value>> {
-    let json = crate::protocol::decode_base64(headers.get(PAYMENT_REQUIRED)?.as_bytes())?;
-    serde_json::from_slice(&json).ok()
-}
-
-/// Returns the headers of a message; their names depend on the standard, and in MPP on the challenge.
-pub(crate) fn proof(message: &str) -> CarriedProof {
-    let name = match Standard::of_message(message) {
-        Standard::X402 => PAYMENT_SIGNATURE,
-        Standard::X402V1 => X_PAYMENT,
-        Standard::Mpp => {
-            let mpp::Shown { header, credential, purchase } = mpp::Shown::of(message);
-            return CarriedProof::in_header(header, credential).naming(purchase);
-        }
-    };
-    CarriedProof::in_header(name, STANDARD.encode(message))
 }

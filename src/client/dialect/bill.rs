@@ -7,7 +7,7 @@ use http_body::Body;
 use crate::{
     client::{
         Budget, Failure, JournalEntry, ResponseBody,
-        dialect::{AuthorizationTerms, TransferTerms},
+        dialect::{AuthorizationTerms, PermitTerms, SignedTerms, TransferTerms, echo::Demanded},
         http::Peek,
     },
     protocol::{
@@ -32,6 +32,8 @@ pub(crate) struct Bill {
     /// A signed authorization, on one of these terms: those of x402 before those of MPP, and of x402 those that are settled after the
     /// answer first.
     pub(crate) authorizations: Vec<AuthorizationTerms>,
+    /// A signed permit, on one of these terms.
+    pub(crate) permits: Vec<PermitTerms>,
 }
 
 impl Bill {
@@ -99,7 +101,9 @@ impl Bill {
         }
         let is_named = required.as_ref().is_some_and(|required| required.extensions.takes_purchase_name());
         if let Some(required) = required {
-            bill.authorizations = AuthorizationTerms::of_headers(headers, required, budget, now);
+            let demanded = Demanded::of(headers, required);
+            bill.authorizations = AuthorizationTerms::of(&demanded, budget, now);
+            bill.permits = PermitTerms::of(&demanded, budget, now);
         }
         let (demands, is_malformed) = mpp::Demand::of_headers(headers);
         if is_malformed {
@@ -112,23 +116,26 @@ impl Bill {
     }
 
     fn is_empty(&self) -> bool {
-        self.transfers.is_empty() && self.authorizations.is_empty()
+        self.transfers.is_empty() && self.authorizations.is_empty() && self.permits.is_empty()
     }
 
     /// Returns the offers, one for each way to pay: transfers first.
     pub(crate) fn quotes(&self) -> impl Iterator<Item = &Quote> {
-        self.transfers.iter().map(|terms| &terms.quote).chain(self.authorizations.iter().map(|terms| &terms.quote))
+        let authorizations = self.authorizations.iter().map(|terms| &terms.quote);
+        let permits = self.permits.iter().map(|terms| &terms.quote);
+        self.transfers.iter().map(|terms| &terms.quote).chain(authorizations).chain(permits)
     }
 
-    /// Returns the terms on which this purchase's authorization is still worth the same.
-    pub(crate) fn terms_for(&self, entry: &JournalEntry) -> Option<&AuthorizationTerms> {
-        self.authorizations.iter().find(|terms| terms.take(entry))
+    /// Returns the terms on which what was signed for this purchase is still worth the same.
+    pub(crate) fn terms_for(&self, entry: &JournalEntry) -> Option<SignedTerms<'_>> {
+        let authorization = self.authorizations.iter().find(|terms| terms.take(entry)).map(SignedTerms::Authorization);
+        authorization.or_else(|| self.permits.iter().find(|terms| terms.take(entry)).map(SignedTerms::Permit))
     }
 
     /// Returns the offer for this purchase, if the payment covers it.
     pub(crate) fn covered_by(&self, entry: &JournalEntry) -> Option<&Quote> {
         if let Some(terms) = self.terms_for(entry) {
-            return Some(&terms.quote);
+            return Some(terms.quote());
         }
         self.transfer_of(entry).map(|terms| &terms.quote)
     }

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, response::Parts};
 use http_body::Body;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::{
     client::{ResponseBody, http::Peek},
     protocol::{
-        IntentId, Media, ProblemCode, RetryRule, TxHash, decode_base64,
+        Amount, IntentId, Media, ProblemCode, RetryRule, TxHash, decode_base64,
         headers::{PAYMENT_RECEIPT, PAYMENT_REQUIRED, PAYMENT_RESPONSE, X_PAYMENT_RESPONSE, X_PRICE_INTENT},
         v2::Reason,
     },
@@ -111,6 +112,36 @@ pub(crate) fn settled_by(answer: &Parts) -> Option<TxHash> {
 /// What the seller says that it took for its answer. Beside anything else, such a word would make a payment seem used that is not.
 fn confirmation(answer: &Parts) -> Option<Taken> {
     taken(&answer.headers).filter(|taken| is_sold(answer.status, &answer.headers) && taken.success == Some(true))
+}
+
+/// What a seller says that it charged of a maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatedCharge {
+    Amount(Amount),
+    /// It names no amount.
+    Nothing,
+    /// It says something that is no amount.
+    Unreadable,
+}
+
+/// The charge, by the seller's word. Only the standard's second version has one.
+pub(crate) fn stated_charge(headers: &HeaderMap) -> StatedCharge {
+    #[derive(Deserialize)]
+    struct Stated {
+        amount: Option<Value>,
+    }
+    let mut told = headers.get_all(PAYMENT_RESPONSE).iter();
+    let (Some(first), None) = (told.next(), told.next()) else {
+        return if headers.contains_key(PAYMENT_RESPONSE) { StatedCharge::Unreadable } else { StatedCharge::Nothing };
+    };
+    let stated = decode_base64(first.as_bytes()).and_then(|json| serde_json::from_slice::<Stated>(&json).ok());
+    match stated {
+        Some(Stated { amount: None }) => StatedCharge::Nothing,
+        Some(Stated { amount: Some(amount) }) => {
+            serde_json::from_value(amount).map_or(StatedCharge::Unreadable, StatedCharge::Amount)
+        }
+        None => StatedCharge::Unreadable,
+    }
 }
 
 /// The seller's reason for refusing an authorization, if it is a word of the standard's form.

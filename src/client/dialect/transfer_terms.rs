@@ -3,7 +3,7 @@
 use std::iter;
 
 use crate::{
-    client::{Budget, JournalEntry},
+    client::{Budget, JournalEntry, Signed},
     protocol::{
         Asset, Quote,
         v2::{PaymentRequired, PaymentRequirements, TransferMethod},
@@ -39,7 +39,12 @@ impl TransferTerms {
 
     /// Whether a purchase's payment covers it.
     pub(crate) fn are_covered_by(&self, entry: &JournalEntry) -> bool {
-        let redeemable = entry.authorization().is_none() || entry.transaction.is_some();
+        // A permit is shown again, and never redeemed by its transaction.
+        let redeemable = match entry.signed() {
+            Some(Signed::Authorization(_)) => entry.transaction.is_some(),
+            Some(Signed::Permit(_)) => false,
+            None => true,
+        };
         redeemable && entry.covers(&self.quote)
     }
 }

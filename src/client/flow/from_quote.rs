@@ -38,15 +38,17 @@ pub(crate) fn entry<B: ReplayBody>(
         settled: None,
         delivered: false,
         billed: 0,
+        charged: None,
     }
 }
 
-/// The proposal for the approval hook: an authorization if it has a validity, else a transfer.
+/// The proposal for the approval hook; what is signed has a validity.
 pub(crate) fn proposal<B: ReplayBody>(
     request: &ReplayRequest<B>,
     quote: &Quote,
     purchase: PurchaseId,
     assets: Vec<Asset>,
+    paid_by: PaymentMethod,
     valid_for: Option<Duration>,
 ) -> Proposal {
     Proposal {
@@ -60,7 +62,7 @@ pub(crate) fn proposal<B: ReplayBody>(
         amount: quote.amount,
         decimals: quote.decimals,
         assets,
-        paid_by: valid_for.map_or(PaymentMethod::Transfer, |_| PaymentMethod::Authorization),
+        paid_by,
         valid_for,
     }
 }

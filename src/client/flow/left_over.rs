@@ -7,7 +7,7 @@ use crate::{
         flow::{PurchaseGuard, PurchaseRegistry},
         http::RequestIdentity,
         inner::ClientInner,
-        way::authorization::status::status,
+        way::status::status,
     },
     protocol::{Amount, ChainTime, ProblemCode, Quote},
 };
@@ -46,7 +46,7 @@ async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bo
         return Ok(false);
     }
     match status(inner, guard.entry()).await? {
-        AuthorizationStatus::Void => guard.note(|entry| entry.state = PurchaseState::Void).await,
+        AuthorizationStatus::Void => guard.note(JournalEntry::becomes_void).await,
         AuthorizationStatus::Used { transaction } => guard.note(|entry| entry.transaction = transaction).await,
         AuthorizationStatus::Unused => {}
     }
@@ -57,7 +57,7 @@ async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bo
 pub(crate) async fn close_lapsed(inner: &ClientInner, accepted_since: ChainTime) {
     let Some(mut old) = inner.registry.unsettled_before(accepted_since) else { return };
     match status(inner, old.entry()).await {
-        Ok(AuthorizationStatus::Void) => old.note(|entry| entry.state = PurchaseState::Void).await,
+        Ok(AuthorizationStatus::Void) => old.note(JournalEntry::becomes_void).await,
         Ok(AuthorizationStatus::Used { transaction }) => {
             old.note(|entry| (entry.state, entry.transaction) = (PurchaseState::Refused, transaction)).await;
         }
@@ -88,7 +88,7 @@ pub(crate) async fn was_settled(inner: &ClientInner, entry: &JournalEntry) -> bo
 /// Puts a payment to a bill for this request, which it covers.
 pub(crate) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, bill: &Bill) {
     let adopt = |entry: &mut JournalEntry| {
-        let settled = entry.authorization().is_none() || entry.transaction.is_some();
+        let settled = entry.signed().is_none() || entry.transaction.is_some();
         entry.state = if settled { PurchaseState::Redeeming } else { PurchaseState::Paying };
         entry.delivered = false;
         entry.settled = entry.settled.filter(|_| settled);
@@ -97,8 +97,8 @@ pub(crate) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, 
         match (bill.transfer_of(entry), bill.terms_for(entry)) {
             (Some(terms), _) => entry.takes_terms_of(&terms.quote, terms.is_elsewhere),
             (None, Some(terms)) => {
-                if let Some(message) = terms.message_for(entry) {
-                    entry.takes_authorization_terms(terms.intent.as_ref(), message);
+                if let Some((intent, message)) = terms.renewal_of(entry) {
+                    entry.takes_signed_terms(intent, message);
                 }
             }
             (None, None) => {}

@@ -17,14 +17,14 @@ use crate::{
         Failure, JournalEntry, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
         ResponseBody, Timings,
         box_error::BoxError,
-        dialect::{AuthorizationTerms, Bill, TransferTerms, reply},
+        dialect::{AuthorizationTerms, Bill, PermitTerms, TransferTerms, reply},
         flow::{
             Conversation, LeftOver, Offered, Outcome, Progress, PurchaseGuard, Seller, from_quote,
             left_over::{self},
         },
         http::{ReplayRequest, RequestIdentity},
         inner::ClientInner,
-        way::{Asking, Authorizing, Followed, TransferDriver, Way, transfer::in_time},
+        way::{Asking, Authorizing, Followed, Permitting, TransferDriver, Way, charge, transfer::in_time},
     },
     protocol::{Amount, Asset, ChainTime, Quote, TokenDomain, TxHash},
 };
@@ -173,6 +173,7 @@ where
         drop(response);
         self.inner.registry.close_old(self.accepted_since()).await;
         let _ = timeout_at(self.deadline, left_over::close_lapsed(&inner, self.accepted_since())).await;
+        Box::pin(charge::confirm_earlier(&inner)).await;
         while let Some(own) = left_over::own(&inner, &self.request().identity, &bill).await? {
             if let Some(answer) = self.put(own, &bill).await? {
                 return Ok(answer);
@@ -193,6 +194,7 @@ where
             (Some(left), _) => left,
             (None, Way::Transfer(terms, assets)) => self.paid_now(terms, assets).await?,
             (None, Way::Authorization(terms, asset, domain)) => self.authorized_now(terms, asset, domain).await?,
+            (None, Way::Permit(terms, asset)) => self.permitted_now(terms, asset).await?,
         };
         if guard.entry().id != self.progress.purchase() {
             self.resumes_with(&guard)?;
@@ -213,9 +215,9 @@ where
         bill: &Bill,
     ) -> Result<Option<Response<ResponseBody<R>>>, Failure> {
         self.resumes_with(&guard)?;
-        let is_authorized = guard.entry().authorization().is_some();
+        let is_signed = guard.entry().signed().is_some();
         // A payment that settled during this presentation was taken now, so no other payment follows.
-        let may_pay_anew = may_pay_anew && (!is_authorized || left_over::was_settled(&self.inner, guard.entry()).await);
+        let may_pay_anew = may_pay_anew && (!is_signed || left_over::was_settled(&self.inner, guard.entry()).await);
         left_over::adopt(&mut guard, &self.request().identity, bill).await;
         let (purchase, shown_before) = (guard.entry().id, self.attempts);
         match self.finish(guard).await {
@@ -229,7 +231,7 @@ where
                 Ok(None)
             }
             // Its answer was delivered before, and the settlement since then buys nothing more.
-            Err(Failure::BilledAgain { transaction, .. }) if may_pay_anew && is_authorized => {
+            Err(Failure::BilledAgain { transaction, .. }) if may_pay_anew && is_signed => {
                 tracing::warn!(%transaction, "an authorization that was left over is of no use");
                 let _ = self.inner.registry.abandon(purchase).await;
                 self.progress.turn_to(PurchaseId::random());
@@ -250,8 +252,12 @@ where
         if let Some(limit) = limit.filter(|_| entry.may_cost_more_than(limit)) {
             let shown = |amount: Amount| amount.to_decimal(entry.decimals);
             let (price, limit) = (shown(entry.amount), shown(limit));
-            let valid_before = entry.authorization().map(|signed| signed.authorization.valid_before);
-            return Err(Failure::AboveMaxPrice { purchase: entry.id, price, limit, valid_before });
+            return Err(Failure::AboveMaxPrice {
+                purchase: entry.id,
+                price,
+                limit,
+                valid_before: entry.valid_before(),
+            });
         }
         self.turns_to(guard);
         Ok(())
@@ -268,7 +274,7 @@ where
         let inner = Arc::clone(&self.inner);
         let quote = &terms.quote;
         let entry = JournalEntry { is_elsewhere: terms.is_elsewhere, ..self.entry(quote) };
-        let proposal = from_quote::proposal(self.request(), quote, entry.id, assets, None);
+        let proposal = from_quote::proposal(self.request(), quote, entry.id, assets, PaymentMethod::Transfer, None);
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         let payment = from_quote::payment(&proposal, quote);
         self.approved(proposal).await?;
@@ -292,7 +298,9 @@ where
         let mut entry = self.entry(&terms.quote);
         entry.intent = terms.intent.as_ref().map(|intent| intent.as_str().to_owned()).unwrap_or_default();
         let valid_for = terms.valid_for().min(inner.settings.patience);
-        let proposal = from_quote::proposal(self.request(), &terms.quote, entry.id, vec![asset], Some(valid_for));
+        let method = PaymentMethod::Authorization;
+        let proposal =
+            from_quote::proposal(self.request(), &terms.quote, entry.id, vec![asset], method, Some(valid_for));
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         self.approved(proposal).await?;
         if let Some(left) = self.left_meanwhile()? {
@@ -300,6 +308,24 @@ where
         }
         let authorizing = Authorizing { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
         let guard = authorizing.sign(guard, terms, domain).await?;
+        self.timings.pay = self.lap();
+        Ok(guard)
+    }
+
+    /// Signs a new permit, with the same exception.
+    async fn permitted_now(&mut self, terms: &PermitTerms, asset: Asset) -> Result<PurchaseGuard, Failure> {
+        let inner = Arc::clone(&self.inner);
+        let entry = JournalEntry { intent: String::new(), ..self.entry(&terms.quote) };
+        let valid_for = terms.valid_for().min(inner.settings.patience);
+        let (assets, method) = (vec![asset], PaymentMethod::Permit);
+        let proposal = from_quote::proposal(self.request(), &terms.quote, entry.id, assets, method, Some(valid_for));
+        let guard = inner.registry.reserve(entry, &inner.budget)?;
+        self.approved(proposal).await?;
+        if let Some(left) = self.left_meanwhile()? {
+            return Ok(left);
+        }
+        let permitting = Permitting { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
+        let guard = permitting.sign(guard, terms).await?;
         self.timings.pay = self.lap();
         Ok(guard)
     }
@@ -413,7 +439,7 @@ where
     fn bought(&self, entry: &JournalEntry, parts: &Parts) -> Purchase {
         let (transaction, paid_with) = (entry.transaction, entry.paid_with());
         let confirmed = match entry.paid_by() {
-            PaymentMethod::Authorization => reply::claims_success(parts),
+            PaymentMethod::Authorization | PaymentMethod::Permit => reply::claims_success(parts),
             PaymentMethod::Transfer => transaction.is_some_and(|transaction| reply::confirms(parts, transaction)),
         };
         Purchase {
@@ -427,9 +453,10 @@ where
             token: paid_with.map(|(token, _)| token),
             payer: paid_with.map(|(_, payer)| payer),
             amount: entry.amount,
+            charged: entry.charge(),
             decimals: entry.decimals,
             transaction,
-            sent: entry.authorized().map_or(entry.transfers().len(), |_| 1),
+            sent: entry.signed().map_or(entry.transfers().len(), |_| 1),
             attempts: self.attempts,
             timings: self.timings,
         }

@@ -6,12 +6,13 @@ mod guard;
 mod inner;
 mod open;
 mod spending;
+mod unconfirmed;
 
 use std::{fmt, sync::Arc};
 
 use self::{
     delivery::Closing,
-    inner::RegistryInner,
+    inner::{PATIENCE, RegistryInner},
     open::{Claim, OpenPurchases},
 };
 pub(crate) use self::{delivery::Delivery, guard::PurchaseGuard};
@@ -20,6 +21,7 @@ use crate::{
         Budget, Denial, Failure, JournalEntry, JournalError, JournalPayment, PurchaseId, PurchaseState,
         dialect::Bill,
         flow::{ErasedJournal, Spent},
+        http::host,
     },
     clock::Clock,
     protocol::{Amount, ChainTime, TxHash},
@@ -154,6 +156,34 @@ impl PurchaseRegistry {
         PurchaseGuard::new(&self.inner, entry)
     }
 
+    /// Pays nothing more to this host in this process.
+    pub(crate) fn distrust(&self, host: &str, budget: &Budget) {
+        self.inner.tables().distrusted.insert(counted_host(host, budget));
+    }
+
+    /// Whether nothing more is paid to this host.
+    pub(crate) fn distrusts(&self, host: &str, budget: &Budget) -> bool {
+        let tables = self.inner.tables();
+        !tables.distrusted.is_empty() && tables.distrusted.contains(&counted_host(host, budget))
+    }
+
+    /// Returns some finished purchases whose charge the chain has not confirmed, to ask once more.
+    pub(crate) fn unconfirmed_charges(&self) -> Vec<JournalEntry> {
+        self.inner.tables().unconfirmed.next(self.inner.now())
+    }
+
+    /// Records the charge of a finished purchase, which the chain has confirmed: from now on it counts.
+    pub(crate) async fn confirm_charge(&self, entry: JournalEntry) {
+        {
+            let mut tables = self.inner.tables();
+            tables.unconfirmed.confirmed(entry.id);
+            tables.spent.follow(&entry);
+        }
+        if let Err(error) = self.inner.write(&entry, Some(PATIENCE)).await {
+            tracing::warn!(%error, purchase = %entry.id, "the journal did not record what was charged");
+        }
+    }
+
     /// Returns what counts against the budget now.
     pub(crate) fn spent(&self, host: &str, budget: &Budget) -> Spent {
         self.inner.tables().spent.at(self.inner.now(), host, budget)
@@ -187,6 +217,11 @@ impl PurchaseRegistry {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The name under which a budget counts a host.
+fn counted_host(host: &str, budget: &Budget) -> String {
+    budget.grouped(&host::of_entry(host)).to_owned()
 }
 
 impl fmt::Debug for PurchaseRegistry {

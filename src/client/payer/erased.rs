@@ -3,11 +3,12 @@
 use std::{future::Future, pin::Pin};
 
 use super::{
-    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization, PreparedTransfer,
-    SubmitGuard, TransferRequest, TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PermitFunds, PermitRequest, PermitSigner,
+    PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
 };
 use crate::protocol::{
-    Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
+    Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, permit2::SignedPermit,
+    v2::SignedAuthorization,
 };
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -28,6 +29,7 @@ pub(crate) trait ErasedPayer: Send + Sync + 'static {
         account: Address,
     ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>>;
     fn authorizations(&self) -> Option<&dyn ErasedAuthorizer>;
+    fn permits(&self) -> Option<&dyn ErasedPermitSigner>;
 }
 
 /// The boxed twin of [`Authorizer`].
@@ -86,6 +88,10 @@ impl<P: Payer> ErasedPayer for P {
     fn authorizations(&self) -> Option<&dyn ErasedAuthorizer> {
         Payer::authorizations(self).map(|authorizer| authorizer as &dyn ErasedAuthorizer)
     }
+
+    fn permits(&self) -> Option<&dyn ErasedPermitSigner> {
+        Payer::permits(self).map(|signer| signer as &dyn ErasedPermitSigner)
+    }
 }
 
 impl<A: Authorizer> ErasedAuthorizer for A {
@@ -117,5 +123,39 @@ impl<A: Authorizer> ErasedAuthorizer for A {
         authorized: &'a PreparedAuthorization,
     ) -> Boxed<'a, Result<PreparedTransfer, PayerError>> {
         Box::pin(Authorizer::prepare_cancellation(self, authorized))
+    }
+}
+
+/// The boxed twin of [`PermitSigner`].
+pub(crate) trait ErasedPermitSigner: Send + Sync + 'static {
+    fn permit_funds<'a>(&'a self, asset: &'a Asset) -> Boxed<'a, Result<Option<PermitFunds>, PayerError>>;
+    fn permit<'a>(&'a self, request: &'a PermitRequest) -> Boxed<'a, Result<SignedPermit, PayerError>>;
+    fn permit_status<'a>(&'a self, prepared: &'a PreparedPermit) -> Boxed<'a, Result<AuthorizationStatus, PayerError>>;
+    fn permit_charge<'a>(
+        &'a self,
+        prepared: &'a PreparedPermit,
+        transaction: TxHash,
+    ) -> Boxed<'a, Result<Option<Amount>, PayerError>>;
+}
+
+impl<P: PermitSigner> ErasedPermitSigner for P {
+    fn permit_funds<'a>(&'a self, asset: &'a Asset) -> Boxed<'a, Result<Option<PermitFunds>, PayerError>> {
+        Box::pin(PermitSigner::permit_funds(self, asset))
+    }
+
+    fn permit<'a>(&'a self, request: &'a PermitRequest) -> Boxed<'a, Result<SignedPermit, PayerError>> {
+        Box::pin(PermitSigner::permit(self, request))
+    }
+
+    fn permit_status<'a>(&'a self, prepared: &'a PreparedPermit) -> Boxed<'a, Result<AuthorizationStatus, PayerError>> {
+        Box::pin(PermitSigner::permit_status(self, prepared))
+    }
+
+    fn permit_charge<'a>(
+        &'a self,
+        prepared: &'a PreparedPermit,
+        transaction: TxHash,
+    ) -> Boxed<'a, Result<Option<Amount>, PayerError>> {
+        Box::pin(PermitSigner::permit_charge(self, prepared, transaction))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     client::box_error::BoxError,
-    protocol::{Address, Network},
+    protocol::{Address, Amount, Network},
 };
 
 /// The error of a [`Payer`](crate::client::Payer).
@@ -17,6 +17,21 @@ pub enum PayerError {
     Funds {
         /// The account that should have paid.
         payer: Address,
+    },
+    /// The account allows Permit2 to move less of the token than the payment takes.
+    #[error(
+        "the account allows Permit2 to move {} of token {token}, and the payment takes {}: allow it with `buy allow --token {token} --amount {}`, or with `WalletPayer::allow_permit2`",
+        allowance.to_decimal(*decimals), needed.to_decimal(*decimals), needed.to_decimal(*decimals)
+    )]
+    Allowance {
+        /// The token contract.
+        token: Address,
+        /// How much Permit2 may move, in base units.
+        allowance: Amount,
+        /// How much the payment takes, in base units.
+        needed: Amount,
+        /// The decimals of both.
+        decimals: u8,
     },
     /// The chain's fees are above the payer's limit.
     #[error("the chain's fees exceed the wallet's limit: wait, or raise `max_fee_per_gas`")]

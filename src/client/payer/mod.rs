@@ -6,22 +6,27 @@ mod erased;
 mod error;
 mod guard;
 mod none;
+mod permit;
+mod permit_signer;
 mod status;
 mod stored;
+mod stored_permit;
 mod transfer;
 
 use std::future::Future;
 
 pub use authorization::{AuthorizationRequest, AuthorizationStatus};
 pub use authorizer::Authorizer;
-pub(super) use erased::{ErasedAuthorizer, ErasedPayer};
+pub(super) use erased::{ErasedAuthorizer, ErasedPayer, ErasedPermitSigner};
 pub use error::PayerError;
 pub use guard::SubmitGuard;
 pub(super) use none::NoPayer;
+pub use permit::{PermitFunds, PermitRequest};
+pub use permit_signer::PermitSigner;
 pub use status::TransferStatus;
 #[cfg(feature = "wallet")]
 pub(crate) use transfer::TransferOrder;
-pub use transfer::{PreparedAuthorization, PreparedTransfer, TransferRequest};
+pub use transfer::{PreparedAuthorization, PreparedPermit, PreparedTransfer, TransferRequest};
 
 use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash};
 
@@ -52,7 +57,8 @@ use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash}
 /// payments.
 ///
 /// **Authorizations.** Sellers of the x402 standard take a signed authorization (EIP-3009), and pay the gas themselves. A payer that
-/// signs them is an [`Authorizer`] too, and returns it from [`authorizations`](Payer::authorizations).
+/// signs them is an [`Authorizer`] too, and returns it from [`authorizations`](Payer::authorizations). A payer that signs permits (Permit2) is
+/// a [`PermitSigner`], and returns it from [`permits`](Payer::permits).
 ///
 /// **Time.** The layer's patience does not interrupt these calls: each has to end by itself, if necessary with an
 /// error. A hanging `prepare` or `send` blocks every other payment.
@@ -158,5 +164,10 @@ pub trait Payer: Send + Sync + 'static {
     /// Returns the capability to sign authorizations. `None`, the default: this payer pays by transfers alone.
     fn authorizations(&self) -> Option<&impl Authorizer> {
         None::<&authorizer::NoAuthorizer>
+    }
+
+    /// Returns the capability to sign permits. `None`, the default: this payer pays no `upto`, and no token by Permit2.
+    fn permits(&self) -> Option<&impl PermitSigner> {
+        None::<&permit_signer::NoPermitSigner>
     }
 }

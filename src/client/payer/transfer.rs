@@ -4,10 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::stored;
+use super::{stored, stored_permit};
 use crate::{
     client::PurchaseId,
-    protocol::{Address, Amount, Asset, Network, PaymentTag, TxHash, v2::SignedAuthorization},
+    protocol::{
+        Address, Amount, Asset, ChainTime, Network, PaymentTag, TxHash, permit2::SignedPermit, v2::SignedAuthorization,
+    },
 };
 
 /// A request to make one transfer.
@@ -104,6 +106,19 @@ pub struct PreparedAuthorization {
     pub message: String,
 }
 
+/// A permit that is signed and ready to be shown. Who settles it can pay the named account alone, and at most the signed amount.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PreparedPermit {
+    /// The chain that it pays on.
+    pub network: Network,
+    /// The signed permit.
+    #[serde(with = "stored_permit")]
+    pub signed: SignedPermit,
+    /// The message that the seller is shown, as JSON.
+    pub message: String,
+}
+
 impl PreparedTransfer {
     /// Describes a signed transaction with a known hash and nonce.
     #[must_use]
@@ -174,6 +189,20 @@ impl PreparedAuthorization {
     }
 }
 
+impl PreparedPermit {
+    /// Describes a signed permit, and the message with which it is shown.
+    #[must_use]
+    pub fn new(network: Network, signed: SignedPermit, message: impl Into<String>) -> Self {
+        Self { network, signed, message: message.into() }
+    }
+
+    /// Returns the moment before which it can be used: the first one after its deadline.
+    #[must_use]
+    pub const fn valid_before(&self) -> ChainTime {
+        ChainTime::from_unix(self.signed.permit.deadline.unix().saturating_add(1))
+    }
+}
+
 /// Without what is sent.
 impl fmt::Debug for PreparedTransfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,6 +230,16 @@ impl fmt::Debug for PreparedAuthorization {
             .field("network", &self.network)
             .field("token", &self.token)
             .field("authorization", &self.signed.authorization)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The same.
+impl fmt::Debug for PreparedPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedPermit")
+            .field("network", &self.network)
+            .field("permit", &self.signed.permit)
             .finish_non_exhaustive()
     }
 }

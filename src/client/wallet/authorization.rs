@@ -69,14 +69,19 @@ pub(super) async fn authorize(
     if request.network != account.network {
         return Err(PayerError::WrongNetwork(request.network));
     }
+    sign(account, request, believed_time(account, request.now).await).await
+}
+
+/// The chain's time, unless it is minutes ahead of this machine's clock.
+pub(super) async fn believed_time(account: &account::Account, now: ChainTime) -> Option<ChainTime> {
     let chain_time = chain_time(&account.nodes).await;
-    let believed = chain_time.filter(|time| *time <= request.now.after(AHEAD_MAX));
+    let believed = chain_time.filter(|time| *time <= now.after(AHEAD_MAX));
     if chain_time != believed {
         tracing::warn!(
             "the nodes' newest block is minutes ahead of this machine's clock, which is signed by: check the clock"
         );
     }
-    sign(account, request, believed).await
+    believed
 }
 
 /// The newest block's time, by the lower median of the nodes: one that is ahead does not decide.

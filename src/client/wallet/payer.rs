@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{NetworkWallet, WalletPayer, authorization, authorization_status, cancel, prepare, status};
+use super::{NetworkWallet, WalletPayer, authorization, authorization_status, cancel, permit, prepare, status};
 use crate::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PreparedAuthorization,
-        PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PermitFunds, PermitRequest,
+        PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest,
+        TransferStatus,
     },
     evm::wallet::signer::Sign,
     protocol::{
-        Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, v2::SignedAuthorization,
+        Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, permit2::SignedPermit,
+        v2::SignedAuthorization,
     },
 };
 
@@ -57,6 +59,10 @@ impl Payer for WalletPayer {
     fn authorizations(&self) -> Option<&impl Authorizer> {
         Some(self)
     }
+
+    fn permits(&self) -> Option<&impl PermitSigner> {
+        Some(self)
+    }
 }
 
 impl Authorizer for WalletPayer {
@@ -81,6 +87,30 @@ impl Authorizer for WalletPayer {
     async fn prepare_cancellation(&self, authorized: &PreparedAuthorization) -> Result<PreparedTransfer, PayerError> {
         let NetworkWallet { account, settings } = self.on(authorized.network)?;
         cancel::prepare(account, settings, authorized).await
+    }
+}
+
+impl PermitSigner for WalletPayer {
+    async fn permit_funds(&self, asset: &Asset) -> Result<Option<PermitFunds>, PayerError> {
+        let Ok(wallet) = self.on(asset.network()) else { return Ok(None) };
+        permit::funds(&wallet.account, asset).await
+    }
+
+    async fn permit(&self, request: &PermitRequest) -> Result<SignedPermit, PayerError> {
+        permit::permit(&self.on(request.network)?.account.key, request).await
+    }
+
+    async fn permit_status(&self, prepared: &PreparedPermit) -> Result<AuthorizationStatus, PayerError> {
+        let NetworkWallet { account, settings } = self.on(prepared.network)?;
+        permit::status(account, settings.final_after, prepared).await
+    }
+
+    async fn permit_charge(
+        &self,
+        prepared: &PreparedPermit,
+        transaction: TxHash,
+    ) -> Result<Option<Amount>, PayerError> {
+        permit::charge(&self.on(prepared.network)?.account, prepared, transaction).await
     }
 }
 

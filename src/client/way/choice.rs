@@ -5,8 +5,8 @@ mod domains;
 use self::domains::{Domains, SIGNS_NONE};
 use crate::{
     client::{
-        Denial, Failure, PayerError, PaymentMethod, Standard,
-        dialect::{AuthorizationTerms, Bill, TransferTerms},
+        Denial, Failure, PayerError, PaymentMethod, PermitFunds, Standard,
+        dialect::{AuthorizationTerms, Bill, PermitTerms, TransferTerms},
         flow,
         http::RequestIdentity,
         inner::ClientInner,
@@ -18,6 +18,7 @@ use crate::{
 pub(crate) enum Way<'a> {
     Transfer(&'a TransferTerms, Vec<Asset>),
     Authorization(&'a AuthorizationTerms, Asset, TokenDomain),
+    Permit(&'a PermitTerms, Asset),
 }
 
 impl Way<'_> {
@@ -26,6 +27,7 @@ impl Way<'_> {
         match self {
             Self::Transfer(terms, _) => &terms.quote,
             Self::Authorization(terms, ..) => &terms.quote,
+            Self::Permit(terms, _) => &terms.quote,
         }
     }
 }
@@ -58,18 +60,23 @@ impl Asking<'_> {
         })
     }
 
-    /// Chooses a way: the cheapest that the payer has the money for; of equal ones the preferred method, in the seller's order.
+    /// Chooses a way: the cheapest that the payer has the money for; of equal ones that which may cost less, then the preferred method, in the
+    /// seller's order.
     ///
     /// # Errors
-    /// Why the first one is not taken, where none is.
+    /// Why the first one is not taken, where none is; a missing allowance for Permit2 before all else, which the payer can make.
     pub(crate) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, Failure> {
+        // What was paid before is still redeemed there.
+        if self.inner.registry.distrusts(&self.identity.host, &self.inner.budget) {
+            return Err(Denial::Mischarged.into());
+        }
         let mut refusal = None;
         let mut offers = self.admitted(bill, &mut refusal);
         let settings = &self.inner.settings;
         // What the budget admits has its decimals: the amounts are prices in one unit.
         offers.sort_by_key(|(offer, _)| {
             let place = settings.standards.iter().position(|standard| Some(*standard) == offer.standard());
-            (offer.quote().amount, offer.method() != settings.prefer, place)
+            (offer.quote().amount, !offer.is_metered(), offer.rank(settings.prefer), place)
         });
         let mut domains = Domains::new(&*self.inner.payer);
         let last = offers.len().saturating_sub(1);
@@ -79,9 +86,11 @@ impl Asking<'_> {
                 Offer::Transfer(terms) if index == last => Ok(Way::Transfer(terms, assets)),
                 Offer::Transfer(terms) => self.affordable(terms, assets).await,
                 Offer::Authorization(terms) => authorized(terms, assets, &mut domains).await,
+                Offer::Permit(terms) => self.permitted(terms, assets).await,
             };
             match way {
                 Ok(way) => return Ok(way),
+                Err(error @ Failure::Payer(PayerError::Allowance { .. })) => refusal = Some(error),
                 Err(error) => {
                     refusal.get_or_insert(error);
                 }
@@ -93,7 +102,8 @@ impl Asking<'_> {
     /// The offers that the budget allows, with the permitted assets of each.
     fn admitted<'b>(&self, bill: &'b Bill, refusal: &mut Option<Failure>) -> Vec<(Offer<'b>, Vec<Asset>)> {
         let transfers = bill.transfers.iter().map(Offer::Transfer);
-        let offers = transfers.chain(bill.authorizations.iter().map(Offer::Authorization));
+        let authorizations = bill.authorizations.iter().map(Offer::Authorization);
+        let offers = transfers.chain(authorizations).chain(bill.permits.iter().map(Offer::Permit));
         let admitted = offers.filter_map(|offer| match self.offered(offer) {
             Ok(assets) => Some((offer, assets)),
             Err(error) => {
@@ -128,6 +138,21 @@ impl Asking<'_> {
         }
         if held.is_empty() { Err(HOLDS_TOO_LITTLE.into()) } else { Ok(Way::Transfer(terms, held)) }
     }
+
+    /// The permit, if the account has so much, and allows Permit2 to move it. Nothing is signed.
+    async fn permitted<'b>(&self, terms: &'b PermitTerms, assets: Vec<Asset>) -> Result<Way<'b>, Failure> {
+        let asset = assets.into_iter().next().ok_or(Denial::Asset)?;
+        let (signer, needed) = (self.inner.permit_signer()?, terms.quote.amount);
+        let PermitFunds { balance, allowance } = signer.permit_funds(&asset).await?.ok_or(SIGNS_NO_PERMITS)?;
+        if balance < needed {
+            return Err(HOLDS_TOO_LITTLE.into());
+        }
+        if allowance < needed {
+            let (token, decimals) = (asset.contract(), asset.decimals());
+            return Err(PayerError::Allowance { token, allowance, needed, decimals }.into());
+        }
+        Ok(Way::Permit(terms, asset))
+    }
 }
 
 /// One way to pay that a bill names.
@@ -135,6 +160,7 @@ impl Asking<'_> {
 enum Offer<'a> {
     Transfer(&'a TransferTerms),
     Authorization(&'a AuthorizationTerms),
+    Permit(&'a PermitTerms),
 }
 
 impl Offer<'_> {
@@ -142,6 +168,22 @@ impl Offer<'_> {
         match self {
             Self::Transfer(terms) => &terms.quote,
             Self::Authorization(terms) => &terms.quote,
+            Self::Permit(terms) => &terms.quote,
+        }
+    }
+
+    /// Whether it may cost less than its amount.
+    const fn is_metered(&self) -> bool {
+        matches!(self, Self::Permit(terms) if terms.facilitator().is_some())
+    }
+
+    /// Its place among offers of one price: the preferred method, then what costs the payer no gas, then transfers.
+    fn rank(&self, preferred: PaymentMethod) -> u8 {
+        match self.method() {
+            method if method == preferred => 0,
+            PaymentMethod::Authorization => 1,
+            PaymentMethod::Permit => 2,
+            PaymentMethod::Transfer => 3,
         }
     }
 
@@ -149,6 +191,7 @@ impl Offer<'_> {
         match self {
             Self::Transfer(_) => None,
             Self::Authorization(terms) => Some(terms.standard()),
+            Self::Permit(_) => Some(Standard::X402),
         }
     }
 
@@ -156,6 +199,7 @@ impl Offer<'_> {
         match self {
             Self::Transfer(_) => PaymentMethod::Transfer,
             Self::Authorization(_) => PaymentMethod::Authorization,
+            Self::Permit(_) => PaymentMethod::Permit,
         }
     }
 }
@@ -173,6 +217,7 @@ async fn authorized<'b>(
 
 const OTHER_STANDARD: PayerError =
     PayerError::Refused("the layer's `standards` leave out the one in which the seller asks for an authorization");
+const SIGNS_NO_PERMITS: PayerError = PayerError::Refused("the payer signs no permits of this token");
 const HOLDS_TOO_LITTLE: PayerError =
     PayerError::Refused("the payer has too little of the accepted tokens, or nothing to pay the network's fee with");
 

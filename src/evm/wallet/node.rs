@@ -148,6 +148,12 @@ impl Node {
         self.ask("eth_getTransactionByHash", json!([hash])).await
     }
 
+    /// What a transaction calls; `None` where this node does not have it.
+    #[cfg(feature = "client")]
+    pub(crate) async fn called(&self, hash: TxHash) -> Result<Option<Called>, Failure> {
+        self.ask("eth_getTransactionByHash", json!([hash])).await
+    }
+
     /// What waits under that nonce of the account; an error where this node does not tell. To be looked at, not to be believed.
     pub(crate) async fn waiting(&self, account: Address, nonce: u64) -> Result<Option<Waiting>, Failure> {
         match self.ask("eth_getTransactionBySenderAndNonce", json!([account, hex(nonce)])).await {
@@ -272,6 +278,15 @@ pub(crate) struct Transaction {
     pub(crate) hash: TxHash,
     pub(crate) from: Address,
     pub(crate) nonce: Quantity,
+}
+
+/// What a transaction calls, as a node says it.
+#[cfg(feature = "client")]
+#[derive(Debug, Deserialize)]
+pub(crate) struct Called {
+    pub(crate) to: Option<Address>,
+    #[serde(deserialize_with = "const_hex::deserialize")]
+    pub(crate) input: Vec<u8>,
 }
 
 /// A node's view of a pending transaction.

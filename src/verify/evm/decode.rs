@@ -14,8 +14,8 @@ use crate::{
     evm::{
         eip3009, erc20, erc1271,
         json_rpc::Fault,
-        proxy::{SETTLED_TOPICS, used_permit},
         receipt::Inclusion,
+        settled::{SETTLED_TOPICS, used_permit},
         transaction::SentTransaction,
     },
     protocol::{Address, PaymentTag, TxHash},

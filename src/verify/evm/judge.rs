@@ -7,7 +7,8 @@ use crate::{
     evm::{
         eip3009::AUTHORIZATION_USED_TOPIC,
         erc20::TRANSFER_TOPIC,
-        proxy::{SETTLED_TOPICS, UsedPermit, is_proxy},
+        proxy::UsedPermit,
+        settled::{SETTLED_TOPICS, is_proxy},
     },
     protocol::{Address, Amount, Binding, ByPermit, Terms, Transfer, TxHash},
     verify::Verdict,

@@ -14,7 +14,8 @@ use crate::{
         block_range::BlockRange,
         eip3009::{Nonce, Trace},
         json_rpc::{Fault, Question, Transport},
-        proxy::{self, PermitNonce},
+        proxy::PermitNonce,
+        settled,
     },
     protocol::{Address, TxHash, permit2::Permit},
     verify::VerifyError,
@@ -59,13 +60,13 @@ impl EndpointPool {
 
     /// The transactions that transferred tokens of a permit from its payer to its recipient in those blocks, by one endpoint that knows any.
     pub(super) async fn transfers_of(&self, permit: &Permit, range: &BlockRange) -> Result<Vec<TxHash>, NoAnswer> {
-        let question = &proxy::transfers_of(permit, range);
+        let question = &settled::transfers_of(permit, range);
         let patience = self.call_timeout * 3 / 4;
         let ask = async |transport: &Transport| {
             match timeout(patience, transport.call(question)).await.unwrap_or(Err(Fault::Answer)) {
                 // As for the traces of authorizations.
                 Err(Fault::Endpoint | Fault::Reverted | Fault::TooLong) => Err(Fault::Answer),
-                answer => proxy::read_transfers_of(permit, range, &answer?),
+                answer => settled::read_transfers_of(permit, range, &answer?),
             }
         };
         let knows_any = |_, found: &Vec<TxHash>| !found.is_empty();

@@ -46,6 +46,9 @@ pub enum BudgetDenial {
     /// The request names its host neither in its address nor in its `Host` header, or names none that is valid: limits and
     /// recipients per host would mean nothing.
     NoHost,
+    /// An earlier answer of this host came with a charge that cannot be true: above the signed maximum, unreadable, or another one than the
+    /// chain shows. Nothing more is paid to it in this process.
+    Mischarged,
     /// The approval hook returned `false`.
     NotApproved,
 }
@@ -93,6 +96,10 @@ pub(crate) enum Denial {
     PlainHttp,
     #[error("the request does not name its host: nothing was paid; use an absolute https address")]
     NoHost,
+    #[error(
+        "an earlier answer of this host came with a charge that cannot be true: nothing was paid; contact the seller, or restart this process to buy there again"
+    )]
+    Mischarged,
     #[error("the payment was not approved: nothing was paid")]
     NotApproved,
 }
@@ -116,6 +123,7 @@ impl Denial {
             Self::ExpiresSoon { .. } => BudgetDenial::ExpiresSoon,
             Self::PlainHttp => BudgetDenial::PlainHttp,
             Self::NoHost => BudgetDenial::NoHost,
+            Self::Mischarged => BudgetDenial::Mischarged,
             Self::NotApproved => BudgetDenial::NotApproved,
         }
     }

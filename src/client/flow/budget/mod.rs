@@ -29,7 +29,8 @@ const COIN_DECIMALS: u8 = 18;
 /// Amounts are decimals of the assets' unit, `"0.50"` of USDC. A day is the last 24 hours. A payment counts from the
 /// decision until 24 hours after its transfer was found in a block, or found impossible: a failure is only a node's
 /// report, and frees nothing before its day is over. A payment by a signed authorization counts at least until a day
-/// after its expiry, unless the transaction that used it is known.
+/// after its expiry, unless the transaction that used it is known. A payment by a permit counts with its maximum while it is open, and with
+/// the charge once the chain confirms that; one that was never used, and never can be, counts nothing.
 ///
 /// **Network fees.** What the transactions of transfers and cancellations may cost has limits of its own, in the chain's coin:
 /// [`gas_per_payment`](BudgetBuilder::gas_per_payment) and [`gas_per_day`](BudgetBuilder::gas_per_day), which have defaults. They hold on

@@ -28,7 +28,7 @@ pub struct Proposal {
     pub recipient: Address,
     /// The chain.
     pub network: Network,
-    /// The amount, in base units.
+    /// The amount, in base units; of a metered answer (`upto`), the maximum.
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
@@ -36,7 +36,7 @@ pub struct Proposal {
     pub assets: Vec<Asset>,
     /// How it would be paid.
     pub paid_by: PaymentMethod,
-    /// For how long the seller could use the authorization that would be signed, which counts against the budget for that time and a day
+    /// For how long the seller could use the authorization or permit that would be signed, which counts against the budget for that time and a day
     /// more. `None` for a transfer, which is sent at once.
     pub valid_for: Option<Duration>,
 }

@@ -8,7 +8,7 @@ use http_body::Body;
 use tokio::time::timeout;
 
 use crate::{
-    client::{JournalEntry, PurchaseState, ResponseBody, flow::PurchaseGuard, http::Peek},
+    client::{JournalEntry, PermitCharge, PurchaseState, ResponseBody, flow::PurchaseGuard, http::Peek},
     protocol::TxHash,
 };
 
@@ -59,10 +59,17 @@ async fn keep_open(guard: &mut PurchaseGuard) {
 }
 
 /// Records the state of a purchase that has an answer. One that was sold stays open until the answer is with the caller.
-pub(super) async fn close(guard: &mut PurchaseGuard, transaction: Option<TxHash>, state: PurchaseState, parts: &Parts) {
+pub(super) async fn close(
+    guard: &mut PurchaseGuard,
+    transaction: Option<TxHash>,
+    state: PurchaseState,
+    charged: Option<PermitCharge>,
+    parts: &Parts,
+) {
     let delivered = state == PurchaseState::Unspent && parts.status.is_success();
     let close = |entry: &mut JournalEntry| {
         (entry.state, entry.transaction, entry.delivered) = (state, transaction, delivered);
+        entry.charged = charged.or(entry.charged);
     };
     if state == PurchaseState::Answered {
         guard.sell(close);

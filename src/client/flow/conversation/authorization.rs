@@ -1,21 +1,21 @@
-//! What becomes of an authorization that the seller does not take, or not any more. The seller is not believed: the chain is asked.
+//! What becomes of an authorization or a permit that the seller does not take, or not any more. The seller is not believed: the chain is asked.
 
 use http::{StatusCode, response::Parts};
 
 use super::{Conversation, FAILURES_MAX, Outcome, judgement::RENEWALS_MAX, unanswered};
 use crate::{
     client::{
-        AuthorizationStatus, Failure, PurchaseEvent, PurchaseState,
+        AuthorizationStatus, Failure, JournalEntry, PurchaseEvent,
         dialect::{Bill, reply},
         flow::PurchaseGuard,
-        way::authorization::status::status,
+        way::status::status,
     },
     protocol::{IntentId, ProblemCode, v2::Reason},
 };
 
 /// Words of facilitators that a server or a chain failed at the moment, or that the payment is used. They are read where the chain shows
 /// it as unused: then it was settled in a transaction that no block has yet.
-const PASSING: [&str; 9] = [
+const PASSING: [&str; 11] = [
     "settlement_pending",
     "unexpected_verify_error",
     "unexpected_settle_error",
@@ -25,6 +25,8 @@ const PASSING: [&str; 9] = [
     "authorization_already_used",
     "nonce_reused",
     "duplicate_settlement",
+    "permit2_invalid_nonce",
+    "permit2_simulation_failed",
 ];
 
 /// Whether a refusal is about the payment, so that showing it again changes nothing.
@@ -112,7 +114,7 @@ impl Conversation<'_> {
         let status = status(self.inner, guard.entry()).await?;
         match status {
             AuthorizationStatus::Used { transaction } => guard.note(|entry| entry.is_settled_by(transaction)).await,
-            AuthorizationStatus::Void => guard.note(|entry| entry.state = PurchaseState::Void).await,
+            AuthorizationStatus::Void => guard.note(JournalEntry::becomes_void).await,
             AuthorizationStatus::Unused => {}
         }
         Ok(status)
@@ -125,12 +127,12 @@ impl Conversation<'_> {
         }
         self.renewals += 1;
         let Ok(bill) = Bill::of_headers(&parts.headers, &self.inner.budget, self.inner.now()) else { return false };
-        let Some(terms) = bill.terms_for(guard.entry()).filter(|terms| terms.intent.is_some()) else { return false };
-        let Some(message) = terms.message_for(guard.entry()) else { return false };
-        if guard.entry().authorized().is_some_and(|authorized| authorized.message == message) {
+        let Some(terms) = bill.terms_for(guard.entry()).filter(|terms| terms.has_intent()) else { return false };
+        let Some((intent, message)) = terms.renewal_of(guard.entry()) else { return false };
+        if guard.entry().signed().is_some_and(|signed| signed.message() == message) {
             return false;
         }
-        guard.note(|entry| entry.takes_authorization_terms(terms.intent.as_ref(), message)).await;
+        guard.note(|entry| entry.takes_signed_terms(intent, message)).await;
         true
     }
 

@@ -25,14 +25,16 @@ use self::{
 };
 use crate::{
     client::{
-        Failure, JournalEntry, ProofIn, PurchaseEvent, PurchaseState, ReplayBody, ResponseBody,
+        Failure, JournalEntry, PermitCharge, ProofIn, PurchaseEvent, PurchaseState, ReplayBody, ResponseBody, Signed,
         box_error::BoxError,
         dialect::{
-            SellerReply, TransferProof, authorization_terms,
+            SellerReply, TransferProof,
             reply::{self},
+            signed_proof,
         },
         flow::{Pacing, Progress, PurchaseGuard, Replied, Seller},
         inner::ClientInner,
+        way::{Charged, charge},
     },
     protocol::{ProblemCode, TxHash},
 };
@@ -151,10 +153,10 @@ impl<'a> Conversation<'a> {
             Some(transaction) => {
                 TransferProof::of(entry, transaction, self.signature.get(entry, transaction)).placed(self.place)
             }
-            None => authorization_terms::proof(entry.authorized().map_or("", |authorized| &authorized.message)),
+            None => signed_proof::proof(entry.signed().map_or("", Signed::message)),
         };
         if seller.request().has_in_the_way(&proof) {
-            let until = entry.authorization().map_or(entry.expiry, |signed| signed.authorization.valid_before);
+            let until = entry.valid_before().unwrap_or(entry.expiry);
             return Err(Failure::AuthorizationTaken { left: Some((entry.id, until)) });
         }
         // The body cannot be repeated after all: the payment is not forgotten.
@@ -228,9 +230,27 @@ impl<'a> Conversation<'a> {
             Some(_) => (transaction, state),
             None => (reply::settled_by(&parts).or(guard.entry().transaction), guard.entry().closed_as(state)),
         };
-        close(guard, transaction, state, &parts).await;
+        let charged = match state {
+            PurchaseState::Answered => self.charged(guard.entry(), &parts).await,
+            _ => None,
+        };
+        close(guard, transaction, state, charged, &parts).await;
         self.progress.report(PurchaseEvent::Answered(parts.status));
         Ok(Some(Outcome::Answered(parts, body)))
+    }
+
+    /// What the answer says that it charged of a permit. After a statement that cannot be true, nothing more is paid to the host.
+    async fn charged(&self, entry: &JournalEntry, parts: &Parts) -> Option<PermitCharge> {
+        entry.permitted()?;
+        // Boxed, so that other payments do not carry its state.
+        let Charged { charge, is_plausible } = Box::pin(charge::read(self.inner, entry, parts)).await?;
+        if !is_plausible {
+            tracing::warn!(purchase = %entry.id, "the seller states a charge that cannot be true: nothing more is paid to it");
+            self.inner.registry.distrust(&entry.host, &self.inner.budget);
+            let (maximum, decimals) = (entry.amount, entry.decimals);
+            self.progress.report(PurchaseEvent::Mischarged { maximum, decimals });
+        }
+        Some(charge)
     }
 
     /// Has the payer sign for its transfer.

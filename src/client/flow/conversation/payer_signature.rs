@@ -90,6 +90,7 @@ mod tests {
             settled: None,
             delivered: false,
             billed: 0,
+            charged: None,
         }
     }
 

@@ -4,9 +4,12 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use super::{charge::PermitCharge, signed::Signed};
 use crate::{
-    client::{PaymentMethod, PreparedAuthorization, PreparedTransfer, PurchaseId, Standard},
-    protocol::{Address, Amount, ChainTime, IntentId, Network, Quote, TxHash, v2::SignedAuthorization},
+    client::{PaymentMethod, PreparedAuthorization, PreparedPermit, PreparedTransfer, PurchaseId, Standard},
+    protocol::{
+        Address, Amount, ChainTime, IntentId, Network, Quote, TxHash, permit2::SignedPermit, v2::SignedAuthorization,
+    },
 };
 
 /// How long a closed purchase is kept after [`JournalEntry::counts_from`]: the day that a budget looks back on, and an hour.
@@ -17,13 +20,13 @@ pub(crate) const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PurchaseState {
-    /// A transfer is recorded, which may have been sent; or an authorization, which may have been shown and used.
+    /// A transfer is recorded, which may have been sent; or an authorization or a permit, which may have been shown and used.
     Paying,
     /// The transfer happened; the answer has not come yet.
     Redeeming,
-    /// The transfer happened and is not known to be spent, or the authorization was shown and is not known to be used: the seller
+    /// The transfer happened and is not known to be spent, or the authorization or permit was shown and is not known to be used: the seller
     /// answered without confirming that it took it. It is put to the next quote for the same request that it covers, and to one for
-    /// another request to the same seller at the very same price.
+    /// another request to the same seller at the very same price; a permit to the same request alone.
     Unspent,
     /// The answer came.
     Answered,
@@ -43,7 +46,7 @@ impl PurchaseState {
 
 /// One purchase, as a journal keeps it. [`to_record`](Self::to_record) returns the text to store.
 ///
-/// It holds signed transactions and authorizations, which a thief could send (they pay only the accounts that they name), and never a key. It also
+/// It holds signed transactions, authorizations and permits, which a thief could send (they pay only the accounts that they name), and never a key. It also
 /// holds intent, secret and transaction hash, which together are a bearer proof: the first to present them gets the
 /// answer. Keep it where only the payer can read it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +67,7 @@ pub struct JournalEntry {
     pub(crate) fingerprint: String,
     /// The intent that the payment is redeemed with; empty where the seller names none, and takes authorizations alone.
     pub intent: String,
-    /// The secret behind the payment's [tag](crate::protocol::PaymentTag): the original intent of a transfer, which
+    /// The secret behind the payment's [tag](crate::protocol::PaymentTag), which a permit has not: the original intent of a transfer, which
     /// stays the same when a fresh one replaces `intent`, or an authorization's own secret. Of an authorization of MPP,
     /// whose nonce is the hash of its challenge, it is the challenge's id. `None` if this client prepared no payment.
     pub secret: Option<String>,
@@ -76,7 +79,7 @@ pub struct JournalEntry {
     pub network: Network,
     /// Whether that is another chain than the one that the seller's `Pay` names: a proof then names it.
     pub(crate) is_elsewhere: bool,
-    /// The amount, in base units.
+    /// The amount, in base units; of a permit in the scheme `upto`, the maximum.
     pub amount: Amount,
     /// The decimals of the amount.
     pub decimals: u8,
@@ -91,6 +94,9 @@ pub struct JournalEntry {
     pub(crate) delivered: bool,
     /// How many calls ended because the seller answered the proof with another bill.
     pub(crate) billed: u32,
+    /// What was charged of a permit, once the seller has said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) charged: Option<PermitCharge>,
 }
 
 /// The prepared payment of a purchase.
@@ -110,6 +116,8 @@ pub(crate) enum JournalPayment {
         /// Every transaction that was prepared to cancel it, oldest first. Of those with one nonce at most one can be mined.
         cancellations: Vec<PreparedTransfer>,
     },
+    /// The one permit that was signed, as it is shown now.
+    Permit(PreparedPermit),
 }
 
 /// Without the intents: together with the transaction they are the proof.
@@ -163,13 +171,50 @@ impl JournalEntry {
     }
 
     /// Returns when the day begins for which it counts against the budget: when its transfer was settled, else when the
-    /// purchase was begun; and where it is paid by an authorization that no transaction is known to have used, not before the moment at
+    /// purchase was begun; and where it is paid by an authorization or a permit that no transaction is known to have used, not before the moment at
     /// which that can no longer be used. Before it is settled it counts however old it is.
     #[must_use]
     pub fn counts_from(&self) -> ChainTime {
         let settled = self.settled.unwrap_or(self.at).max(self.at);
-        let outstanding = self.authorization().filter(|_| self.transaction.is_none());
-        outstanding.map_or(settled, |signed| settled.max(signed.authorization.valid_before))
+        let is_known = self.transaction.is_some() || self.charged.is_some_and(|charged| charged.is_certain);
+        let outstanding = self.signed().filter(|_| !is_known);
+        outstanding.map_or(settled, |signed| settled.max(signed.valid_before()))
+    }
+
+    /// Returns what counts against the budget: the amount, or what was charged of a permit, once the chain has confirmed it.
+    pub(crate) fn counted(&self) -> Amount {
+        self.charged.filter(|charged| charged.is_certain).map_or(self.amount, |charged| charged.amount)
+    }
+
+    /// Returns what the seller says that it charged of a maximum, in base units; `None` of a fixed price, or while nothing is said. A
+    /// statement that cannot be true counts as the maximum.
+    #[must_use]
+    pub fn charge(&self) -> Option<Amount> {
+        self.charged.map(|charged| charged.amount)
+    }
+
+    /// Returns the permit that was signed for it, if it is paid in that way.
+    #[must_use]
+    pub fn permit(&self) -> Option<&SignedPermit> {
+        Some(&self.permitted()?.signed)
+    }
+
+    pub(crate) const fn permitted(&self) -> Option<&PreparedPermit> {
+        if let JournalPayment::Permit(permitted) = &self.payment { Some(permitted) } else { None }
+    }
+
+    /// What was signed for it, and the seller settles.
+    pub(crate) const fn signed(&self) -> Option<Signed<'_>> {
+        match &self.payment {
+            JournalPayment::Authorization { authorized, .. } => Some(Signed::Authorization(authorized)),
+            JournalPayment::Permit(permitted) => Some(Signed::Permit(permitted)),
+            JournalPayment::Transfer(_) | JournalPayment::None => None,
+        }
+    }
+
+    /// The moment before which what was signed for it can be used.
+    pub(crate) fn valid_before(&self) -> Option<ChainTime> {
+        Some(self.signed()?.valid_before())
     }
 
     /// Returns the authorization that was signed for it, if it is paid in that way.
@@ -181,13 +226,17 @@ impl JournalEntry {
     /// Returns how it is paid.
     #[must_use]
     pub fn paid_by(&self) -> PaymentMethod {
-        if self.authorization().is_some() { PaymentMethod::Authorization } else { PaymentMethod::Transfer }
+        match self.signed() {
+            Some(Signed::Authorization(_)) => PaymentMethod::Authorization,
+            Some(Signed::Permit(_)) => PaymentMethod::Permit,
+            None => PaymentMethod::Transfer,
+        }
     }
 
-    /// Returns the standard in whose words its authorization is shown; `None` if it is paid by a transfer.
+    /// Returns the standard in whose words its authorization or permit is shown; `None` if it is paid by a transfer.
     #[must_use]
     pub fn standard(&self) -> Option<Standard> {
-        self.authorized().map(|authorized| Standard::of_message(&authorized.message))
+        self.signed().map(|signed| Standard::of_message(signed.message()))
     }
 
     /// The nonce of its authorization, where that is the hash of a challenge of MPP.
@@ -196,15 +245,15 @@ impl JournalEntry {
         Some(signed.authorization.nonce)
     }
 
-    /// Whether its proof is worth nothing under another request: the seller's challenge may be for this one alone.
+    /// Whether its proof is worth nothing under another request: the seller's challenge may be for this one alone, or the charge of a permit.
     pub(crate) fn is_for_its_request(&self) -> bool {
-        self.is_shown() && self.standard() == Some(Standard::Mpp)
+        self.permitted().is_some() || (self.is_shown() && self.standard() == Some(Standard::Mpp))
     }
 
     /// The transactions in question, at most one of which can be mined: its transfers, or the latest cancellations of
     /// its authorization.
     pub(crate) fn current(&self) -> &[PreparedTransfer] {
-        if self.authorized().is_none() {
+        if self.signed().is_none() {
             return self.transfers();
         }
         self.cancellations().chunk_by(|one, next| one.nonce() == next.nonce()).next_back().unwrap_or_default()
@@ -225,8 +274,8 @@ impl JournalEntry {
 
     /// The token and the account of the payment: of the transfer that was mined, else of the last one.
     pub(crate) fn paid_with(&self) -> Option<(Address, Address)> {
-        if let Some(PreparedAuthorization { token, signed, .. }) = self.authorized() {
-            return Some((*token, signed.authorization.from));
+        if let Some(signed) = self.signed() {
+            return Some((signed.token(), signed.payer()));
         }
         self.transfer_of(self.transaction).map(|transfer| (transfer.token, transfer.payer))
     }
@@ -242,6 +291,8 @@ impl JournalEntry {
         match &mut self.payment {
             JournalPayment::Transfer(transfers) => transfers.push(prepared),
             JournalPayment::Authorization { cancellations, .. } => cancellations.push(prepared),
+            // No transaction is made for a permit.
+            JournalPayment::Permit(_) => {}
             JournalPayment::None => self.payment = JournalPayment::Transfer(vec![prepared]),
         }
     }
@@ -252,19 +303,19 @@ impl JournalEntry {
             JournalPayment::Transfer(prepared) | JournalPayment::Authorization { cancellations: prepared, .. } => {
                 prepared.last_mut()
             }
-            JournalPayment::None => None,
+            JournalPayment::Permit(_) | JournalPayment::None => None,
         }
     }
 
-    /// Whether the proof is the authorization: it is not settled, or the seller accepts no other proof.
+    /// Whether the proof is what was signed: it is not settled, or the seller accepts no other proof.
     pub(crate) fn is_shown(&self) -> bool {
-        self.authorization().is_some() && (self.transaction.is_none() || self.intent.is_empty())
+        self.signed().is_some() && (self.transaction.is_none() || self.intent.is_empty())
     }
 
     /// Whether the money of a purchase that [waits](Self::is_idle) has moved for certain: it is a transfer, which was mined, or an
-    /// authorization that was used.
+    /// authorization or a permit that was used.
     pub(crate) fn has_moved(&self) -> bool {
-        self.authorization().is_none() || self.is_settled()
+        self.signed().is_none() || self.is_settled()
     }
 
     /// Whether it only waits for the same request, which uses its payment or answer, or for its age.
@@ -277,21 +328,21 @@ impl JournalEntry {
         limit.is_some_and(|limit| self.amount > limit) && !self.is_settled() && !self.is_sold()
     }
 
-    /// Whether its authorization bought an answer, by the seller's word, which is not known to be with the caller.
+    /// Whether what was signed bought an answer, by the seller's word, which is not known to be with the caller.
     pub(crate) fn is_sold(&self) -> bool {
         let is_unsettled = self.state == PurchaseState::Paying && self.transaction.is_none();
-        is_unsettled && self.settled.is_some() && self.authorization().is_some()
+        is_unsettled && self.settled.is_some() && self.signed().is_some()
     }
 
     /// The same purchase as it was before its answer came: its payment is shown as it was shown then.
     pub(crate) fn asked_again(self) -> Self {
-        if self.authorization().is_some() {
+        if self.signed().is_some() {
             return Self { state: PurchaseState::Paying, transaction: None, ..self };
         }
         Self { state: PurchaseState::Redeeming, ..self }
     }
 
-    /// Whether the chain has said that its authorization was used, though perhaps not by which transaction.
+    /// Whether the chain has said that what was signed was used, though perhaps not by which transaction.
     pub(crate) fn is_settled(&self) -> bool {
         self.transaction.is_some() || self.state == PurchaseState::Redeeming
     }
@@ -303,10 +354,20 @@ impl JournalEntry {
     }
 
     /// Takes over the terms under which its authorization is shown from now on.
-    pub(crate) fn takes_authorization_terms(&mut self, intent: Option<&IntentId>, message: String) {
+    pub(crate) fn takes_signed_terms(&mut self, intent: Option<&IntentId>, message: String) {
         self.intent = intent.map(|intent| intent.as_str().to_owned()).unwrap_or_default();
-        if let JournalPayment::Authorization { authorized, .. } = &mut self.payment {
-            authorized.message = message;
+        match &mut self.payment {
+            JournalPayment::Authorization { authorized, .. } => authorized.message = message,
+            JournalPayment::Permit(permitted) => permitted.message = message,
+            JournalPayment::Transfer(_) | JournalPayment::None => {}
+        }
+    }
+
+    /// Takes over that nothing was used of what was signed, and nothing ever can be.
+    pub(crate) fn becomes_void(&mut self) {
+        self.state = PurchaseState::Void;
+        if self.permitted().is_some() {
+            self.charged = Some(PermitCharge::NOTHING);
         }
     }
 

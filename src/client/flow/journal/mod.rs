@@ -1,14 +1,17 @@
 //! `Journal`: a durable record of each purchase before any money moves, so that a payer pays only once.
 
+mod charge;
 mod entry;
 mod erased;
 mod error;
 mod file;
 mod memory;
 mod record;
+mod signed;
 
 use std::future::Future;
 
+pub(crate) use charge::PermitCharge;
 pub(crate) use entry::JournalPayment;
 #[cfg(test)]
 pub(crate) use entry::RETENTION;
@@ -17,6 +20,7 @@ pub(crate) use erased::ErasedJournal;
 pub use error::JournalError;
 pub use file::FileJournal;
 pub use memory::MemoryJournal;
+pub(crate) use signed::Signed;
 
 /// A record of purchases: one entry for each, replaced as the purchase goes on.
 ///

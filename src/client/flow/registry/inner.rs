@@ -1,6 +1,7 @@
 //! `RegistryInner`: what the registry and its guards have in common.
 
 use std::{
+    collections::HashSet,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -8,7 +9,7 @@ use std::{
 
 use tokio::time::timeout;
 
-use super::{open::OpenPurchases, spending::Spendings};
+use super::{open::OpenPurchases, spending::Spendings, unconfirmed::UnconfirmedCharges};
 use crate::{
     client::{JournalEntry, JournalError, JournalPayment, flow::ErasedJournal},
     clock::Clock,
@@ -29,6 +30,9 @@ pub(super) struct RegistryInner {
 pub(super) struct Tables {
     pub(super) open: OpenPurchases,
     pub(super) spent: Spendings,
+    pub(super) unconfirmed: UnconfirmedCharges,
+    /// Hosts that stated a charge that cannot be true.
+    pub(super) distrusted: HashSet<String>,
 }
 
 impl RegistryInner {
@@ -44,6 +48,8 @@ impl RegistryInner {
             }
             if entry.state.is_open() {
                 tables.open.enter(entry, None);
+            } else {
+                tables.unconfirmed.add(&entry);
             }
         }
         Ok(Self { journal, clock, tables: Mutex::new(tables) })
@@ -62,6 +68,7 @@ impl RegistryInner {
         let mut tables = self.tables();
         tables.spent.follow(last);
         tables.open.close(last.id);
+        tables.unconfirmed.add(last);
     }
 
     pub(super) fn now(&self) -> ChainTime {

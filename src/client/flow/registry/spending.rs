@@ -40,7 +40,7 @@ impl Spendings {
     pub(super) fn set_aside(&mut self, entry: &JournalEntry) {
         let host = host::of_entry(&entry.host);
         let (from, gas) = (entry.counts_from(), entry.gas());
-        let JournalEntry { amount, network, .. } = *entry;
+        let (amount, network) = (entry.counted(), entry.network);
         let spending = Spending { from, is_under_way: true, host, amount, network, gas, challenge: None };
         self.0.insert(entry.id, spending);
     }
@@ -50,6 +50,7 @@ impl Spendings {
         if let Some(spending) = self.0.get_mut(&entry.id) {
             spending.is_under_way = entry.state == PurchaseState::Paying && !entry.is_sold();
             spending.from = entry.counts_from();
+            spending.amount = entry.counted();
             spending.gas = spending.gas.max(entry.gas());
             spending.challenge = entry.challenge_hash();
         }

@@ -10,13 +10,19 @@ use crate::client::{
     box_error::BoxError,
     flow::PurchaseGuard,
     inner::ClientInner,
-    way::{authorization::status::status, dispatch::Dispatch, watch::Watch},
+    way::{dispatch::Dispatch, status::status, watch::Watch},
 };
 
+const NOT_A_PERMIT: PayerError = PayerError::Refused(
+    "a permit is not cancelled: it ends by itself, within the layer's patience after it was signed",
+);
 const FAILED: PayerError = PayerError::Refused("the cancellation came to nothing on the chain");
 
 /// Cancels a purchase's authorization, unless it was used before; `None` where there is none to cancel.
 pub(crate) async fn cancel(inner: &ClientInner, guard: PurchaseGuard) -> Result<Option<PurchaseState>, Failure> {
+    if guard.entry().permitted().is_some() {
+        return Err(not_cancelled(&guard, NOT_A_PERMIT));
+    }
     let authorized = guard.entry().authorized().filter(|_| guard.entry().transaction.is_none());
     let Some(authorized) = authorized.cloned() else { return Ok(None) };
     let deadline = Instant::now() + inner.settings.patience;
@@ -124,7 +130,11 @@ impl Cancelling<'_> {
     }
 
     fn not_cancelled(&self, reason: impl Into<BoxError>) -> Failure {
-        let JournalEntry { id: purchase, expiry: valid_before, .. } = *self.dispatch.guard.entry();
-        Failure::NotCancelled { purchase, valid_before, reason: reason.into() }
+        not_cancelled(&self.dispatch.guard, reason)
     }
+}
+
+fn not_cancelled(guard: &PurchaseGuard, reason: impl Into<BoxError>) -> Failure {
+    let JournalEntry { id: purchase, expiry: valid_before, .. } = *guard.entry();
+    Failure::NotCancelled { purchase, valid_before, reason: reason.into() }
 }

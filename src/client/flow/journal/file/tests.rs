@@ -46,6 +46,7 @@ fn entry(id: u8, at: u64, state: PurchaseState) -> JournalEntry {
         settled: None,
         delivered: false,
         billed: 0,
+        charged: None,
     }
 }
 

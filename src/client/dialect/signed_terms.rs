@@ -1,0 +1,40 @@
+//! `SignedTerms`: terms on which a signed payment is worth the same, of either kind.
+
+use super::{AuthorizationTerms, PermitTerms};
+use crate::{
+    client::JournalEntry,
+    protocol::{IntentId, Quote},
+};
+
+/// One way to pay by a signature.
+#[derive(Clone, Copy)]
+pub(crate) enum SignedTerms<'a> {
+    Authorization(&'a AuthorizationTerms),
+    Permit(&'a PermitTerms),
+}
+
+impl<'a> SignedTerms<'a> {
+    pub(crate) const fn quote(self) -> &'a Quote {
+        match self {
+            Self::Authorization(terms) => &terms.quote,
+            Self::Permit(terms) => &terms.quote,
+        }
+    }
+
+    /// Whether the seller names an intent: then each of its quotes is another one.
+    pub(crate) const fn has_intent(self) -> bool {
+        match self {
+            Self::Authorization(terms) => terms.intent.is_some(),
+            Self::Permit(terms) => terms.has_intent(),
+        }
+    }
+
+    /// Returns the intent and the message under which the payment of a purchase is shown from now on; `None` if it stays as it is. A permit
+    /// is never redeemed by its transaction, so it has no intent.
+    pub(crate) fn renewal_of(self, entry: &JournalEntry) -> Option<(Option<&'a IntentId>, String)> {
+        match self {
+            Self::Authorization(terms) => Some((terms.intent.as_ref(), terms.message_for(entry)?)),
+            Self::Permit(terms) => Some((None, terms.message(entry.permit()?, entry.id))),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `PermitSigner`: signs permits (Permit2), which the seller turns into transfers.
+
+use std::future::Future;
+
+use super::{
+    authorization::AuthorizationStatus,
+    error::PayerError,
+    permit::{PermitFunds, PermitRequest},
+    transfer::PreparedPermit,
+};
+use crate::protocol::{Amount, Asset, TxHash, permit2::SignedPermit};
+
+/// Signs permits (Permit2): an optional capability of a [`Payer`](super::Payer), which [`Payer::permits`](super::Payer::permits) returns.
+/// [`WalletPayer`](crate::client::WalletPayer) has it.
+///
+/// The layer asks [`permit_funds`](Self::permit_funds), then [`permit`](Self::permit). *The journal records the signature, durably*, and
+/// the seller is shown it. While its fate is uncertain, the layer asks [`permit_status`](Self::permit_status).
+pub trait PermitSigner: Send + Sync + 'static {
+    /// Returns what the account holds of a token, and how much of it Permit2 may move; `None` where this payer signs no permits of it.
+    ///
+    /// # Errors
+    /// [`PayerError`] if that cannot be found out now.
+    fn permit_funds(&self, asset: &Asset) -> impl Future<Output = Result<Option<PermitFunds>, PayerError>> + Send;
+
+    /// Signs a permit and sends nothing: the layer records the result, and then shows it to the seller.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be signed: nothing exists that could be settled.
+    fn permit(&self, request: &PermitRequest) -> impl Future<Output = Result<SignedPermit, PayerError>> + Send;
+
+    /// Returns the state of a permit. Its nonce alone tells that it is used: the transaction is not searched for.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be found out. That says nothing about the payment.
+    fn permit_status(
+        &self,
+        prepared: &PreparedPermit,
+    ) -> impl Future<Output = Result<AuthorizationStatus, PayerError>> + Send;
+
+    /// Returns how much of the permit this transaction charged, in base units; `None` unless it certainly used this permit.
+    ///
+    /// A budget counts a charge below the signed maximum only on this word.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be found out now.
+    fn permit_charge(
+        &self,
+        prepared: &PreparedPermit,
+        transaction: TxHash,
+    ) -> impl Future<Output = Result<Option<Amount>, PayerError>> + Send;
+}
+
+/// The type for payers that sign no permits, which never return it.
+#[derive(Debug)]
+pub(super) enum NoPermitSigner {}
+
+impl PermitSigner for NoPermitSigner {
+    async fn permit_funds(&self, _: &Asset) -> Result<Option<PermitFunds>, PayerError> {
+        match *self {}
+    }
+
+    async fn permit(&self, _: &PermitRequest) -> Result<SignedPermit, PayerError> {
+        match *self {}
+    }
+
+    async fn permit_status(&self, _: &PreparedPermit) -> Result<AuthorizationStatus, PayerError> {
+        match *self {}
+    }
+
+    async fn permit_charge(&self, _: &PreparedPermit, _: TxHash) -> Result<Option<Amount>, PayerError> {
+        match *self {}
+    }
+}

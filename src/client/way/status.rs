@@ -1,0 +1,24 @@
+//! What became of what was signed for a purchase, by the chain.
+
+use crate::client::{AuthorizationStatus, Failure, JournalEntry, Signed, inner::ClientInner};
+
+/// Asks the chain. After one report of a settlement, a later contrary report does not permit another signature.
+pub(crate) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<AuthorizationStatus, Failure> {
+    let unsettled = |reason| Failure::Unsettled { purchase: entry.id, transaction: entry.transaction, reason };
+    let said = match entry.signed().ok_or_else(|| unsettled(None))? {
+        Signed::Authorization(prepared) => {
+            let authorizer = inner.authorizer().map_err(|reason| unsettled(Some(reason)))?;
+            authorizer.authorization_status(prepared, entry.at).await
+        }
+        Signed::Permit(prepared) => {
+            let signer = inner.permit_signer().map_err(|reason| unsettled(Some(reason)))?;
+            signer.permit_status(prepared).await
+        }
+    };
+    match said {
+        Ok(AuthorizationStatus::Unused | AuthorizationStatus::Void) if entry.is_settled() => {
+            Ok(AuthorizationStatus::Used { transaction: entry.transaction })
+        }
+        said => said.map_err(|reason| unsettled(Some(reason))),
+    }
+}
