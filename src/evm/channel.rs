@@ -1,6 +1,7 @@
 //! The contract of payment channels: who signed, the calls that settle, what the contract tells.
 
 mod abi;
+mod batch;
 mod calls;
 mod events;
 mod signers;
@@ -8,6 +9,7 @@ mod signers;
 mod tests;
 mod views;
 
+pub(crate) use batch::{changes_channels, claim_directly, read_results};
 pub(crate) use calls::{claim, deposit, multicall, refund, settle};
 pub(crate) use events::{ChannelEvent, read_event};
 pub(crate) use signers::deposit_signer;

@@ -103,7 +103,10 @@ pub trait ChannelSettler: Send + Sync + 'static {
 
     /// Gives back a part of a channel to its payer, after it claimed what was sold, and returns once the transaction is mined. The
     /// refund's nonce is the channel's, so the chain ensures that it is made once. One whose nonce is used is
-    /// [`Unknown`](Settlement::Unknown).
+    /// [`Unknown`](Settlement::Unknown). More than what is left after the claim is refused.
+    ///
+    /// A refund that was signed can be made by anyone, at any time, until its nonce is used. Sell nothing to the channel from before
+    /// this call until the [state](Self::channel_state) has another nonce, also where this fails: the channel covers that much less.
     fn refund(
         &self,
         network: Network,
@@ -179,7 +182,7 @@ impl ChannelOnChain {
     }
 
     /// Returns what is worse for the seller of two answers.
-    #[allow(dead_code, reason = "only a wallet asks several nodes")]
+    #[cfg_attr(not(feature = "wallet"), allow(dead_code, reason = "only a wallet asks several nodes"))]
     pub(crate) fn worse(self, other: Self) -> Self {
         Self {
             balance: self.balance.min(other.balance),
@@ -257,7 +260,7 @@ pub enum SweepOutcome {
 pub struct ChannelRefund {
     /// The channel.
     pub config: ChannelConfig,
-    /// How much, in base units: the contract gives no more than what is left after the claim.
+    /// How much, in base units: no more than what is left after the claim.
     pub amount: u128,
     /// How many refunds of this channel there were.
     pub nonce: u64,

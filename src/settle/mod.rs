@@ -1,5 +1,5 @@
-//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer, a [`PermitSettler`] a permit. The ledger records sales, and
-//! the verifier reads payments.
+//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer, a [`PermitSettler`] a permit, and a [`ChannelSettler`]
+//! keeps payment channels. The ledger records sales, and the verifier reads payments.
 
 mod channel;
 #[cfg(feature = "test-util")]

@@ -294,13 +294,18 @@ impl Script {
         if self.channels.get(&channel).copied().unwrap_or_default().refund_nonce != refund.nonce {
             return Err(Settlement::Unknown(None));
         }
+        let state = self.channels.get(&channel).copied().unwrap_or_default();
+        let to_claim = refund.claim.as_ref().map_or(0, |claim| claim.total_claimed);
+        let sold = state.total_claimed.max(Amount::from_base_units(to_claim));
+        let amount = Amount::from_base_units(refund.amount);
+        if amount.is_zero() || sold.checked_add(amount).is_none_or(|needed| needed > state.balance) {
+            return Err(Settlement::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID));
+        }
         if let Some(claim) = &refund.claim {
             self.claim(network, claim);
         }
         let state = self.channels.entry(channel).or_default();
-        let left = state.balance.checked_sub(state.total_claimed).unwrap_or(Amount::ZERO);
-        let given = left.min(Amount::from_base_units(refund.amount));
-        state.balance = state.balance.checked_sub(given).unwrap_or(Amount::ZERO);
+        state.balance = state.balance.checked_sub(amount).unwrap_or(Amount::ZERO);
         state.refund_nonce += 1;
         Ok(self.mine())
     }

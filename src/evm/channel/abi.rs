@@ -24,6 +24,7 @@ pub(super) mod sol {
             uint128 totalClaimed;
         }
         function deposit(ChannelConfig config, uint128 amount, address collector, bytes collectorData) external;
+        function claim(VoucherClaim[] voucherClaims) external;
         function claimWithSignature(VoucherClaim[] voucherClaims, bytes authorizerSignature) external;
         function settle(address receiver, address token) external;
         function refundWithSignature(

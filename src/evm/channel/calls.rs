@@ -41,13 +41,8 @@ pub(crate) fn deposit(
 
 /// Returns the call data that claims vouchers by a signature of their common receiver authorizer.
 pub(crate) fn claim(claims: &[VoucherClaim], signature: &[u8]) -> Vec<u8> {
-    let row = |claim: &VoucherClaim| sol::VoucherClaim {
-        voucher: sol::Voucher { channel: (&claim.config).into(), maxClaimableAmount: claim.voucher.max_claimable },
-        signature: Bytes::copy_from_slice(claim.voucher.signature.as_bytes()),
-        totalClaimed: claim.total_claimed,
-    };
-    let (claims, signature) = (claims.iter().map(row).collect(), Bytes::copy_from_slice(signature));
-    sol::claimWithSignatureCall { voucherClaims: claims, authorizerSignature: signature }.abi_encode()
+    let (voucher_claims, signature) = (rows(claims), Bytes::copy_from_slice(signature));
+    sol::claimWithSignatureCall { voucherClaims: voucher_claims, authorizerSignature: signature }.abi_encode()
 }
 
 /// Returns the call data that pays out what is claimed for a receiver. It does nothing where nothing is due.
@@ -65,6 +60,15 @@ pub(crate) fn refund(channel: &ChannelConfig, amount: u128, nonce: u64, signatur
 /// Returns the call data of several calls of the contract in one. If one fails, all of them do.
 pub(crate) fn multicall(calls: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     sol::multicallCall { data: calls.into_iter().map(Bytes::from).collect() }.abi_encode()
+}
+
+pub(super) fn rows(claims: &[VoucherClaim]) -> Vec<sol::VoucherClaim> {
+    let row = |claim: &VoucherClaim| sol::VoucherClaim {
+        voucher: sol::Voucher { channel: (&claim.config).into(), maxClaimableAmount: claim.voucher.max_claimable },
+        signature: Bytes::copy_from_slice(claim.voucher.signature.as_bytes()),
+        totalClaimed: claim.total_claimed,
+    };
+    claims.iter().map(row).collect()
 }
 
 fn signature_of(

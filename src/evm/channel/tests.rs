@@ -1,5 +1,7 @@
 //! The vectors of official clients, and the calls of the official ABI.
 
+use std::slice;
+
 use alloy::primitives::{B256, Log, LogData, Signature, U256, keccak256};
 
 use super::{abi::account, *};
@@ -93,7 +95,8 @@ fn calls_are_those_of_the_contract() {
     for (function, call) in [
         (format!("deposit({CONFIG},uint128,address,bytes)"), deposit(&config(), &by_erc3009(&[9; 65]), None, CHAIN)),
         (format!("deposit({CONFIG},uint128,address,bytes)"), deposit(&config(), &by_permit2(), None, CHAIN)),
-        (format!("claimWithSignature({row}[],bytes)"), claim(&[claimed], &[1; 65])),
+        (format!("claimWithSignature({row}[],bytes)"), claim(slice::from_ref(&claimed), &[1; 65])),
+        (format!("claim({row}[])"), claim_directly(&[claimed])),
         ("settle(address,address)".to_owned(), settle(none, none)),
         (format!("refundWithSignature({CONFIG},uint128,uint256,bytes)"), refund(&config(), 1, 2, &[3; 65])),
         ("multicall(bytes[])".to_owned(), multicall([settle(none, none)])),

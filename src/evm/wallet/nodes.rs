@@ -97,7 +97,12 @@ impl Nodes {
             })
             .await;
         let heard: Vec<bool> = answers.into_iter().flatten().collect();
-        heard.iter().all(|said| *said) && heard.len() * 2 > self.list.len()
+        heard.iter().all(|said| *said) && self.are_most(heard.len())
+    }
+
+    /// Whether so many are more than half of all.
+    pub(crate) const fn are_most(&self, heard: usize) -> bool {
+        heard * 2 > self.list.len()
     }
 
     /// In the order of the calls.

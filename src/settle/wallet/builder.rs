@@ -23,7 +23,13 @@ impl WalletSettler {
     /// Returns a builder: name a key and an endpoint, then [connect](WalletSettlerBuilder::connect).
     pub fn builder() -> WalletSettlerBuilder {
         let signer = Err(SettleError::new(SettleErrorKind::InvalidKey));
-        WalletSettlerBuilder { signer, urls: Vec::new(), plain_http: false, policy: Policy::default() }
+        WalletSettlerBuilder {
+            signer,
+            receiver_authorizer: None,
+            urls: Vec::new(),
+            plain_http: false,
+            policy: Policy::default(),
+        }
     }
 }
 
@@ -44,6 +50,7 @@ impl WalletSettler {
 #[must_use]
 pub struct WalletSettlerBuilder {
     signer: Result<Signer, SettleError>,
+    receiver_authorizer: Option<Result<Signer, SettleError>>,
     urls: Vec<String>,
     plain_http: bool,
     policy: Policy,
@@ -80,6 +87,22 @@ impl WalletSettlerBuilder {
         signer: impl TxSigner<Signature> + signers::Signer<Signature> + Send + Sync + 'static,
     ) -> Self {
         self.signer = Ok(Box::new(signer));
+        self
+    }
+
+    /// Signs claims and refunds of [channels](crate::settle::ChannelSettler) with this private key, written as for [`key`](Self::key).
+    /// Unless set, the settling account's key signs them.
+    ///
+    /// Channels name its account. Keep the key as long as there are channels: without it, only the receiver's own account can claim what
+    /// was sold. Set it, so that the settling key can be exchanged while channels are open. The account needs no ether.
+    pub fn receiver_authorizer_key(mut self, private_key_hex: &str) -> Self {
+        self.receiver_authorizer = Some(connect::key(private_key_hex).map_err(SettleError::from));
+        self
+    }
+
+    /// The same, of the private key in this file. Reads the file now.
+    pub fn receiver_authorizer_key_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.receiver_authorizer = Some(connect::key_file(path.as_ref()).map_err(SettleError::from));
         self
     }
 
@@ -202,7 +225,8 @@ impl WalletSettlerBuilder {
         if self.policy.gas_share == 0 {
             return bad("max_gas_share");
         }
-        let core = Core::new(Account::new(nodes, self.signer?), self.policy);
+        let mut core = Core::new(Account::new(nodes, self.signer?), self.policy);
+        core.authorizer = self.receiver_authorizer.transpose()?;
         Ok(WalletSettler { core: Arc::new(core) })
     }
 }

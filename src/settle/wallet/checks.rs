@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::{
     core::Core,
-    order::{GAS_MAX, Order},
+    order::Order,
     trial::{self, Standing, Trial},
 };
 use crate::{
@@ -86,7 +86,7 @@ async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validit
     if cover(core, order, promised).await? == Cover::Later {
         return Err(SettleError::new(SettleErrorKind::Overloaded));
     }
-    let fees = affords(core).await?;
+    let fees = affords(core, order.gas_max).await?;
     Ok(match trial::tried(core, order, fees).await? {
         Trial::Settles { gas } => {
             is_worth_it(core, order, gas, fees)?;
@@ -147,6 +147,9 @@ pub(super) fn misfit(core: &Core, payment: &SignedPayment) -> Option<Reason> {
 
 /// Returns whether that can be the payer's signature: it is its key's, or the payer is a contract that can be asked.
 pub(super) async fn is_plausible(core: &Core, order: &Order) -> Result<bool, Failure> {
+    if !order.method.is_payers() {
+        return Ok(true);
+    }
     let only_keys = !core.policy.contract_accounts;
     match (order.is_by_key, order.is_undeployed) {
         // A key may delegate to a contract, which the token then asks.
@@ -165,8 +168,8 @@ pub(super) async fn has_code(core: &Core, account: Address) -> Result<bool, Fail
     Ok(has_code)
 }
 
-/// Returns the fees of a transaction, where it can be paid for.
-pub(super) async fn affords(core: &Core) -> Result<Fees, SettleError> {
+/// Returns the fees of a transaction of that much gas, where it can be paid for.
+pub(super) async fn affords(core: &Core, gas: u64) -> Result<Fees, SettleError> {
     let (fees, ether) = match core.outlay.get(&()) {
         Some(known) => known,
         None => {
@@ -179,14 +182,17 @@ pub(super) async fn affords(core: &Core) -> Result<Fees, SettleError> {
         warn!("nothing is settled: the chain's fees exceed `max_fee_per_gas`");
         return Err(SettleError::unavailable());
     }
-    is_enough(core, ether, fees.most.saturating_mul(GAS_MAX.into()))?;
+    is_enough(core, ether, fees.most.saturating_mul(gas.into()))?;
     Ok(fees)
 }
 
 /// Checks that the gas of a payment costs no more than its share of the payment, where the price of the coin is known. Of `upto` the
 /// maximum is the measure, at settling as before it: the answer is made by then, and a charge that is not settled sells nothing.
+///
+/// What the settling account orders itself is worth it: its caller decides when.
 pub(super) fn is_worth_it(core: &Core, order: &Order, gas: u64, fees: Fees) -> Result<(), SettleError> {
-    let Some(coin) = core.policy.coin_prices.get(&order.token) else { return Ok(()) };
+    let price = core.policy.coin_prices.get(&order.token).filter(|_| order.method.is_payers());
+    let Some(coin) = price else { return Ok(()) };
     let [coin, value] = [*coin, order.signed].map(|amount| U256::from_be_bytes(amount.to_be_bytes()));
     let share = U256::from(core.policy.gas_share);
     let wei = U256::from(fees.expected()).saturating_mul(U256::from(gas));

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::{flights::Flights, inquiries::Inquiries, recall::Recall};
 use crate::{
-    evm::wallet::{account::Account, fees::Fees},
-    protocol::{Address, Amount, ChainTime, v2::Reason},
+    evm::wallet::{account::Account, fees::Fees, signer::Signer},
+    protocol::{Address, Amount, ChainTime, TokenDomain, v2::Reason},
 };
 
 /// What an ordinary payment of ether takes.
@@ -32,6 +32,9 @@ pub(super) const BLOCK_TIME: Duration = Duration::from_secs(2);
 
 /// How long the knowledge that an account has code, or none, stays valid.
 const CODE_LASTS: Duration = Duration::from_secs(30);
+
+/// How long the domain that a token stated counts.
+const DOMAIN_LASTS: Duration = Duration::from_secs(30);
 
 /// How long an account with code is refused after one of its payments reverted.
 const REVERT_LASTS: Duration = Duration::from_secs(6 * 3_600);
@@ -72,6 +75,8 @@ impl Default for Policy {
 
 pub(super) struct Core {
     pub(super) account: Account,
+    /// The key that signs claims and refunds of channels, if that is not the account's.
+    pub(super) authorizer: Option<Signer>,
     pub(super) policy: Policy,
     pub(super) flights: Flights,
     pub(super) inquiries: Inquiries,
@@ -83,6 +88,8 @@ pub(super) struct Core {
     pub(super) outlay: Recall<(), (Fees, u128)>,
     /// The time of the newest block.
     pub(super) head: Recall<(), ChainTime>,
+    /// The domains of tokens.
+    pub(super) domains: Recall<Address, Option<TokenDomain>>,
     /// Accounts with code that made a payment revert on the chain, at the cost of the settling account.
     pub(super) reverted: Recall<Address, ()>,
     /// The nonces that tasks are watching, with the number of tasks.
@@ -96,6 +103,7 @@ impl Core {
         let (held, filled) = (Mutex::default(), tokio::sync::Mutex::default());
         Self {
             account,
+            authorizer: None,
             policy,
             flights: Flights::default(),
             inquiries: Inquiries::default(),
@@ -103,6 +111,7 @@ impl Core {
             code: Recall::lasting(CODE_LASTS),
             outlay: Recall::lasting(BLOCK_TIME),
             head: Recall::lasting(BLOCK_TIME),
+            domains: Recall::lasting(DOMAIN_LASTS),
             reverted: Recall::lasting(REVERT_LASTS),
             held,
             filled,

@@ -144,7 +144,10 @@ pub(super) fn unknown(progress: &watch::Receiver<Progress>) -> Settlement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{protocol::ChainTime, settle::wallet::reasons::Method};
+    use crate::{
+        protocol::ChainTime,
+        settle::wallet::{order::GAS_MAX, reasons::Method, trace::Trace},
+    };
 
     /// An authorization of that nonce, and a call that settles it.
     fn order(nonce: usize, call: u8) -> Order {
@@ -159,6 +162,8 @@ mod tests {
             valid_after: ChainTime::default(),
             expires: ChainTime::default(),
             method: Method::Authorization,
+            trace: Trace::Authorization { token: Address::new([3; 20]), payer: Address::new([1; 20]), nonce: word },
+            gas_max: GAS_MAX,
             target: Address::new([3; 20]),
             input: vec![call],
             shown: [call; 32],

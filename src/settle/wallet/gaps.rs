@@ -3,9 +3,12 @@
 
 use tokio::time::Instant;
 
-use super::{core::Core, order::GAS_MAX};
+use super::{
+    core::Core,
+    order::{CHANNELS_GAS_MAX, GAS_MAX},
+};
 use crate::evm::{
-    eip3009, permit2,
+    channel, eip3009, permit2,
     wallet::{
         fees::Fees,
         node::{Call, Waiting},
@@ -68,9 +71,13 @@ async fn may_pay(core: &Core, nonce: u64) -> bool {
 /// Whether the transaction settles a payment and still can: at least one node does not say that it fails in the latest
 /// block.
 async fn pays(core: &Core, waiting: &Waiting) -> bool {
-    let settles = eip3009::is_transfer(&waiting.input) || permit2::is_settle(&waiting.input);
-    let (Some(to), true) = (waiting.to, settles) else { return false };
-    let call = Call { from: core.account.address, to, data: &waiting.input, gas: GAS_MAX, fees: None };
+    let gas = match &waiting.input {
+        input if eip3009::is_transfer(input) || permit2::is_settle(input) => GAS_MAX,
+        input if channel::changes_channels(input) => CHANNELS_GAS_MAX,
+        _ => return false,
+    };
+    let Some(to) = waiting.to else { return false };
+    let call = Call { from: core.account.address, to, data: &waiting.input, gas, fees: None };
     !core.account.nodes.all_say(async |node| Ok(node.run(&call, "latest").await?.is_err())).await
 }
 

@@ -1,6 +1,7 @@
 //! `WalletSettler`: a key of the seller's own that sends the authorizations, and pays their gas.
 
 mod builder;
+mod channels;
 mod checks;
 mod core;
 mod flights;
@@ -11,6 +12,7 @@ mod permits;
 mod reasons;
 mod recall;
 mod settling;
+mod trace;
 mod trial;
 mod watching;
 
@@ -33,7 +35,8 @@ use crate::{
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A settler with a key of its own, which sends `transferWithAuthorization` (EIP-3009) through one node or several, and pays the gas. It
-/// settles permits too ([`PermitSettler`]), by the standard's proxies: for `upto`, its own account is the facilitator.
+/// settles permits too ([`PermitSettler`]), by the standard's proxies: for `upto`, its own account is the facilitator. And it keeps payment
+/// channels ([`ChannelSettler`](super::ChannelSettler)), by a key that may be [another](WalletSettlerBuilder::receiver_authorizer_key).
 ///
 /// The money goes from the payer to the recipient: the settling account holds nothing but ether, and can be another one than the
 /// recipient. Each call is tried without being sent before it is sent, so that what would fail costs nothing; its call data ends with
@@ -119,7 +122,7 @@ impl Settler for WalletSettler {
         if let Some(reason) = checks::misfit(&self.core, payment) {
             return Settlement::Refused(reason);
         }
-        self.settle_order(Order::of(payment), recorder).await
+        self.settle_order(Order::of(payment), recorder, SETTLED_WITHIN).await
     }
 
     async fn health(&self) -> Result<(), SettleError> {
@@ -155,19 +158,19 @@ impl PermitSettler for WalletSettler {
         if let Some(reason) = permits::misfit(&self.core, payment).or_else(|| payment.overcharged(charge)) {
             return Settlement::Refused(reason);
         }
-        self.settle_order(Order::of_permit(payment, charge), recorder).await
+        self.settle_order(Order::of_permit(payment, charge), recorder, SETTLED_WITHIN).await
     }
 }
 
 impl WalletSettler {
-    async fn settle_order(&self, order: Order, recorder: &TransactionRecorder) -> Settlement {
+    async fn settle_order(&self, order: Order, recorder: &TransactionRecorder, within: Duration) -> Settlement {
         let Some((mut progress, flight)) = self.core.flights.enter(&order) else {
             return Settlement::Unknown(None);
         };
         if let Some(flight) = flight {
             tokio::spawn(settling::fly(Arc::clone(&self.core), order, flight, recorder.clone()));
         }
-        let landed = timeout(SETTLED_WITHIN, flights::landed(&mut progress)).await;
+        let landed = timeout(within, flights::landed(&mut progress)).await;
         landed.unwrap_or_else(|_| flights::unknown(&progress))
     }
 }

@@ -2,20 +2,26 @@
 
 use alloy::primitives::{B256, keccak256};
 
-use super::reasons::{Method, Reasons};
+use super::{
+    reasons::{Method, Reasons},
+    trace::Trace,
+};
 use crate::{
     evm::{
         eip3009, erc1271, permit2,
         wallet::{fees::Fees, node::Call},
     },
-    protocol::{Address, Amount, ChainTime, IntentId, PaymentTag, permit2::PERMIT2},
+    protocol::{Address, Amount, ChainTime, IntentId, PaymentTag},
     settle::{PermitPayment, SignedPayment},
 };
 
-/// The most gas that a settling transaction may take: a contract account's own check of its signature is part of it.
+/// The most gas that a transaction which settles one payment may take: a contract account's own check of its signature is part of it.
 pub(super) const GAS_MAX: u64 = 300_000;
 
-/// A payment as the call that settles it.
+/// The most that one about channels may take: what a chain allows a transaction (EIP-7825) is a little more.
+pub(super) const CHANNELS_GAS_MAX: u64 = 16_000_000;
+
+/// A payment as the call that settles it. A claim, a sweep and a refund of channels are orders of the settling account itself.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) payer: Address,
@@ -29,6 +35,10 @@ pub(super) struct Order {
     pub(super) valid_after: ChainTime,
     pub(super) expires: ChainTime,
     pub(super) method: Method,
+    /// By what the chain tells that the call has happened.
+    pub(super) trace: Trace,
+    /// The most gas that the call may take.
+    pub(super) gas_max: u64,
     /// The contract that is called.
     pub(super) target: Address,
     /// The call data. The tag of the quote stands behind the arguments, where contracts do not look.
@@ -58,6 +68,12 @@ impl Order {
             valid_after: authorization.valid_after,
             expires: authorization.valid_before,
             method: Method::Authorization,
+            trace: Trace::Authorization {
+                token: requirements.asset,
+                payer: authorization.from,
+                nonce: authorization.nonce,
+            },
+            gas_max: GAS_MAX,
             target: requirements.asset,
             shown: keccak256(&input).0,
             input,
@@ -85,6 +101,8 @@ impl Order {
             // It is valid at its last moment.
             expires: ChainTime::from_unix(permit.deadline.unix().saturating_add(1)),
             method: Method::Permit { sponsored: allowance.is_some() },
+            trace: Trace::Permit { payer: permit.from, nonce: permit.nonce },
+            gas_max: GAS_MAX,
             target: permit.spender,
             input: call(charge),
             shown: keccak256(call(permit.amount)).0,
@@ -96,10 +114,7 @@ impl Order {
 
     /// The contract that knows whether the nonce is used, and that asks a contract account for its signature.
     pub(super) const fn keeper(&self) -> Address {
-        match self.method {
-            Method::Authorization => self.token,
-            Method::Permit { .. } => PERMIT2,
-        }
+        self.trace.keeper()
     }
 
     /// In which words it is refused.
@@ -119,23 +134,7 @@ impl Order {
 
     /// The call that settles, by the account that settles.
     pub(super) fn call(&self, from: Address, fees: Option<Fees>) -> Call<'_> {
-        Call { from, to: self.target, data: &self.input, gas: GAS_MAX, fees }
-    }
-
-    /// The call that asks whether the nonce is used.
-    pub(super) fn state(&self) -> Vec<u8> {
-        match self.method {
-            Method::Authorization => eip3009::authorization_state(self.payer, &self.nonce),
-            Method::Permit { .. } => permit2::nonce_bitmap(self.payer, &self.nonce),
-        }
-    }
-
-    /// Reads the answer to that.
-    pub(super) fn read_state(&self, returned: &[u8]) -> Option<bool> {
-        match self.method {
-            Method::Authorization => eip3009::read_flag(returned),
-            Method::Permit { .. } => permit2::read_used(returned, &self.nonce),
-        }
+        Call { from, to: self.target, data: &self.input, gas: self.gas_max, fees }
     }
 }
 
@@ -146,6 +145,6 @@ fn tagged(mut call: Vec<u8>, intent: Option<IntentId>) -> Vec<u8> {
     call
 }
 
-fn is_undeployed(signature: &[u8]) -> bool {
+pub(super) fn is_undeployed(signature: &[u8]) -> bool {
     signature.ends_with(&[0x64, 0x92].repeat(16))
 }

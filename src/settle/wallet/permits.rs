@@ -13,8 +13,8 @@ use crate::{
     settle::{PermitPayment, PermitTerms, SettleError, SettleErrorKind, Validity},
 };
 
-/// How long a permit must be valid still, to be settled in time.
-const SPARE: Duration = Duration::from_secs(6);
+/// How long what is signed must be valid still, to be settled in time.
+pub(super) const SPARE: Duration = Duration::from_secs(6);
 
 /// What a quote says of permits: where the contracts are, this account settles.
 pub(super) async fn terms(
@@ -82,7 +82,7 @@ async fn mistimed(core: &Core, payment: &PermitPayment) -> Result<Option<Reason>
 }
 
 /// The time of the newest block, asked for once in a while, because every permit that is shown, forged or not, asks.
-async fn head(core: &Core) -> Result<ChainTime, Failure> {
+pub(super) async fn head(core: &Core) -> Result<ChainTime, Failure> {
     if let Some(known) = core.head.get(&()) {
         return Ok(known);
     }

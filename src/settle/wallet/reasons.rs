@@ -8,7 +8,24 @@ pub(super) enum Method {
     /// An authorization of the token itself (EIP-3009).
     Authorization,
     /// A permit of Permit2. Whether an allowance for Permit2 is sent along.
-    Permit { sponsored: bool },
+    Permit {
+        sponsored: bool,
+    },
+    /// A deposit into a channel, by an authorization of the token.
+    Deposit,
+    /// The same, by a permit of Permit2.
+    PermitDeposit,
+    /// Of channels, by the settling account itself: a claim, a sweep, a refund.
+    Claim,
+    Sweep,
+    Refund,
+}
+
+impl Method {
+    /// Whether a payer signed it, of whose money it moves a part.
+    pub(super) const fn is_payers(self) -> bool {
+        !matches!(self, Self::Claim | Self::Sweep | Self::Refund)
+    }
 }
 
 /// The words of one method.
@@ -46,11 +63,52 @@ static OF_PERMITS: Reasons = Reasons {
     no_keeper: Reason::PERMIT2_PROXY_NOT_DEPLOYED,
 };
 
+static OF_DEPOSITS: Reasons = Reasons {
+    signature: Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVE_AUTHORIZATION_SIGNATURE,
+    funds: Reason::INVALID_BATCH_SETTLEMENT_EVM_INSUFFICIENT_BALANCE,
+    expired: Reason::INVALID_BATCH_SETTLEMENT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE,
+    early: Reason::INVALID_BATCH_SETTLEMENT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER,
+    fails: Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED,
+    no_keeper: Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED,
+};
+
+static OF_PERMIT_DEPOSITS: Reasons = Reasons {
+    signature: Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_INVALID_SIGNATURE,
+    funds: Reason::INVALID_BATCH_SETTLEMENT_EVM_INSUFFICIENT_BALANCE,
+    expired: Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_DEADLINE_EXPIRED,
+    early: Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED,
+    fails: Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED,
+    no_keeper: Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED,
+};
+
+/// All in one word.
+macro_rules! all {
+    ($word:ident) => {
+        Reasons {
+            signature: Reason::$word,
+            funds: Reason::$word,
+            expired: Reason::$word,
+            early: Reason::$word,
+            fails: Reason::$word,
+            no_keeper: Reason::$word,
+        }
+    };
+}
+
+static OF_CLAIMS: Reasons = all!(INVALID_BATCH_SETTLEMENT_EVM_CLAIM_SIMULATION_FAILED);
+static OF_SWEEPS: Reasons = all!(INVALID_BATCH_SETTLEMENT_EVM_SETTLE_SIMULATION_FAILED);
+static OF_REFUNDS: Reasons = all!(INVALID_BATCH_SETTLEMENT_EVM_REFUND_SIMULATION_FAILED);
+
 impl Reasons {
     pub(super) const fn of(method: Method) -> &'static Self {
         match method {
             Method::Authorization => &OF_AUTHORIZATIONS,
             Method::Permit { .. } => &OF_PERMITS,
+            Method::Deposit => &OF_DEPOSITS,
+            Method::PermitDeposit => &OF_PERMIT_DEPOSITS,
+            Method::Claim => &OF_CLAIMS,
+            Method::Sweep => &OF_SWEEPS,
+            Method::Refund => &OF_REFUNDS,
         }
     }
 }

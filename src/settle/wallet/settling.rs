@@ -9,7 +9,8 @@ use super::{
     checks::{self, Cover},
     core::{Core, Held},
     flights::Flight,
-    order::{GAS_MAX, Order},
+    order::Order,
+    reasons::Method,
     trial::{self, Trial},
     watching::{Sent, keep, watch},
 };
@@ -42,10 +43,18 @@ pub(super) async fn fly(core: Arc<Core>, order: Order, flight: Flight, recorder:
     };
     let mut sent = vec![first];
     let outcome = watch(&core, &order, &flight, &recorder, &mut sent, &held).await;
-    let is_settled = matches!(outcome, Settlement::Settled(_));
-    flight.land(outcome);
-    if is_settled {
-        keep(&core, &sent, &held).await;
+    match outcome {
+        // Nobody waits for a claim, and what it claimed is not claimed again: so it is told once that stays.
+        Settlement::Settled(transaction) if order.method == Method::Claim => {
+            keep(&core, &sent, &held).await;
+            let stays = trial::stays(&core, &order).await;
+            flight.land(if stays { outcome } else { Settlement::Unknown(Some(transaction)) });
+        }
+        Settlement::Settled(_) => {
+            flight.land(outcome);
+            keep(&core, &sent, &held).await;
+        }
+        Settlement::Refused(_) | Settlement::Unknown(_) => flight.land(outcome),
     }
 }
 
@@ -103,11 +112,11 @@ async fn draft(core: &Core, order: &Order, flight: &Flight) -> Result<TxEip1559,
         sleep(LOOK_AGAIN).await;
     }
     // With too little ether the trial would fail for any payment.
-    let fees = checks::affords(core).await.map_err(|_| Stop::Unsure)?;
+    let fees = checks::affords(core, order.gas_max).await.map_err(|_| Stop::Unsure)?;
     let gas = match trial::tried(core, order, fees).await? {
         Trial::Settles { gas } => {
             checks::is_worth_it(core, order, gas, fees).map_err(|_| Stop::Unsure)?;
-            gas.saturating_add(gas / 5).saturating_add(GAS_SPARE).min(GAS_MAX)
+            gas.saturating_add(gas / 5).saturating_add(GAS_SPARE).min(order.gas_max)
         }
         Trial::Used => return Err(Stop::Unsure),
         Trial::Fails(reason) => return Err(refused(core, order, reason).await),

@@ -10,14 +10,14 @@ use crate::{
         permit2,
         wallet::{
             fees::Fees,
-            node::{Call, Failure, Node},
+            node::{Call, Failure, Node, hex},
         },
     },
     protocol::{Amount, v2::Reason},
 };
 
 /// The most gas that a contract account may take to look at a signature.
-const SIGNATURE_GAS: u64 = 300_000;
+pub(super) const SIGNATURE_GAS: u64 = 300_000;
 
 /// What a settling call would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,9 +92,18 @@ pub(super) async fn is_dead(core: &Core, order: &Order) -> Result<bool, Failure>
 
 /// Whether the nonce is used; `None` where its contract does not say.
 pub(super) async fn is_used(order: &Order, node: &Node, at: &str) -> Result<Option<bool>, Failure> {
-    let state = order.state();
-    let call = Call { from: order.payer, to: order.keeper(), data: &state, gas: SIGNATURE_GAS, fees: None };
-    Ok(node.run(&call, at).await?.ok().and_then(|returned| order.read_state(&returned)))
+    let question = order.trace.question();
+    let call = Call { from: order.payer, to: order.keeper(), data: &question, gas: order.gas_max, fees: None };
+    Ok(node.run(&call, at).await?.ok().and_then(|returned| order.trace.read(&returned)))
+}
+
+/// Whether the call has happened in a block that is believed to stay.
+pub(super) async fn stays(core: &Core, order: &Order) -> bool {
+    let happened = async |node: &Node| {
+        let Some(height) = node.head().await?.number.checked_sub(core.policy.final_after) else { return Ok(false) };
+        Ok(is_used(order, node, &hex(height)).await? == Some(true))
+    };
+    core.account.nodes.all_say(happened).await
 }
 
 /// Whether the payer signed: by its key, or by its contract's own word.
@@ -122,8 +131,15 @@ async fn reason(order: &Order, node: &Node, error: &RpcError) -> Result<Reason, 
     if balance(order, node, "pending").await? < Some(order.value) {
         return Ok(reasons.funds.clone());
     }
-    if order.method == (Method::Permit { sponsored: false }) && !is_allowed(order, node).await? {
-        return Ok(Reason::PERMIT2_ALLOWANCE_REQUIRED);
+    let without_allowance = match order.method {
+        Method::Permit { sponsored: false } => Some(Reason::PERMIT2_ALLOWANCE_REQUIRED),
+        Method::PermitDeposit => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_ALLOWANCE_REQUIRED),
+        _ => None,
+    };
+    if let Some(reason) = without_allowance
+        && !is_allowed(order, node).await?
+    {
+        return Ok(reason);
     }
     let is_signature = error.says(&["invalid signature", "ecrecover"]) || !order.is_by_key;
     Ok(if is_signature { reasons.signature.clone() } else { reasons.fails.clone() })

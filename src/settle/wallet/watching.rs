@@ -178,7 +178,7 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
 /// Remembers a payer with code that let the trial succeed and the transaction fail.
 async fn remember(core: &Core, order: &Order) {
     let payer = order.payer;
-    if checks::has_code(core, payer).await.unwrap_or(!order.is_by_key) {
+    if order.method.is_payers() && checks::has_code(core, payer).await.unwrap_or(!order.is_by_key) {
         warn!(%payer, "the payment of an account with code reverted; it is refused for six hours");
         core.reverted.set(payer, ());
     }

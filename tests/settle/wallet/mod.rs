@@ -1,5 +1,6 @@
 //! `WalletSettler` against the real `anvil`: what is settled, what is refused, and what goes wrong in between.
 
+mod channels;
 mod conformance;
 mod limits;
 mod nonces;

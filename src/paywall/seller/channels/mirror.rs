@@ -145,7 +145,7 @@ impl Channels {
         if state.balance == Amount::ZERO {
             return Ok(None);
         }
-        let memo = ChannelMemo { network: self.inner.network, config: channel.config, last: None };
+        let memo = ChannelMemo { network: self.inner.network, config: channel.config, refund: None, last: None };
         let opening = Opening::new(channel.account, state.covers())
             .with_spent(state.claimed_at_most)
             .claimable()

@@ -18,6 +18,8 @@ const FORM: u8 = 1;
 pub(crate) struct ChannelMemo {
     pub(crate) network: Network,
     pub(crate) config: ChannelConfig,
+    /// A refund that was signed: its nonce, and how much it gives back. Whoever saw it can have it made until that nonce is used.
+    pub(crate) refund: Option<(u64, u128)>,
     /// `None` before the first.
     pub(crate) last: Option<LastSale>,
 }
@@ -41,7 +43,8 @@ pub(crate) struct LastSale {
 impl ChannelMemo {
     /// As bytes; `None` if the signature is too long to be kept.
     pub(crate) fn write(&self) -> Option<AccountMemo> {
-        let Self { network, config, last } = self;
+        let Self { network, config, refund, last } = self;
+        let (nonce, amount) = refund.unwrap_or_default();
         let mut memo = vec![FORM];
         memo.extend_from_slice(&network.chain_id().to_be_bytes());
         let (authorizers, token) = ([config.payer_authorizer, config.receiver_authorizer], config.token);
@@ -50,6 +53,8 @@ impl ChannelMemo {
         }
         memo.extend_from_slice(&config.withdraw_delay.to_be_bytes());
         memo.extend_from_slice(&config.salt);
+        memo.extend_from_slice(&nonce.to_be_bytes());
+        memo.extend_from_slice(&amount.to_be_bytes());
         if let Some(last) = last {
             for units in [last.total, last.charge, last.charged] {
                 memo.extend_from_slice(&units.to_be_bytes());
@@ -74,8 +79,15 @@ impl ChannelMemo {
             .with_receiver_authorizer(Address::new(take(rest)?))
             .with_withdraw_delay(u32::from_be_bytes(take(rest)?))
             .with_salt(take(rest)?);
+        let refund = (u64::from_be_bytes(take(rest)?), u128::from_be_bytes(take(rest)?));
+        let refund = Some(refund).filter(|(_, amount)| *amount > 0);
         let last = if rest.is_empty() { None } else { Some(LastSale::read(rest)?) };
-        Some(Self { network, config, last })
+        Some(Self { network, config, refund, last })
+    }
+
+    /// How much of the channel may go back by a refund that was signed, and that the chain has not seen.
+    pub(crate) fn going_back(&self, state: &ChannelOnChain) -> u128 {
+        self.refund.filter(|(nonce, _)| *nonce >= state.refund_nonce).map_or(0, |(_, amount)| amount)
     }
 
     /// The claim of all that was sold; `None` before the first sale.
@@ -139,7 +151,7 @@ mod tests {
             .with_receiver_authorizer(Address::new([5; 20]))
             .with_withdraw_delay(86_400)
             .with_salt([6; 32]);
-        ChannelMemo { network: Network::BASE, config, last: None }
+        ChannelMemo { network: Network::BASE, config, refund: None, last: None }
     }
 
     fn sold(signature: usize) -> ChannelMemo {
@@ -151,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_memo_is_read_as_it_was_written() {
-        for memo in [memo(), sold(65), sold(700)] {
+        for memo in [memo(), sold(65), sold(600), ChannelMemo { refund: Some((3, 4)), ..sold(65) }] {
             assert_eq!(ChannelMemo::read(&memo.write().unwrap()), Some(memo));
         }
         assert_eq!(sold(900).write(), None);
@@ -171,6 +183,14 @@ mod tests {
             assert_eq!(read_note(&write_note(&state)), Some(state));
         }
         assert_eq!(read_note(&AccountMemo::default()), None);
+    }
+
+    #[test]
+    fn a_signed_refund_goes_back_until_its_nonce_is_used() {
+        let memo = ChannelMemo { refund: Some((3, 40)), ..memo() };
+        let state = ChannelOnChain::new(Amount::MAX, Amount::ZERO);
+        let going = |nonce| memo.going_back(&state.with_refund_nonce(nonce));
+        assert_eq!([2, 3, 4].map(going), [40, 40, 0]);
     }
 
     #[test]

@@ -40,8 +40,8 @@ use crate::{
 
 /// How a voucher pays.
 pub(super) enum Charge {
-    /// By what is drawn of the account.
-    Drawn(RenewedDraw),
+    /// By what is drawn of the account, of which a refund may be signed.
+    Drawn(RenewedDraw, Option<(u64, u128)>),
     /// By what a deposit adds to it, which is made first.
     Deposit(Box<ChannelDeposit>),
     /// It did, under a lease that ended before the answer left.
@@ -100,7 +100,7 @@ impl Charging {
                 let _ = self.sold.set(Sold { charge: charged, state: self.state, deposit: None });
                 self.paid(charged)
             }
-            Some(Charge::Drawn(drawn)) => self.spend(drawn, charge, (self.state, None)).await,
+            Some(Charge::Drawn(drawn, refund)) => self.spend((drawn, refund), charge, (self.state, None)).await,
             Some(Charge::Deposit(deposit)) => self.deposit(&deposit, charge, records).await,
             // Asked a second time after a failure.
             None => Settled::Unknown(None),
@@ -110,7 +110,7 @@ impl Charging {
     /// Charges the account, durably, and leaves the voucher there that covers it.
     async fn spend(
         &self,
-        mut drawn: RenewedDraw,
+        (mut drawn, refund): (RenewedDraw, Option<(u64, u128)>),
         charge: u128,
         (state, deposit): (ChannelOnChain, Option<(TxHash, u128)>),
     ) -> Settled {
@@ -122,7 +122,8 @@ impl Charging {
             charge,
             charged: self.before().saturating_add(charge),
         };
-        let memo = ChannelMemo { network: self.channels.network(), config: self.channel.config, last: Some(last) };
+        let memo =
+            ChannelMemo { network: self.channels.network(), config: self.channel.config, refund, last: Some(last) };
         // It was short enough when it was reserved.
         let Some(memo) = memo.write() else { return Settled::Unknown(None) };
         match drawn.guard.charge_part(Amount::from_base_units(charge), Some(&memo)).await {
@@ -155,8 +156,12 @@ impl Charging {
                 _ => sleep(LOOK_AGAIN).await,
             }
         };
-        match draw(&self.channels, &self.ledger, &self.channel, (self.voucher.max_claimable, &self.payment)).await {
-            Ok(Drawn::Granted(drawn)) => self.spend(drawn, charge, (state, Some((transaction, deposit.amount)))).await,
+        match draw(&self.channels, &self.ledger, &self.channel, (self.voucher.max_claimable, &self.payment), &state)
+            .await
+        {
+            Ok(Drawn::Granted(drawn)) => {
+                self.spend((drawn, memo.refund), charge, (state, Some((transaction, deposit.amount)))).await
+            }
             Ok(Drawn::Mismatch(account)) => {
                 self.refuse(told::correct(self.requote.clone(), &self.channels, &self.channel, &account))
             }

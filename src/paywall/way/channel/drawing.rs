@@ -4,21 +4,23 @@ use std::sync::Arc;
 
 use super::charging::units;
 use crate::{
-    ledger::{Account, Draw, DrawOutcome, ErasedLedger},
+    ledger::{Account, Draw, DrawOutcome, ErasedLedger, LedgerError},
     paywall::{
         refusal::{ASK_AGAIN, Problem},
         sale::draw::{DrawGuard, PendingDraw, RenewedDraw, accounts},
         seller::{
-            channels::{Channel, Channels},
+            channels::{Channel, Channels, record::ChannelMemo},
             time_limits::ledger_in_time,
         },
     },
     protocol::{Amount, ProblemCode, channel::VoucherPayment},
+    settle::ChannelOnChain,
 };
 
 /// What an account says to a voucher.
 pub(super) enum Drawn {
-    Granted(RenewedDraw),
+    /// With the account's memo.
+    Granted(RenewedDraw, ChannelMemo),
     /// Another request of the channel is under way.
     Busy,
     /// The voucher does not follow on what was charged.
@@ -35,6 +37,7 @@ pub(super) async fn draw(
     ledger: &Arc<dyn ErasedLedger>,
     channel: &Channel,
     (total, payment): (u128, &VoucherPayment),
+    state: &ChannelOnChain,
 ) -> Result<Drawn, Problem> {
     let unavailable = |_| Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN);
     let Some(before) = total.checked_sub(units(payment.amount)) else {
@@ -44,7 +47,18 @@ pub(super) async fn draw(
     let outcome = ledger_in_time(PendingDraw::new(ledger, draw)).await.map_err(unavailable)?;
     tracing::debug!(channel = %channel.id, ?outcome, "drawn");
     Ok(match outcome {
-        DrawOutcome::Granted(lease) => Drawn::Granted(DrawGuard::new(Arc::clone(ledger), lease).renewed()),
+        DrawOutcome::Granted(lease) => {
+            let guard = DrawGuard::new(Arc::clone(ledger), lease);
+            let Some(memo) = ChannelMemo::read(guard.memo()) else {
+                return Err(unavailable(LedgerError::unavailable()));
+            };
+            // What may go back by then covers nothing.
+            let covered = units(state.covers()).saturating_sub(memo.going_back(state));
+            match total <= covered || payment.amount.is_zero() {
+                true => Drawn::Granted(guard.renewed(), memo),
+                false => Drawn::TooLittle,
+            }
+        }
         DrawOutcome::Busy { .. } => Drawn::Busy,
         DrawOutcome::Mismatch { .. } => return mismatch(ledger, channel).await,
         DrawOutcome::UsedUp { .. } => Drawn::TooLittle,

@@ -71,10 +71,12 @@ pub(super) async fn find(
     let is_payable = sale.honoured && vouched.is_in_time();
     for is_last in [false, true] {
         let too_little =
-            match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment)).await? {
-                Drawn::Granted(drawn) if is_payable => return Ok(Found::Pays(Charge::Drawn(drawn), state)),
+            match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment), &state).await? {
+                Drawn::Granted(drawn, memo) if is_payable => {
+                    return Ok(Found::Pays(Charge::Drawn(drawn, memo.refund), state));
+                }
                 // Dropped, the draw is given back.
-                Drawn::Granted(_) => return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
+                Drawn::Granted(..) => return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
                 Drawn::Busy => return Err(busy()),
                 Drawn::Mismatch(account) => return Ok(resumed(vouched, sale, (account, state))),
                 Drawn::TooLittle => Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE,

@@ -159,12 +159,12 @@ fn buy(
     (mut guard, how, state): (LeaseGuard, Charge, ChannelOnChain),
     now: Cost,
 ) -> Purchase {
-    let Vouched { opened, intent, channel, voucher, .. } = vouched;
+    let Vouched { intent, channel, voucher, .. } = vouched;
     let (route, is_metered) = (&request.route, now.tariff.is_metered());
     let maximum = payment.amount;
     let paid = match &how {
         Charge::Done(charge) => payment.clone().with_amount(Amount::from_base_units(*charge)),
-        Charge::Drawn(_) | Charge::Deposit(_) => payment.clone(),
+        Charge::Drawn(..) | Charge::Deposit(_) => payment.clone(),
     };
     if is_metered && matches!(how, Charge::Done(_)) {
         guard.charge(paid.amount);
@@ -185,7 +185,6 @@ fn buy(
         sold: OnceLock::new(),
         refused: Mutex::default(),
     };
-    drop(opened);
     Purchase { receipt, guard, unsettled: Some(Box::new(charging)), cost: now }
 }
 

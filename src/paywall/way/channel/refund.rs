@@ -13,24 +13,24 @@ use super::{
     told,
 };
 use crate::{
-    ledger::{ErasedLedger, ReflectOutcome, Reflection},
+    ledger::ErasedLedger,
     paywall::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::draw::{RenewedDraw, accounts},
+        sale::draw::{Charged, RenewedDraw},
         seller::{
             chain::SellingChain,
             channels::{Channel, Channels, record::ChannelMemo},
             pricing::Tariff,
-            time_limits::{ledger_in_time, verifier_in_time},
+            time_limits::verifier_in_time,
         },
     },
     protocol::{
-        Amount, ChainTime, ProblemCode, TxHash,
+        Amount, ChainTime, ProblemCode,
         headers::{NO_STORE, PAYMENT_RESPONSE, expose},
         v2::{Reason, SettleResponse},
     },
-    settle::{ChannelOnChain, ChannelRefund, Settlement, TransactionRecorder},
+    settle::{ChannelRefund, Settlement, TransactionRecorder},
 };
 
 /// Gives back what is left, or `asked` of it, and tells so.
@@ -57,10 +57,11 @@ async fn refunded(
     let refuse = |reason| Rejection::from(vouched.requote(request, tariff).refuse(reason, network, Some(payer)));
     let head = verifier_in_time(chain.view.head()).await.map_err(|_| unavailable())?;
     let state = channels.read(&**ledger, channel, head).await?.state;
-    // Of nothing: while it is held, no request of the channel can be sold.
+    // Of nothing: it is what the voucher claims, that is all that was charged.
     let nothing = vouched.payment.clone().with_amount(Amount::ZERO);
-    let drawn = match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &nothing)).await? {
-        Drawn::Granted(drawn) => drawn,
+    let (drawn, memo) = match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &nothing), &state).await?
+    {
+        Drawn::Granted(drawn, memo) => (drawn, memo),
         Drawn::Busy => return Err(busy().into()),
         Drawn::Mismatch(account) => {
             return Err(told::correct(vouched.requote(request, tariff), channels, channel, &account));
@@ -79,19 +80,26 @@ async fn refunded(
         }
         () => {}
     }
-    let memo = ChannelMemo::read(drawn.guard.memo());
-    let claim =
-        memo.and_then(|memo| memo.claim(channel.id)).filter(|claim| claim.total_claimed > units(state.total_claimed));
+    let claim = memo.claim(channel.id).filter(|claim| claim.total_claimed > units(state.total_claimed));
     let refund = ChannelRefund::new(channel.config, amount, state.refund_nonce).with_claim(claim);
-    let work = send(Arc::clone(ledger), channels.clone(), *channel, (refund, state, head), drawn);
-    // Once it is sent, the client may leave: nothing is sold until the account follows.
+    // Of two that were signed under one nonce, either may be made.
+    let going_back = amount.max(memo.going_back(&state));
+    let memo = ChannelMemo { refund: Some((state.refund_nonce, going_back)), ..memo };
+    if !is_noted(drawn, &memo).await {
+        return Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into());
+    }
+    let work = send(Arc::clone(ledger), channels.clone(), *channel, (refund, head));
+    // Once it is signed, the client may leave.
     let sent = tokio::spawn(work.in_current_span()).await;
-    let (transaction, state) = match sent {
-        Ok(Ok(sent)) => sent,
-        Ok(Err(Unsent::Refused(reason))) => return Err(refuse(reason)),
-        Ok(Err(Unsent::Unknown)) | Err(_) => return Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into()),
+    let transaction = match sent {
+        Ok(Settlement::Settled(transaction)) => transaction,
+        Ok(Settlement::Refused(reason)) => return Err(refuse(reason)),
+        Ok(Settlement::Unknown(_)) | Err(_) => {
+            return Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN).into());
+        }
     };
     tracing::info!(channel = %channel.id, %amount, %transaction, "given back");
+    let state = channels.is_fresh(channel).map_or(state, |known| known.state);
     let told = SettleResponse::settled(transaction, network)
         .with_payer(payer)
         .with_amount(Amount::from_base_units(amount))
@@ -106,43 +114,22 @@ async fn refunded(
     Ok(response)
 }
 
-/// Why it is not known that anything was given back.
-enum Unsent {
-    Refused(Reason),
-    Unknown,
+/// Notes on the account, durably, that a refund is signed: from then on that much less is covered.
+async fn is_noted(mut drawn: RenewedDraw, memo: &ChannelMemo) -> bool {
+    let Some(memo) = memo.write() else { return false };
+    matches!(drawn.guard.charge_part(Amount::ZERO, Some(&memo)).await, Charged::Done(_))
 }
 
-/// Sends a refund, while the channel is held.
+/// Has a refund made, and reads what is left.
 async fn send(
     ledger: Arc<dyn ErasedLedger>,
     channels: Channels,
     channel: Channel,
-    (refund, state, head): (ChannelRefund, ChannelOnChain, ChainTime),
-    drawn: RenewedDraw,
-) -> Result<(TxHash, ChannelOnChain), Unsent> {
-    // First: after a crash, what is on its way back covers nothing.
-    let left = state.covers().checked_sub(Amount::from_base_units(refund.amount)).unwrap_or(Amount::ZERO);
-    let lowered = Reflection::new(channel.account).limit(left);
-    let lowered = ledger_in_time(async { accounts(&*ledger)?.reflect(&lowered).await }).await;
-    if !matches!(lowered, Ok(ReflectOutcome::Done(_))) {
-        return Err(Unsent::Unknown);
-    }
+    (refund, head): (ChannelRefund, ChainTime),
+) -> Settlement {
     // Asked for again, it finds what is left by then: the nonce of a refund counts once.
-    let recorder = TransactionRecorder::none();
-    let settled = channels.settler.refund(channels.network(), &refund, &recorder).await;
-    let sent = match settled {
-        Settlement::Settled(transaction) => {
-            let read = channels.read(&*ledger, &channel, head).await;
-            Ok((transaction, read.map_or(state, |mirrored| mirrored.state)))
-        }
-        Settlement::Refused(reason) => {
-            let _ = channels.read(&*ledger, &channel, head).await;
-            Err(Unsent::Refused(reason))
-        }
-        // It may be mined any time: the account stays as it is.
-        Settlement::Unknown(_) => Err(Unsent::Unknown),
-    };
-    drawn.release().await;
+    let sent = channels.settler.refund(channels.network(), &refund, &TransactionRecorder::none()).await;
+    let _ = channels.read(&*ledger, &channel, head).await;
     sent
 }
 

@@ -1,0 +1,93 @@
+//! Deposits: what is checked of one before it is tried.
+
+use super::orders;
+use crate::{
+    evm::wallet::{node::Failure, token_domain::token_domain},
+    protocol::{
+        Address, Amount, TokenDomain,
+        channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, PERMIT2_COLLECTOR},
+        v2::Reason,
+    },
+    settle::{
+        SettleError, Validity,
+        wallet::{checks, core::Core, order::Order, permits},
+    },
+};
+
+/// Checks whether a deposit could be made now.
+pub(super) async fn verify(
+    core: &Core,
+    config: &ChannelConfig,
+    deposit: &ChannelDeposit,
+) -> Result<Validity, SettleError> {
+    let order = match ordered(core, config, deposit).await? {
+        Ok(order) => order,
+        Err(reason) => return Ok(Validity::Refused(reason)),
+    };
+    // One that is on its way is valid, however little time is left.
+    if core.flights.are_by(&order).is_none()
+        && let Some(reason) = mistimed(core, &order).await?
+    {
+        return Ok(Validity::Refused(reason));
+    }
+    checks::verified(core, &order, Amount::ZERO).await
+}
+
+/// The order of a deposit, or why it is none.
+pub(super) async fn ordered(
+    core: &Core,
+    config: &ChannelConfig,
+    deposit: &ChannelDeposit,
+) -> Result<Result<Order, Reason>, Failure> {
+    if let Some(reason) = misfit(core, config, deposit) {
+        return Ok(Err(reason));
+    }
+    let domain = match &deposit.authorization {
+        DepositAuthorization::Erc3009(_) => domain(core, config.token).await?,
+        DepositAuthorization::Permit2(_) => None,
+    };
+    let order = orders::deposit(core.account.network, config, deposit, domain.as_ref());
+    Ok(order.ok_or(Reason::INVALID_BATCH_SETTLEMENT_EVM_MISSING_EIP712_DOMAIN))
+}
+
+/// What can be told without asking anybody.
+fn misfit(core: &Core, config: &ChannelConfig, deposit: &ChannelDeposit) -> Option<Reason> {
+    if config.receiver_authorizer != core.authorizer() {
+        return Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH);
+    }
+    if deposit.amount == 0 {
+        return Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED);
+    }
+    let DepositAuthorization::Permit2(permit) = &deposit.authorization else { return None };
+    match () {
+        () if permit.from != config.payer => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_INVALID_SIGNATURE),
+        () if permit.spender != PERMIT2_COLLECTOR => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_INVALID_SPENDER),
+        () if permit.amount != deposit.amount => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_AMOUNT_MISMATCH),
+        () if permit.token != config.token => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_TOKEN_MISMATCH),
+        () if permit.channel != config.id(core.account.network) => {
+            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH)
+        }
+        () => None,
+    }
+}
+
+/// Whether it is too early or too late, by the newest block.
+async fn mistimed(core: &Core, order: &Order) -> Result<Option<Reason>, Failure> {
+    let now = permits::head(core).await?;
+    Ok(match () {
+        () if order.expires <= now.after(permits::SPARE) => Some(order.reasons().expired.clone()),
+        // Of a permit, it is zero, from which on it is valid.
+        () if order.valid_after >= now => Some(order.reasons().early.clone()),
+        () => None,
+    })
+}
+
+/// The domain under which authorizations of a token are signed, asked for once in a while.
+async fn domain(core: &Core, token: Address) -> Result<Option<TokenDomain>, Failure> {
+    if let Some(known) = core.domains.get(&token) {
+        return Ok(known);
+    }
+    let domain = token_domain(&core.account, token).await?;
+    core.domains.set(token, domain.clone());
+    Ok(domain)
+}

@@ -1,0 +1,77 @@
+//! Questions about channels that are several of the contract's in one: their answers are of one state.
+
+use crate::{
+    evm::channel,
+    protocol::{Amount, ChainTime, channel::ChannelId},
+    settle::ChannelOnChain,
+};
+
+/// Asks what the contract says of a channel.
+pub(super) fn state(id: ChannelId) -> Vec<u8> {
+    channel::multicall([channel::channels(id), channel::pending_withdrawals(id), channel::refund_nonce(id)])
+}
+
+/// Reads the answer to that; `None` where it is none.
+pub(super) fn read_state(returned: &[u8]) -> Option<ChannelOnChain> {
+    let results = channel::read_results(returned)?;
+    let [holding, withdrawal, nonce] = &results[..] else { return None };
+    let (holding, withdrawal) = (channel::read_channel(holding)?, channel::read_withdrawal(withdrawal)?);
+    let [balance, claimed, withdrawing] =
+        [holding.balance, holding.total_claimed, withdrawal.amount].map(Amount::from_base_units);
+    let state = ChannelOnChain::new(balance, claimed).with_refund_nonce(channel::read_refund_nonce(nonce)?);
+    Some(match withdrawal.initiated_at {
+        0 => state,
+        at => state.with_withdrawal(withdrawing, ChainTime::from_unix(at)),
+    })
+}
+
+/// Asks how much is claimed of each of these channels.
+pub(in crate::settle::wallet) fn claimed_of(channels: impl IntoIterator<Item = ChannelId>) -> Vec<u8> {
+    channel::multicall(channels.into_iter().map(channel::channels))
+}
+
+/// Reads the answer to that, in the same order.
+pub(in crate::settle::wallet) fn read_claimed_of(returned: &[u8]) -> Option<Vec<u128>> {
+    let results = channel::read_results(returned)?;
+    results.iter().map(|result| Some(channel::read_channel(result)?.total_claimed)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `bytes[]` as the ABI writes it: each of whole words.
+    fn results(results: &[&[u128]]) -> Vec<u8> {
+        let word = |number: u128| [&[0; 16][..], &number.to_be_bytes()].concat();
+        let mut at = 32 * results.len() as u128;
+        let (mut offsets, mut items) = (Vec::new(), Vec::new());
+        for words in results {
+            offsets.extend(word(at));
+            items.extend(word(32 * words.len() as u128));
+            items.extend(words.iter().flat_map(|number| word(*number)));
+            at += 32 + 32 * words.len() as u128;
+        }
+        [word(32), word(results.len() as u128), offsets, items].concat()
+    }
+
+    #[test]
+    fn a_state_is_read_whole_or_not() {
+        let units = Amount::from_base_units;
+        let state = ChannelOnChain::new(units(90), units(40)).with_refund_nonce(3);
+        assert_eq!(read_state(&results(&[&[90, 40], &[0, 0], &[3]])), Some(state));
+        let withdrawing = state.with_withdrawal(units(50), ChainTime::from_unix(7));
+        assert_eq!(read_state(&results(&[&[90, 40], &[50, 7], &[3]])), Some(withdrawing));
+        for other in [
+            &results(&[&[90, 40], &[0, 0]])[..],
+            &results(&[&[90, 40], &[0, 0], &[]]),
+            &results(&[&[90], &[0, 0], &[3]]),
+            &results(&[&[90, 40], &[0, 0], &[3], &[0]]),
+            &[],
+            &[0; 32],
+        ] {
+            assert_eq!(read_state(other), None);
+        }
+        assert_eq!(read_claimed_of(&results(&[&[90, 40], &[5, 5]])), Some(vec![40, 5]));
+        assert_eq!(read_claimed_of(&results(&[&[90, 40], &[5]])), None);
+    }
+}
