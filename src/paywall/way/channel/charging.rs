@@ -159,7 +159,7 @@ impl Charging {
         match draw(&self.channels, &self.ledger, &self.channel, (self.voucher.max_claimable, &self.payment), &state)
             .await
         {
-            Ok(Drawn::Granted(drawn)) => {
+            Ok(Drawn::Granted(drawn, memo)) => {
                 self.spend((drawn, memo.refund), charge, (state, Some((transaction, deposit.amount)))).await
             }
             Ok(Drawn::Mismatch(account)) => {
