@@ -18,7 +18,7 @@ use crate::{
             node::{Failure, Node},
         },
     },
-    protocol::{Amount, Asset, TxHash, permit2::SignedPermit},
+    protocol::{Address, Amount, Asset, ChainTime, TxHash, permit2::SignedPermit},
 };
 
 const UNHEARD: PayerError = PayerError::Unavailable("no node says whether the permit was used");
@@ -35,7 +35,7 @@ pub(super) async fn funds(account: &Account, asset: &Asset) -> Result<Option<Per
 }
 
 /// How much of a token Permit2 may move, by the first node that answers.
-pub(super) async fn allowance(account: &Account, token: crate::protocol::Address) -> Result<Amount, PayerError> {
+pub(super) async fn allowance(account: &Account, token: Address) -> Result<Amount, PayerError> {
     let call = permit2::allowance(account.key.address);
     let word = account.key.nodes.first(|node| node.word(token, &call)).await?;
     word.map(Amount::from_be_bytes).ok_or(NO_ALLOWANCE)
@@ -78,21 +78,23 @@ pub(super) async fn status(
         return Ok(AuthorizationStatus::Used { transaction: None });
     }
     let end = prepared.valid_before();
-    let has_ended = async |node: &Node| {
-        let Some(deep) = node.head().await?.number.checked_sub(final_after) else { return Ok(false) };
-        let block = node.block(deep).await?;
-        if !block.is_some_and(|block| block.number == deep && block.time >= end) {
-            return Ok(false);
-        }
-        let was_used = nonce.read_state(&*node.answer(&nonce.state_at(deep)).await?)?;
-        Ok(!was_used && !is_used(node, nonce).await?)
-    };
-    let is_void = nodes.all_say(|node| has_ended(node)).await;
+    let is_void = nodes.all_say(|node| has_ended(node, final_after, nonce, end)).await;
     Ok(if is_void { AuthorizationStatus::Void } else { AuthorizationStatus::Unused })
 }
 
+/// Whether its time was over, and it was not used, at a block that is deep enough. An endpoint that has no state there says nothing.
+async fn has_ended(node: &Node, final_after: u64, nonce: &PermitNonce, end: ChainTime) -> Result<bool, Failure> {
+    let Some(deep) = node.head().await?.number.checked_sub(final_after) else { return Ok(false) };
+    let block = node.block(deep).await?;
+    if !block.is_some_and(|block| block.number == deep && block.time >= end) {
+        return Ok(false);
+    }
+    let was_used = nonce.read_state(&node.answer(&nonce.state_at(deep)).await?)?;
+    Ok(!was_used && !is_used(node, nonce).await?)
+}
+
 async fn is_used(node: &Node, nonce: &PermitNonce) -> Result<bool, Failure> {
-    Ok(nonce.read_state(&*node.answer(&nonce.state_now()).await?)?)
+    Ok(nonce.read_state(&node.answer(&nonce.state_now()).await?)?)
 }
 
 /// How much of a permit this transaction charged: by every node that answers, and more than half of all. It must call a proxy itself, with
