@@ -200,8 +200,9 @@ pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
 pub use pass::{HeldPass, PassError, PassLayer, UsePass};
 pub use payer::{
-    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PermitFunds, PermitRequest, PermitSigner,
-    PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, MissingAllowance, Payer, PayerError, PermitFunds,
+    PermitRequest, PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest,
+    TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;

@@ -19,20 +19,8 @@ pub enum PayerError {
         payer: Address,
     },
     /// The account allows Permit2 to move less of the token than the payment takes.
-    #[error(
-        "the account allows Permit2 to move {} of token {token}, and the payment takes {}: allow it with `buy allow --token {token} --amount {}`, or with `WalletPayer::allow_permit2`",
-        allowance.to_decimal(*decimals), needed.to_decimal(*decimals), needed.to_decimal(*decimals)
-    )]
-    Allowance {
-        /// The token contract.
-        token: Address,
-        /// How much Permit2 may move, in base units.
-        allowance: Amount,
-        /// How much the payment takes, in base units.
-        needed: Amount,
-        /// The decimals of both.
-        decimals: u8,
-    },
+    #[error("{0}")]
+    Allowance(Box<MissingAllowance>),
     /// The chain's fees are above the payer's limit.
     #[error("the chain's fees exceed the wallet's limit: wait, or raise `max_fee_per_gas`")]
     Fees,
@@ -56,6 +44,24 @@ pub enum PayerError {
     /// Any other error. Its text must not contain a key, nor a URL that contains one.
     #[error("the payer failed: see the source of this error")]
     Other(#[source] BoxError),
+}
+
+/// An allowance for Permit2 that is too small for a payment. Its text says how to make a larger one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the account allows Permit2 to move {} of token {token}, and the payment takes {needed}: allow it with `buy allow --token {token} --amount {needed}`, or with `WalletPayer::allow_permit2`",
+    allowance.to_decimal(*decimals), needed = needed.to_decimal(*decimals)
+)]
+#[non_exhaustive]
+pub struct MissingAllowance {
+    /// The token contract.
+    pub token: Address,
+    /// How much Permit2 may move, in base units.
+    pub allowance: Amount,
+    /// How much the payment takes, in base units.
+    pub needed: Amount,
+    /// The decimals of both.
+    pub decimals: u8,
 }
 
 impl PayerError {

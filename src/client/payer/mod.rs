@@ -18,7 +18,7 @@ use std::future::Future;
 pub use authorization::{AuthorizationRequest, AuthorizationStatus};
 pub use authorizer::Authorizer;
 pub(super) use erased::{ErasedAuthorizer, ErasedPayer, ErasedPermitSigner};
-pub use error::PayerError;
+pub use error::{MissingAllowance, PayerError};
 pub use guard::SubmitGuard;
 pub(super) use none::NoPayer;
 pub use permit::{PermitFunds, PermitRequest};

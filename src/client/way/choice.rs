@@ -5,7 +5,7 @@ mod domains;
 use self::domains::{Domains, SIGNS_NONE};
 use crate::{
     client::{
-        Denial, Failure, PayerError, PaymentMethod, PermitFunds, Standard,
+        Denial, Failure, MissingAllowance, PayerError, PaymentMethod, PermitFunds, Standard,
         dialect::{AuthorizationTerms, Bill, PermitTerms, TransferTerms},
         flow,
         http::RequestIdentity,
@@ -90,7 +90,7 @@ impl Asking<'_> {
             };
             match way {
                 Ok(way) => return Ok(way),
-                Err(error @ Failure::Payer(PayerError::Allowance { .. })) => refusal = Some(error),
+                Err(error @ Failure::Payer(PayerError::Allowance(_))) => refusal = Some(error),
                 Err(error) => {
                     refusal.get_or_insert(error);
                 }
@@ -149,7 +149,8 @@ impl Asking<'_> {
         }
         if allowance < needed {
             let (token, decimals) = (asset.contract(), asset.decimals());
-            return Err(PayerError::Allowance { token, allowance, needed, decimals }.into());
+            let missing = MissingAllowance { token, allowance, needed, decimals };
+            return Err(PayerError::Allowance(Box::new(missing)).into());
         }
         Ok(Way::Permit(terms, asset))
     }

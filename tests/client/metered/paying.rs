@@ -111,7 +111,7 @@ async fn where_only_the_allowance_is_missing_the_error_names_the_command() {
         let error = taken(&market, offers).await.unwrap_err();
         assert_eq!(error.kind(), PayErrorKind::Payer, "{error}");
         let cause = cause(&error).unwrap();
-        assert!(matches!(cause, PayerError::Allowance { needed, .. } if *needed == units(MAXIMUM)), "{cause:?}");
+        assert!(matches!(cause, PayerError::Allowance(missing) if missing.needed == units(MAXIMUM)), "{cause:?}");
         let text = cause.to_string();
         assert!(
             text.contains(&format!("buy allow --token {token} --amount 0.49")) && text.contains("0.000005"),
