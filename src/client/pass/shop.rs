@@ -120,7 +120,8 @@ impl Shop {
     pub(super) fn counts_at(&self, path: &str, now: u64) -> bool {
         let holds_one = self.header(now).is_some();
         let state = self.state();
-        !state.refused.contains(path) && !(holds_one && state.uncovered.contains(path))
+        let is_uncovered = holds_one && state.uncovered.contains(path);
+        !is_uncovered && !state.refused.contains(path)
     }
 
     /// Whether one may be bought now.
