@@ -109,6 +109,6 @@ fn demand(option: &PaymentOption, label: &str) -> Option<(SignedDemand, Option<A
             };
             Some((demand, None))
         }
-        PaymentOption::Exact(_) | PaymentOption::Other(_) => None,
+        PaymentOption::Exact(_) | PaymentOption::Channel(_) | PaymentOption::Other(_) => None,
     }
 }
