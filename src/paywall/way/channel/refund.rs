@@ -54,7 +54,7 @@ async fn refunded(
 ) -> Result<Response<Bytes>, Rejection> {
     let (ledger, channel) = (&request.route.merchant.ledger, &vouched.channel);
     let (network, payer) = (channels.network(), channel.config.payer);
-    let refuse = |reason| Rejection::from(vouched.requote(request, tariff).refuse(reason, network, Some(payer)));
+    let refuse = |reason| vouched.requote(request, tariff).refuse(reason, network, Some(payer));
     let head = verifier_in_time(chain.view.head()).await.map_err(|_| unavailable())?;
     let state = channels.read(&**ledger, channel, head).await?.state;
     // Of nothing: it is what the voucher claims, that is all that was charged.
