@@ -168,6 +168,9 @@ async fn conclude<ResB, E>(
     let Answer { mut response, kept, .. } = match ending {
         Ending::Sale(answer) => answer,
         Ending::NoSale(answer) => {
+            if let Some(unsettled) = unsettled {
+                unsettled.let_go().await;
+            }
             guard.release().await;
             if answer.is_ok() {
                 metrics::redeemed(&route.resource, "not_sold");

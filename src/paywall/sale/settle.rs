@@ -56,6 +56,11 @@ pub(crate) trait Unsettled: Send + Sync {
     /// The reply about a payment that was made and has bought nothing yet.
     fn made(&self, transaction: TxHash) -> SettleResponse;
 
+    /// Gives back what is held besides the lease, where nothing is sold.
+    fn let_go(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// What the payer is told of the sale, where that is more than the payment.
     fn told(&self) -> Option<SettleResponse> {
         None

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr as _};
 
 use http::Method;
 
-use super::path::{CleanPath, key};
+use super::path::CleanPath;
 
 /// A method and a path, such as `GET /reports/{id}`.
 #[derive(Clone, Debug, PartialEq, Eq)]

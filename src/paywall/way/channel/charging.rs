@@ -225,6 +225,15 @@ impl Unsettled for Charging {
         Shown::Authorization(self.payment.payment_id())
     }
 
+    fn let_go(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let how = self.charge.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Box::pin(async move {
+            if let Some(Charge::Drawn(drawn, _)) = how {
+                drawn.release().await;
+            }
+        })
+    }
+
     fn told(&self) -> Option<SettleResponse> {
         let Sold { charge, state, deposit } = self.sold.get()?;
         let charged = self.before().saturating_add(*charge);

@@ -54,10 +54,11 @@ pub(super) async fn draw(
             };
             // What may go back by then covers nothing.
             let covered = units(state.covers()).saturating_sub(memo.going_back(state));
-            match total <= covered || payment.amount.is_zero() {
-                true => Drawn::Granted(guard.renewed(), memo),
-                false => Drawn::TooLittle,
+            if total > covered && !payment.amount.is_zero() {
+                guard.release().await;
+                return Ok(Drawn::TooLittle);
             }
+            Drawn::Granted(guard.renewed(), memo)
         }
         DrawOutcome::Busy { .. } => Drawn::Busy,
         DrawOutcome::Mismatch { .. } => return mismatch(ledger, channel).await,

@@ -73,12 +73,14 @@ async fn refunded(
     let charged = vouched.voucher.max_claimable;
     let left = units(state.balance).saturating_sub(charged);
     let amount = asked.unwrap_or(left);
-    match () {
-        () if left == 0 => return Err(refuse(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE)),
-        () if amount == 0 || amount > left => {
-            return Err(refuse(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID));
-        }
-        () => {}
+    let wrong = match () {
+        () if left == 0 => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE),
+        () if amount == 0 || amount > left => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID),
+        () => None,
+    };
+    if let Some(reason) = wrong {
+        drawn.release().await;
+        return Err(refuse(reason));
     }
     let claim = memo.claim(channel.id).filter(|claim| claim.total_claimed > units(state.total_claimed));
     let refund = ChannelRefund::new(channel.config, amount, state.refund_nonce).with_claim(claim);
