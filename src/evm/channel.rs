@@ -3,6 +3,7 @@
 mod abi;
 mod batch;
 mod calls;
+#[cfg(test)]
 mod events;
 mod signers;
 #[cfg(test)]
@@ -11,9 +12,10 @@ mod views;
 
 pub(crate) use batch::{changes_channels, claim_directly, read_results};
 pub(crate) use calls::{claim, deposit, multicall, refund, settle};
+#[cfg(test)]
 pub(crate) use events::{ChannelEvent, read_event};
 pub(crate) use signers::deposit_signer;
 pub(crate) use views::{
-    Due, Holding, Withdrawal, channels, pending_withdrawals, read_channel, read_due, read_refund_nonce,
-    read_withdrawal, receivers, refund_nonce,
+    Due, channels, pending_withdrawals, read_channel, read_due, read_refund_nonce, read_withdrawal, receivers,
+    refund_nonce,
 };

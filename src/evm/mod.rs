@@ -2,7 +2,6 @@
 
 pub(crate) mod block;
 pub(crate) mod block_range;
-#[cfg_attr(not(test), allow(dead_code, unused_imports, reason = "for the settlers of channels"))]
 pub(crate) mod channel;
 pub(crate) mod eip3009;
 pub(crate) mod erc1271;

@@ -56,9 +56,7 @@ pub(crate) trait ErasedAccounts: Send + Sync + 'static {
     fn release_draw<'a>(&'a self, lease: &'a DrawLease) -> Boxed<'a, ()>;
     fn close_account(&self, id: AccountId) -> Boxed<'_, Option<ClosedAccount>>;
     fn account(&self, id: AccountId) -> Boxed<'_, Option<Account>>;
-    #[allow(dead_code, reason = "channels ask it")]
     fn reflect<'a>(&'a self, reflection: &'a Reflection) -> Boxed<'a, ReflectOutcome>;
-    #[allow(dead_code, reason = "the claimer of channels asks it")]
     fn owed(&self, after: Option<AccountId>, most: usize) -> Boxed<'_, Vec<(AccountId, Account)>>;
     #[allow(dead_code, reason = "the claimer of channels asks it")]
     fn claimable(&self, after: Option<AccountId>, most: usize) -> Boxed<'_, Vec<(AccountId, Account)>>;

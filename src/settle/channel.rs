@@ -52,7 +52,10 @@ pub trait ChannelSettler: Send + Sync + 'static {
         config: &ChannelConfig,
     ) -> impl Future<Output = Result<ChannelOnChain, SettleError>> + Send;
 
-    /// Returns whether the payer's own account signed a voucher of a channel without a [voucher key](ChannelConfig::voucher_key). A contract
+    /// Returns whether a voucher is signed as the contract wants it. Of a channel with a voucher key this is asked only where the features
+    /// `evm` and `wallet` are both off.
+    ///
+    /// Otherwise: whether the payer's own account signed a voucher of a channel without a [voucher key](ChannelConfig::voucher_key). A contract
     /// account decides this itself (EIP-1271), and may decide otherwise when the voucher is claimed.
     fn is_signed_by_account(
         &self,

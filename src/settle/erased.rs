@@ -99,7 +99,6 @@ impl<S: PermitSettler> ErasedPermitSettler for S {
     }
 }
 
-#[allow(dead_code, reason = "the way that sells by channels asks it")]
 pub(crate) trait ErasedChannelSettler: Send + Sync + 'static {
     fn receiver_authorizer(&self, network: Network, token: Address) -> Boxed<'_, Result<Option<Address>, SettleError>>;
     fn channel_state<'a>(

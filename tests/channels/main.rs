@@ -12,6 +12,7 @@
 mod claims;
 mod counter;
 mod deposits;
+mod on_chain;
 mod refunds;
 mod sales;
 #[allow(dead_code, reason = "each program uses a part of it")]

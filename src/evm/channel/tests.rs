@@ -4,7 +4,11 @@ use std::slice;
 
 use alloy::primitives::{B256, Log, LogData, Signature, U256, keccak256};
 
-use super::{abi::account, *};
+use super::{
+    abi::account,
+    views::{Holding, Withdrawal},
+    *,
+};
 use crate::protocol::{
     Address, Asset, ChainTime, Network, PaymentSignature, TokenDomain,
     channel::{

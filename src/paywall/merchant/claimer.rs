@@ -1,7 +1,6 @@
 //! `Claimer`: claims on the chain what was sold in channels.
 
 use std::{
-    collections::BTreeMap,
     convert::Infallible,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -27,12 +26,14 @@ use crate::{
             time_limits::ledger_in_time,
         },
     },
-    protocol::{Address, Network, TxHash, channel::VoucherClaim},
+    protocol::{Network, TxHash, channel::VoucherClaim},
     settle::{CLAIMS_MAX, ClaimOutcome, SweepOutcome},
 };
 
 /// How often it looks what is due. A withdrawal that a payer began is claimed within a minute.
 const EVERY: Duration = Duration::from_secs(10);
+/// After how many looks it sweeps what others claimed.
+const SWEEP_EACH: u32 = 60;
 /// How many accounts are listed at once.
 const PAGE: usize = 500;
 
@@ -69,6 +70,15 @@ pub struct Claimed {
     pub elsewhere: bool,
 }
 
+/// What a turn does.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Claims what is not due yet as well.
+    all: bool,
+    /// Sweeps also where it claims nothing.
+    sweeps: bool,
+}
+
 impl Merchant {
     /// Returns the worker that claims what is sold in channels. It has to [run](Claimer::run) wherever the merchant sells.
     pub fn claimer(&self) -> Claimer {
@@ -80,28 +90,31 @@ impl Merchant {
     /// # Errors
     /// [`HealthError`] if the ledger or the chain does not answer. What was claimed by then is claimed.
     pub async fn claim_now(&self) -> Result<Claimed, HealthError> {
-        self.claimer().turn(true).await
+        self.claimer().turn(Effort { all: true, sweeps: true }).await
     }
 }
 
 impl Claimer {
     /// Claims what is due, now and then, until it is dropped. An outage is logged, and passes.
     pub async fn run(self) -> Infallible {
-        loop {
-            if let Err(error) = self.turn(false).await {
+        for turn in 0_u32.. {
+            // Refunds claim as well.
+            let effort = Effort { all: false, sweeps: turn % SWEEP_EACH == 0 };
+            if let Err(error) = self.turn(effort).await {
                 tracing::warn!(%error, "what was sold in channels could not be claimed; trying again");
             }
             sleep(EVERY).await;
         }
+        std::future::pending().await
     }
 
-    async fn turn(&self, all: bool) -> Result<Claimed, HealthError> {
+    async fn turn(&self, effort: Effort) -> Result<Claimed, HealthError> {
         let mut claimed = Claimed::default();
         for chain in self.merchant.chains.iter() {
             let Some(channels) = &chain.channels else { continue };
             match Turn::take(&self.merchant.ledger, chain.network, self.merchant.lease).await? {
                 Some(turn) => {
-                    let done = self.claim_on(chain, channels, all, &mut claimed).await;
+                    let done = self.claim_on(chain, channels, effort, &mut claimed).await;
                     turn.end().await;
                     done.map_err(|error| self.merchant.of_network(chain.network, error))?;
                 }
@@ -116,7 +129,7 @@ impl Claimer {
         &self,
         chain: &SellingChain,
         channels: &Channels,
-        all: bool,
+        effort: Effort,
         claimed: &mut Claimed,
     ) -> Result<(), HealthError> {
         let head = chain.view.head().await?;
@@ -134,28 +147,44 @@ impl Claimer {
             let since = account.claims.as_ref().and_then(|claims| claims.since);
             owed.push(Owed { channel, claim, owed: account.owed(), since, is_withdrawn_from });
         }
-        let due =
-            due(owed, &channels.policy, SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix()), all);
-        let mut sellers: BTreeMap<(Address, Address), ()> = BTreeMap::new();
+        let due = due(
+            owed,
+            &channels.policy,
+            SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix()),
+            effort.all,
+        );
+        let mut sweeps = effort.sweeps;
         for rows in due.chunks(CLAIMS_MAX) {
             let done = self.claim_rows(channels, rows, claimed).await;
             for row in done {
                 let _ = channels.read(&*self.merchant.ledger, &row.channel, head).await;
-                sellers.insert((row.channel.config.receiver, row.channel.config.token), ());
+                sweeps = true;
             }
         }
-        for (receiver, token) in sellers.into_keys() {
-            match channels.settler.sweep(chain.network, receiver, token).await? {
-                SweepOutcome::Swept { transaction, amount } => {
-                    tracing::info!(network = %chain.network, %token, %amount, %transaction, "swept");
-                    claimed.transactions.push(transaction);
-                }
-                SweepOutcome::Nothing => {}
-                SweepOutcome::Refused(reason) => {
-                    tracing::error!(network = %chain.network, %reason, "what was claimed cannot be swept");
-                }
-                SweepOutcome::Unknown(_) => {
-                    tracing::warn!(network = %chain.network, "whether it is swept is not known")
+        if sweeps {
+            self.sweep(channels, claimed).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends to each recipient what is claimed for it.
+    async fn sweep(&self, channels: &Channels, claimed: &mut Claimed) -> Result<(), HealthError> {
+        let network = channels.network();
+        for token in channels.tokens().unwrap_or_default() {
+            let token = token.asset.contract();
+            for receiver in self.merchant.recipients.iter() {
+                match channels.settler.sweep(network, *receiver, token).await? {
+                    SweepOutcome::Swept { transaction, amount } => {
+                        tracing::info!(%network, %token, %amount, %transaction, "swept");
+                        claimed.transactions.push(transaction);
+                    }
+                    SweepOutcome::Nothing => {}
+                    SweepOutcome::Refused(reason) => {
+                        tracing::error!(%network, %reason, "what was claimed cannot be swept");
+                    }
+                    SweepOutcome::Unknown(_) => {
+                        tracing::warn!(%network, "whether it is swept is not known");
+                    }
                 }
             }
         }

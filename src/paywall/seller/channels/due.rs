@@ -26,9 +26,9 @@ pub(crate) fn due(owed: Vec<Owed>, policy: &ChannelPolicy, now: SystemTime, all:
     };
     let is_due = |row: &Owed| {
         // A clock that was set back makes nothing wait.
-        let age = row.since.map(|since| now.duration_since(since).unwrap_or(policy.claim_after));
+        let age = row.since.map(|since| now.duration_since(since).unwrap_or(policy.unclaimed_for()));
         all || row.is_withdrawn_from
-            || age.is_some_and(|age| age >= policy.claim_after)
+            || age.is_some_and(|age| age >= policy.unclaimed_for())
             || policy.claim_from.is_some_and(|from| sum(row.channel.config.token) >= from)
     };
     let mut due: Vec<Owed> = owed.iter().filter(|row| is_due(row)).cloned().collect();

@@ -54,7 +54,7 @@ impl ChannelPolicy {
         self
     }
 
-    /// Sets how long sales may remain unclaimed: an hour by default.
+    /// Sets how long sales may remain unclaimed: an hour by default, and a quarter of the delay at most.
     pub const fn claim_after(mut self, age: Duration) -> Self {
         self.claim_after = age;
         self
@@ -69,7 +69,7 @@ impl ChannelPolicy {
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let is_allowed =
             u32::try_from(self.withdraw_delay.as_secs()).is_ok_and(|seconds| WITHDRAW_DELAYS.contains(&seconds));
-        match is_allowed && self.claim_after <= self.withdraw_delay {
+        match is_allowed {
             true => Ok(()),
             false => Err(BuildError::OutOfRange { what: "channel_policy" }),
         }
@@ -80,6 +80,11 @@ impl ChannelPolicy {
         let seconds = u32::try_from(self.withdraw_delay.as_secs()).unwrap_or(*WITHDRAW_DELAYS.end());
         let terms = ChannelTerms::new(receiver_authorizer, seconds);
         self.min_deposit.map_or(terms, |least| terms.with_min_deposit(least))
+    }
+
+    /// How long sales may remain unclaimed.
+    pub(crate) fn unclaimed_for(&self) -> Duration {
+        self.claim_after.min(self.withdraw_delay / 4)
     }
 
     /// For how long what the chain said of a channel counts: a third of the delay, within half a minute and five.
