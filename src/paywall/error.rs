@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     ledger::LedgerError,
-    protocol::{Address, Network, ParseError, SealingKeyError},
+    protocol::{Address, Network, ParseError, SealingKeyError, channel::ChannelId},
     settle::SettleError,
     verify::VerifyError,
 };
@@ -274,6 +274,14 @@ pub enum HealthError {
         /// The network.
         network: Network,
     },
+    /// The payer of a channel withdraws, half of the delay is over, and what was sold to it is not claimed yet.
+    #[error(
+        "channel {channel} is withdrawn from, and what was sold in it is not claimed: run `Merchant::claimer()`, see that its settler has ether, and read its log"
+    )]
+    ChannelAtRisk {
+        /// The channel.
+        channel: ChannelId,
+    },
     /// One of the merchant's several [networks](crate::MerchantBuilder::chain) cannot sell. The others may.
     #[error("on {network}: {error}")]
     Network {
@@ -292,7 +300,7 @@ impl HealthError {
             Self::Verifier(error) => error.is_transient(),
             Self::Ledger(error) => error.is_transient(),
             Self::Settler(error) => error.is_transient(),
-            Self::HeadBehindMark { .. } => true,
+            Self::HeadBehindMark { .. } | Self::ChannelAtRisk { .. } => true,
             Self::NotSoldOn { .. } => false,
             Self::Network { error, .. } => error.is_transient(),
         }

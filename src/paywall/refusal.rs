@@ -62,6 +62,7 @@ impl From<HealthError> for Problem {
             HealthError::Verifier(_)
             | HealthError::Settler(_)
             | HealthError::HeadBehindMark { .. }
+            | HealthError::ChannelAtRisk { .. }
             | HealthError::NotSoldOn { .. } => ProblemCode::VerificationUnavailable,
             HealthError::Ledger(_) => ProblemCode::LedgerUnavailable,
             HealthError::Network { error, .. } => return (*error).into(),
@@ -93,6 +94,12 @@ impl Problem {
     pub(crate) fn takes_no_channels() -> Self {
         let detail =
             "This seller has no payment channels: pay in one of the ways that its quote names. Nothing was taken.";
+        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
+    /// For a voucher that was charged for an answer to another request, which never left.
+    pub(crate) fn is_charged_for_another() -> Self {
+        let detail = "This voucher was charged for another request, whose answer was not delivered. Send that request again with the same PAYMENT-SIGNATURE. Do not pay again.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 

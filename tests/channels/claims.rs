@@ -68,3 +68,25 @@ async fn a_row_that_fails_keeps_no_other_back_and_unknown_claims_are_repeated() 
     let claimed = stall.shop.merchant.claim_now().await.unwrap();
     assert_eq!(claimed.left, 0);
 }
+
+#[tokio::test]
+async fn a_channel_that_is_withdrawn_from_and_not_claimed_is_no_health() {
+    let stall = Stall::open().await;
+    let config = sold(&stall).await;
+    stall.shop.merchant.health().await.unwrap();
+    let state = ChannelOnChain::new(units(1_000), units(0));
+    let delay = u64::from(config.withdraw_delay);
+    let requested = ChainTime::from_unix(NOW - delay / 2 - 1);
+    stall.channels.set_state(id(&config), state.with_withdrawal(units(1_000), requested));
+    stall.shop.clock.advance(Duration::from_secs(30));
+    // The claim that learns of it is not known to have worked.
+    stall.channels.script([ChannelStep::Unknown]);
+    let _ = stall.shop.merchant.claim_now().await.unwrap();
+    let at_risk = stall.shop.merchant.health().await.unwrap_err();
+    assert!(
+        matches!(at_risk, tower_x402::HealthError::ChannelAtRisk { channel } if channel == id(&config)),
+        "{at_risk}"
+    );
+    let _ = stall.shop.merchant.claim_now().await.unwrap();
+    stall.shop.merchant.health().await.unwrap();
+}

@@ -12,6 +12,7 @@
 mod claims;
 mod counter;
 mod deposits;
+mod lost;
 mod on_chain;
 mod refunds;
 mod sales;

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use http::Request;
 use tower_x402::{
-    Redelivery,
+    ChannelPolicy, Redelivery,
     ledger::AccountLedger as _,
     protocol::{
         Address, ChainTime, Network, PaymentSignature,
@@ -277,4 +277,25 @@ async fn where_there_are_no_channels_a_voucher_is_refused_without_a_bill() {
     let answer = ask(&service, request).await;
     is_silent(&answer);
     let _ = assert_problem(answer, 400, "invalid_redemption").await;
+}
+
+#[tokio::test]
+async fn a_contract_account_pays_only_where_the_seller_takes_that() {
+    for accepts in [false, true] {
+        let policy = if accepts { ChannelPolicy::new().accept_contract_payers() } else { ChannelPolicy::new() };
+        let stall = Stall::open_with(policy).await;
+        let (service, counter, offer, config) = serving(&stall).await;
+        let config = config.with_payer_authorizer(Address::ZERO);
+        stall.channels.set_state(id(&config), ChannelOnChain::new(units(1_000), units(0)));
+        let answer = ask(&service, stall.pays(&offer, &config, PRICE)).await;
+        match accepts {
+            true => assert_eq!(told(&answer), (PRICE, PRICE)),
+            false => assert_eq!(refused(&answer), "invalid_batch_settlement_evm_voucher_signature"),
+        }
+        assert_eq!(counter.runs(), usize::from(accepts));
+        stall.channels.signed_by_account(false);
+        let offer = offered(&service).await;
+        let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+        assert_eq!(refused(&answer), "invalid_batch_settlement_evm_voucher_signature");
+    }
 }

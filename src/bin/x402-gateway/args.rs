@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Refund(RefundArgs),
     /// Show what was paid and bought nothing, so that it can be given back
     Unredeemed(Span),
+    /// Claim now what was sold in payment channels, also while the gateway runs
+    Claim,
     /// Write a commented configuration and its keys; nothing is overwritten
     Init {
         /// The address that is paid

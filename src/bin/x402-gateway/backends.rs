@@ -34,6 +34,7 @@ pub(crate) struct Backend {
     pub(crate) network: Network,
     pub(crate) verifier: EvmVerifier,
     settler: Option<Settling>,
+    channels: bool,
     tokens: Vec<Asset>,
 }
 
@@ -118,20 +119,28 @@ impl Backend {
                 Some(Settling::Facilitator(facilitator))
             }
             Some(SettlerConfig::Key(key)) => {
-                let wallet = WalletSettler::builder().key(key).endpoints(endpoints()).connect_lazily(network);
+                let builder = WalletSettler::builder().key(key).endpoints(endpoints());
+                let builder = match &config.channel_key {
+                    Some(key) => builder.receiver_authorizer_key(key),
+                    None => builder,
+                };
+                let wallet = builder.connect_lazily(network);
                 Some(Settling::Wallet(
                     wallet.map_err(|error| Failure::flags(format!("network.settle_key_file: {error}")))?,
                 ))
             }
         };
-        Ok(Self { network, verifier, settler, tokens: config.tokens.clone() })
+        Ok(Self { network, verifier, settler, channels: config.channel_key.is_some(), tokens: config.tokens.clone() })
     }
 
     fn add_first(&self, builder: MerchantBuilder) -> MerchantBuilder {
         let builder = builder.network(self.network).verifier(self.verifier.clone());
         let builder = self.tokens.iter().cloned().fold(builder, MerchantBuilder::asset);
         match &self.settler {
-            Some(Settling::Wallet(wallet)) => builder.settler(wallet.clone()).permit_settler(wallet.clone()),
+            Some(Settling::Wallet(wallet)) => {
+                let builder = builder.settler(wallet.clone()).permit_settler(wallet.clone());
+                if self.channels { builder.channel_settler(wallet.clone()) } else { builder }
+            }
             Some(Settling::Facilitator(facilitator)) => {
                 builder.settler(facilitator.clone()).permit_settler(facilitator.clone())
             }
@@ -143,7 +152,10 @@ impl Backend {
         let chain = Chain::new(self.network).verifier(self.verifier.clone());
         let chain = self.tokens.iter().cloned().fold(chain, Chain::asset);
         match &self.settler {
-            Some(Settling::Wallet(wallet)) => chain.settler(wallet.clone()).permit_settler(wallet.clone()),
+            Some(Settling::Wallet(wallet)) => {
+                let chain = chain.settler(wallet.clone()).permit_settler(wallet.clone());
+                if self.channels { chain.channel_settler(wallet.clone()) } else { chain }
+            }
             Some(Settling::Facilitator(facilitator)) => {
                 chain.settler(facilitator.clone()).permit_settler(facilitator.clone())
             }

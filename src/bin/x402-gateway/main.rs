@@ -7,6 +7,7 @@ mod backends;
 mod book;
 mod books;
 mod check;
+mod claim;
 mod config;
 #[cfg(all(feature = "devchain", feature = "reqwest"))]
 mod demo;

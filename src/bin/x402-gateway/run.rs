@@ -6,7 +6,7 @@ use clap::Parser as _;
 
 use super::{
     args::{Args, Command},
-    book, check, config,
+    book, check, claim, config,
     failure::{Failure, ending},
     init, selling, serve,
 };
@@ -45,6 +45,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Some(Command::Sales(asked)) => book::sales(&config, asked).await,
         Some(Command::Refund(given)) => book::refund(&config, given).await,
         Some(Command::Unredeemed(span)) => book::unredeemed(&config, span).await,
+        Some(Command::Claim) => claim::claim(&config.fixed).await,
         _ if args.check => check::check(&config).await,
         _ => {
             let listener = serve::listen(config.fixed.listen).await.map_err(Failure::world)?;

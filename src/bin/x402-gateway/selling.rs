@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use super::{
     backends::{self, Backends},
-    check,
+    check, claim,
     config::Config,
     failure::Failure,
     gateway::{Gateway, Present},
@@ -31,6 +31,9 @@ pub(crate) async fn sell(path: PathBuf, config: Config, listener: TcpListener) -
     let hangups = reload::hangups()?;
     let backends = Backends::connect(&config.fixed).await?;
     let generation = shop::open(backends.merchant(&config.fixed)?, &config.shelf, &proxy).await?;
+    if config.fixed.networks.iter().any(|network| network.channel_key.is_some()) {
+        tokio::spawn(claim::merchant(&backends, &config.fixed).await?.claimer().run());
+    }
     check::announce(&config);
     let present = Present::new(generation);
     if let Some(status) = status {

@@ -20,11 +20,7 @@ const METERED_BODY: usize = 1024 * 1024;
 /// # Errors
 /// What does not fit.
 pub(crate) async fn open(merchant: MerchantBuilder, shelf: &Shelf, proxy: &Proxy) -> Result<Generation, Failure> {
-    let merchant = merchant.build().await.map_err(|error| match error {
-        BuildError::Health(HealthError::Verifier(error)) if error.is_transient() => Failure::world(error),
-        BuildError::Health(HealthError::Ledger(error)) => Failure::world(error),
-        other => Failure::flags(other),
-    })?;
+    let merchant = built(merchant).await?;
     let mut routes = Vec::new();
     for route in &shelf.routes {
         let target = target(&merchant, &route.action, proxy)?;
@@ -36,6 +32,18 @@ pub(crate) async fn open(merchant: MerchantBuilder, shelf: &Shelf, proxy: &Proxy
     let mcp = shelf.mcp.as_ref().map(|config| tools(&merchant, config, proxy)).transpose();
     let mcp = mcp.map_err(|error| Failure::flags(format!("[mcp]: {error}")))?;
     Ok(Generation { routes: Routes { routes, default, mcp }, ready })
+}
+
+/// Builds a merchant.
+///
+/// # Errors
+/// What does not fit, or does not answer.
+pub(crate) async fn built(merchant: MerchantBuilder) -> Result<Merchant, Failure> {
+    merchant.build().await.map_err(|error| match error {
+        BuildError::Health(HealthError::Verifier(error)) if error.is_transient() => Failure::world(error),
+        BuildError::Health(HealthError::Ledger(error)) => Failure::world(error),
+        other => Failure::flags(other),
+    })
 }
 
 fn tools(merchant: &Merchant, config: &McpConfig, proxy: &Proxy) -> Result<Route, BuildError> {

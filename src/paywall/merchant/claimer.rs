@@ -26,7 +26,7 @@ use crate::{
             time_limits::ledger_in_time,
         },
     },
-    protocol::{Network, TxHash, channel::VoucherClaim},
+    protocol::{ChainTime, Network, TxHash, channel::VoucherClaim},
     settle::{CLAIMS_MAX, ClaimOutcome, SweepOutcome},
 };
 
@@ -132,29 +132,16 @@ impl Claimer {
         effort: Effort,
         claimed: &mut Claimed,
     ) -> Result<(), HealthError> {
+        chain.ready_for_channels(channels).await?;
         let head = chain.view.head().await?;
-        let mut owed = Vec::new();
-        for (id, account) in self.owed(chain.network).await? {
-            let Some((channel, memo)) = named(id, &account, chain.network) else { continue };
-            // What it says of a withdrawal may be old.
-            let state = match channels.is_lately_read(&channel) {
-                Some(known) => Some(known.state),
-                None => channels.read(&*self.merchant.ledger, &channel, head).await.ok().map(|read| read.state),
-            };
-            let state = state.or_else(|| account.claims.as_ref().and_then(|claims| read_note(&claims.note)));
-            let Some(claim) = memo.claim(channel.id) else { continue };
-            let is_withdrawn_from = state.is_some_and(|state| state.withdraw_requested_at.is_some());
-            let since = account.claims.as_ref().and_then(|claims| claims.since);
-            owed.push(Owed { channel, claim, owed: account.owed(), since, is_withdrawn_from });
-        }
-        let due = due(
-            owed,
-            &channels.policy,
-            SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix()),
-            effort.all,
-        );
+        let owed = self.rows(channels, head).await?;
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix());
+        let due = due(owed, &channels.policy, now, effort.all);
         let mut sweeps = effort.sweeps;
-        for rows in due.chunks(CLAIMS_MAX) {
+        // A contract account may recognise its voucher now, and no longer when the claim is mined: it fails alone.
+        let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
+            due.into_iter().partition(|row| row.channel.config.voucher_key().is_some());
+        for rows in by_key.chunks(CLAIMS_MAX).chain(by_account.chunks(1)) {
             let done = self.claim_rows(channels, rows, claimed).await;
             for row in done {
                 let _ = channels.read(&*self.merchant.ledger, &row.channel, head).await;
@@ -163,6 +150,44 @@ impl Claimer {
         }
         if sweeps {
             self.sweep(channels, claimed).await?;
+        }
+        Ok(())
+    }
+
+    /// The channels on a network of which something is owed.
+    async fn rows(&self, channels: &Channels, head: ChainTime) -> Result<Vec<Owed>, HealthError> {
+        let mut rows = Vec::new();
+        for (id, account) in self.owed().await? {
+            let Some((channel, memo)) = named(id, &account, channels.network()) else { continue };
+            // What it says of a withdrawal may be old.
+            let state = match channels.is_lately_read(&channel) {
+                Some(known) => Some(known.state),
+                None => channels.read(&*self.merchant.ledger, &channel, head).await.ok().map(|read| read.state),
+            };
+            let claims = account.claims.as_ref();
+            let state = state.or_else(|| claims.and_then(|claims| read_note(&claims.note)));
+            let Some(claim) = memo.claim(channel.id) else { continue };
+            let is_withdrawn_from = state.is_some_and(|state| state.withdraw_requested_at.is_some());
+            let since = claims.and_then(|claims| claims.since);
+            rows.push(Owed { channel, claim, owed: account.owed(), since, is_withdrawn_from });
+        }
+        Ok(rows)
+    }
+
+    /// Checks that no payer can soon take back what was sold to it: that what is owed in a channel which is withdrawn from is claimed before
+    /// half of the delay is over.
+    pub(super) async fn health(&self) -> Result<(), HealthError> {
+        if self.merchant.chains.iter().all(|chain| chain.channels.is_none()) {
+            return Ok(());
+        }
+        let now = self.merchant.clock.unix();
+        for (_, account) in self.owed().await? {
+            let note = account.claims.as_ref().and_then(|claims| read_note(&claims.note));
+            let requested = note.and_then(|state| state.withdraw_requested_at);
+            let (Some(requested), Some(memo)) = (requested, ChannelMemo::read(&account.memo)) else { continue };
+            if requested.unix().saturating_add(u64::from(memo.config.withdraw_delay) / 2) < now {
+                return Err(HealthError::ChannelAtRisk { channel: memo.config.id(memo.network) });
+            }
         }
         Ok(())
     }
@@ -222,8 +247,8 @@ impl Claimer {
         Vec::new()
     }
 
-    /// The accounts of which something is owed. Those of other networks are among them.
-    async fn owed(&self, _: Network) -> Result<Vec<(AccountId, Account)>, HealthError> {
+    /// The accounts of which something is owed, on all networks.
+    async fn owed(&self) -> Result<Vec<(AccountId, Account)>, HealthError> {
         let (mut owed, mut after) = (Vec::new(), None);
         loop {
             let page = ledger_in_time(page(&*self.merchant.ledger, after)).await?;

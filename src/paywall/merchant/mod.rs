@@ -170,7 +170,8 @@ impl Merchant {
         &self.inner.first().assets
     }
 
-    /// Checks that sales can be made right now, on all networks: that the verifiers answer, and that the ledger can be written to.
+    /// Checks that sales can be made right now, on all networks: that the verifiers answer, and that the ledger can be written to. Where
+    /// there are channels, it fails as well while what was sold in one could be lost to a payer who withdraws.
     ///
     /// It starts a merchant that [has not started yet](crate::MerchantBuilder::start_lazily).
     ///
@@ -185,6 +186,7 @@ impl Merchant {
             failed = failed.and(health);
         }
         failed?;
-        Ok(inner.ledger.health().await?)
+        inner.ledger.health().await?;
+        self.claimer().health().await
     }
 }

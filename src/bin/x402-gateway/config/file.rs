@@ -46,6 +46,7 @@ pub(crate) struct Network {
     pub(crate) rpc_env: Option<Text>,
     pub(crate) settle_key_file: Option<Text>,
     pub(crate) facilitator: Option<Text>,
+    pub(crate) channel_key_file: Option<Text>,
     #[serde(default)]
     pub(crate) token: Vec<Token>,
 }

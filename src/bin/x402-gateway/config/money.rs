@@ -31,7 +31,8 @@ pub(super) fn network(source: &Source, written: &file::Network, at: &Place) -> R
         })?;
         tokens.push(usdc);
     }
-    Ok(NetworkConfig { network, rpc, settler, tokens })
+    let channel_key = channel_key(source, written, settler.as_ref())?;
+    Ok(NetworkConfig { network, rpc, settler, channel_key, tokens })
 }
 
 fn chain(source: &Source, written: &file::Network, at: &Place) -> Result<Network, Failure> {
@@ -73,19 +74,37 @@ fn settler(source: &Source, written: &file::Network) -> Result<Option<SettlerCon
         (Some(_), Some(facilitator)) => {
             return Err(source.wrong(&facilitator.span(), "network.facilitator: name it or settle_key_file, not both"));
         }
-        (Some(file), None) => {
-            let text = secret(source, "network.settle_key_file", file)?;
-            let key = text.trim();
-            let digits = key.strip_prefix("0x").unwrap_or(key);
-            if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-                let what = "network.settle_key_file: the file must have one private key, 0x and 64 hexadecimal digits";
-                return Err(source.wrong(&file.span(), what));
-            }
-            Some(SettlerConfig::Key(format!("0x{digits}").into()))
-        }
+        (Some(file), None) => Some(SettlerConfig::Key(private_key(source, "network.settle_key_file", file)?)),
         (None, Some(url)) => Some(SettlerConfig::Facilitator(url.get_ref().clone().into())),
         (None, None) => None,
     })
+}
+
+fn channel_key(
+    source: &Source,
+    written: &file::Network,
+    settler: Option<&SettlerConfig>,
+) -> Result<Option<Secret>, Failure> {
+    let Some(file) = &written.channel_key_file else { return Ok(None) };
+    match settler {
+        Some(SettlerConfig::Key(_)) => private_key(source, "network.channel_key_file", file).map(Some),
+        _ => {
+            let what = "network.channel_key_file: channels need settle_key_file too, whose account sends the claims";
+            Err(source.wrong(&file.span(), what))
+        }
+    }
+}
+
+/// A file with one private key.
+fn private_key(source: &Source, key: &str, file: &file::Text) -> Result<Secret, Failure> {
+    let text = secret(source, key, file)?;
+    let text = text.trim();
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        let what = format!("{key}: the file must have one private key, 0x and 64 hexadecimal digits");
+        return Err(source.wrong(&file.span(), what));
+    }
+    Ok(format!("0x{digits}").into())
 }
 
 /// What an answer costs, in the first token of the first network.

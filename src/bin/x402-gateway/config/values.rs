@@ -38,6 +38,8 @@ pub(crate) struct NetworkConfig {
     pub(crate) network: Network,
     pub(crate) rpc: Vec<Secret>,
     pub(crate) settler: Option<SettlerConfig>,
+    /// The key that signs claims of payment channels, where there are any: the same for all replicas.
+    pub(crate) channel_key: Option<Secret>,
     /// Never empty.
     pub(crate) tokens: Vec<Asset>,
 }

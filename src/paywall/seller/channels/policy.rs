@@ -28,6 +28,7 @@ pub struct ChannelPolicy {
     pub(crate) min_deposit: Option<Amount>,
     pub(crate) claim_after: Duration,
     pub(crate) claim_from: Option<Amount>,
+    pub(crate) contract_payers: bool,
 }
 
 impl ChannelPolicy {
@@ -38,6 +39,7 @@ impl ChannelPolicy {
             min_deposit: None,
             claim_after: Duration::from_secs(3_600),
             claim_from: None,
+            contract_payers: false,
         }
     }
 
@@ -63,6 +65,13 @@ impl ChannelPolicy {
     /// Sets from which unclaimed sum on, in base units, all channels of a token are claimed at once; by default only their age counts.
     pub const fn claim_from(mut self, sum: Amount) -> Self {
         self.claim_from = Some(sum);
+        self
+    }
+
+    /// Takes channels whose vouchers a contract account of the payer decides about (EIP-1271), too. Off by default: such an account may
+    /// recognise a voucher when it is shown, and no longer when it is claimed.
+    pub const fn accept_contract_payers(mut self) -> Self {
+        self.contract_payers = true;
         self
     }
 

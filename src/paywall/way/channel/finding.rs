@@ -78,7 +78,7 @@ pub(super) async fn find(
                 // Dropped, the draw is given back.
                 Drawn::Granted(..) => return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
                 Drawn::Busy => return Err(busy()),
-                Drawn::Mismatch(account) => return Ok(resumed(vouched, sale, (account, state))),
+                Drawn::Mismatch(account) => return resumed(vouched, sale, (account, state)),
                 Drawn::TooLittle => Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE,
                 Drawn::Missing => Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND,
             };
@@ -92,17 +92,18 @@ pub(super) async fn find(
 }
 
 /// A voucher that does not follow on what was charged: it may have been charged already, for this very sale, whose answer never left.
-fn resumed(vouched: &Vouched<'_>, sale: &Sale, (account, state): (Account, ChannelOnChain)) -> Found {
+fn resumed(vouched: &Vouched<'_>, sale: &Sale, (account, state): (Account, ChannelOnChain)) -> Result<Found, Problem> {
     let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
     let last =
         last.filter(|last| last.total == vouched.voucher.max_claimable && last.intent == vouched.payment.intent());
     match last {
-        None => Found::Corrected(account),
+        None => Ok(Found::Corrected(account)),
         // What was charged for one request buys no dearer one, and no other that is metered.
         Some(last) if last.request == sale.request || sale.honoured && last.charge == units(vouched.payment.amount) => {
-            Found::Pays(Charge::Done(last.charge), state)
+            Ok(Found::Pays(Charge::Done(last.charge), state))
         }
-        Some(_) => Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS),
+        // Another payment would be wrong: this one was made.
+        Some(_) => Err(Problem::is_charged_for_another()),
     }
 }
 
@@ -139,7 +140,7 @@ async fn deposited(
     };
     if charged.checked_add(units(vouched.payment.amount)) != Some(total) {
         return Ok(Some(match &mirrored.account {
-            Some(account) => resumed(vouched, sale, (account.clone(), state)),
+            Some(account) => resumed(vouched, sale, (account.clone(), state))?,
             None => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH),
         }));
     }

@@ -142,6 +142,9 @@ fn fits(
             Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_MISMATCH)
         }
         () if merchant.recipients.contains(&config.payer) => Err(Reason::INVALID_PAYLOAD),
+        () if config.voucher_key().is_none() && !channels.policy.contract_payers => {
+            Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE)
+        }
         () => Ok(()),
     }
 }
