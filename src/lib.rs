@@ -82,6 +82,7 @@
 //! - [Selling](guide::selling): prices, routes, the order of layers, CORS
 //! - [How this relates to x402](guide::standard): the standard, and signed payments of its version 2
 //! - [Coming from x402-axum](guide::coming_from_x402_axum)
+//! - [Payment channels](guide::channels): one deposit, a signature for each answer
 //! - [Streaming and gRPC](guide::streaming): sold at the head
 //! - [MCP](guide::mcp): tools sold by the call, and agents that pay for them
 //! - [The page](guide::page): what browsers get instead of JSON

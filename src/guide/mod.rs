@@ -11,6 +11,7 @@
 //! | [`coming_from_x402_axum`] | *come from x402-axum*: names and differences |
 //! | [`metered`] | sell *metered answers*: the payer allows a maximum, and the handler says what the answer costs |
 //! | [`passes`] | sell *passes and tickets*: pay once, call many times; resume a download |
+//! | [`channels`] | sell by *payment channels*: one deposit, a signature for each answer, and claims |
 //! | [`streaming`] | sell *streaming and gRPC*: what a sale is, and what a tonic client sees |
 //! | [`mcp`] | sell the tools of an MCP server, and let an agent pay for them |
 //! | [`page`] | show people a page instead of JSON, with a button to pay |
@@ -66,6 +67,7 @@ guides! {
     coming_from_x402_axum = "coming_from_x402_axum.md";
     metered = "metered.md";
     passes = "passes.md";
+    channels = "channels.md";
     streaming = "streaming.md";
     mcp = "mcp.md";
     page = "page.md";
