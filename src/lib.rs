@@ -159,10 +159,10 @@ pub use ::alloy;
 #[cfg(feature = "axum")]
 pub use axum::MissingReceipt;
 pub use paywall::{
-    BuildError, Chain, ChannelPolicy, Charge, Consumption, FurtherNetwork, HealthError, LoggedSale, Merchant,
-    MerchantBuilder, Mpp, Offer, OfferedPass, Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing, QuotePage,
-    Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, RestoredSales, Unredeemed, UnredeemedReason, X402,
-    X402Layer, json_rpc_succeeded,
+    BuildError, Chain, ChannelPolicy, Charge, Claimed, Claimer, Consumption, FurtherNetwork, HealthError, LoggedSale,
+    Merchant, MerchantBuilder, Mpp, Offer, OfferedPass, Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing,
+    QuotePage, Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, RestoredSales, Unredeemed,
+    UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
 };
 pub use protocol::receipt::Receipt;
 

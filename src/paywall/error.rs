@@ -274,9 +274,10 @@ pub enum HealthError {
         /// The network.
         network: Network,
     },
-    /// The payer of a channel withdraws, half of the delay is over, and what was sold to it is not claimed yet.
+    /// What was sold in a channel is not claimed for half of its delay: since its first sale, or since its payer began to withdraw what was
+    /// sold.
     #[error(
-        "channel {channel} is withdrawn from, and what was sold in it is not claimed: run `Merchant::claimer()`, see that its settler has ether, and read its log"
+        "what was sold in channel {channel} is not claimed, and may be lost: run `Merchant::claimer()`, see that its settler has ether, and read its log"
     )]
     ChannelAtRisk {
         /// The channel.

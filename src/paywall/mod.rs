@@ -30,6 +30,7 @@ pub use merchant::{
     Merchant,
     builder::MerchantBuilder,
     chain::Chain,
+    claimer::{Claimed, Claimer},
     pass::{Pass, PassIssuer},
     restored::{LoggedSale, RestoredSales},
     unredeemed::{Unredeemed, UnredeemedReason},

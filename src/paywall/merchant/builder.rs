@@ -157,7 +157,8 @@ impl MerchantBuilder {
     /// for each answer. It needs a [`verifier`](Self::verifier) that checks signatures, and a ledger with accounts, as those of this crate
     /// have.
     ///
-    /// What is sold is claimed by [`Merchant::claimer`], which has to run.
+    /// What is sold is claimed by [`Merchant::claimer`], which has to run. A voucher names its seller by recipient and receiver authorizer
+    /// alone: sellers with ledgers of their own need receiver authorizers of their own.
     pub fn channel_settler(mut self, settler: impl ChannelSettler) -> Self {
         self.first = self.first.channel_settler(settler);
         self

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::{
     ledger::{Account, AccountId, ErasedLedger},
@@ -23,17 +23,19 @@ use crate::{
                 turn::Turn,
             },
             inner::MerchantInner,
-            time_limits::ledger_in_time,
+            time_limits::{ledger_in_time, verifier_in_time},
         },
     },
     protocol::{ChainTime, Network, TxHash, channel::VoucherClaim},
-    settle::{CLAIMS_MAX, ClaimOutcome, SweepOutcome},
+    settle::{CLAIMS_MAX, ChannelOnChain, ClaimOutcome, SettleError, SweepOutcome},
 };
 
 /// How often it looks what is due. A withdrawal that a payer began is claimed within a minute.
 const EVERY: Duration = Duration::from_secs(10);
 /// After how many looks it sweeps what others claimed.
 const SWEEP_EACH: u32 = 60;
+/// The longest turn.
+const LONGEST: Duration = Duration::from_secs(5 * 60);
 /// How many accounts are listed at once.
 const PAGE: usize = 500;
 
@@ -109,19 +111,31 @@ impl Claimer {
     }
 
     async fn turn(&self, effort: Effort) -> Result<Claimed, HealthError> {
-        let mut claimed = Claimed::default();
+        let (mut claimed, mut failed) = (Claimed::default(), Ok(()));
+        // All of them: one that fails keeps no other back.
         for chain in self.merchant.chains.iter() {
             let Some(channels) = &chain.channels else { continue };
-            match Turn::take(&self.merchant.ledger, chain.network, self.merchant.lease).await? {
-                Some(turn) => {
-                    let done = self.claim_on(chain, channels, effort, &mut claimed).await;
-                    turn.end().await;
-                    done.map_err(|error| self.merchant.of_network(chain.network, error))?;
-                }
-                None => claimed.elsewhere = true,
-            }
+            let done = self.take_turn(chain, channels, effort, &mut claimed).await;
+            failed = failed.and(done.map_err(|error| self.merchant.of_network(chain.network, error)));
         }
-        Ok(claimed)
+        failed.map(|()| claimed)
+    }
+
+    async fn take_turn(
+        &self,
+        chain: &SellingChain,
+        channels: &Channels,
+        effort: Effort,
+        claimed: &mut Claimed,
+    ) -> Result<(), HealthError> {
+        let Some(turn) = Turn::take(&self.merchant.ledger, chain.network, self.merchant.lease).await? else {
+            claimed.elsewhere = true;
+            return Ok(());
+        };
+        // A settler that hangs must not keep it from the others.
+        let done = timeout(LONGEST, self.claim_on(chain, channels, effort, claimed)).await;
+        turn.end().await;
+        done.unwrap_or(Err(SettleError::unavailable().into()))
     }
 
     /// Claims what is due on one network, and sweeps it.
@@ -132,8 +146,10 @@ impl Claimer {
         effort: Effort,
         claimed: &mut Claimed,
     ) -> Result<(), HealthError> {
-        chain.ready_for_channels(channels).await?;
-        let head = chain.view.head().await?;
+        // What was sold is claimed all the same where one of these does not answer.
+        let _ = channels.learn().await;
+        let clock = ChainTime::from_unix(self.merchant.clock.unix());
+        let head = verifier_in_time(chain.view.head()).await.unwrap_or(clock);
         let owed = self.rows(channels, head).await?;
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix());
         let due = due(owed, &channels.policy, now, effort.all);
@@ -142,7 +158,7 @@ impl Claimer {
         let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
             due.into_iter().partition(|row| row.channel.config.voucher_key().is_some());
         for rows in by_key.chunks(CLAIMS_MAX).chain(by_account.chunks(1)) {
-            let done = self.claim_rows(channels, rows, claimed).await;
+            let done = self.claim_rows(channels, rows.iter().collect(), claimed).await;
             for row in done {
                 let _ = channels.read(&*self.merchant.ledger, &row.channel, head).await;
                 sweeps = true;
@@ -156,18 +172,24 @@ impl Claimer {
 
     /// The channels on a network of which something is owed.
     async fn rows(&self, channels: &Channels, head: ChainTime) -> Result<Vec<Owed>, HealthError> {
-        let mut rows = Vec::new();
+        let (mut rows, mut answers) = (Vec::new(), true);
         for (id, account) in self.owed().await? {
             let Some((channel, memo)) = named(id, &account, channels.network()) else { continue };
             // What it says of a withdrawal may be old.
             let state = match channels.is_lately_read(&channel) {
                 Some(known) => Some(known.state),
-                None => channels.read(&*self.merchant.ledger, &channel, head).await.ok().map(|read| read.state),
+                // Where one was not answered, the others wait for no answer.
+                None if answers => {
+                    let read = channels.read(&*self.merchant.ledger, &channel, head).await;
+                    answers = read.is_ok();
+                    read.ok().map(|read| read.state)
+                }
+                None => None,
             };
             let claims = account.claims.as_ref();
             let state = state.or_else(|| claims.and_then(|claims| read_note(&claims.note)));
             let Some(claim) = memo.claim(channel.id) else { continue };
-            let is_withdrawn_from = state.is_some_and(|state| state.withdraw_requested_at.is_some());
+            let is_withdrawn_from = state.is_some_and(|state| is_at_risk(&account, &state));
             let since = claims.and_then(|claims| claims.since);
             rows.push(Owed { channel, claim, owed: account.owed(), since, is_withdrawn_from });
         }
@@ -182,10 +204,16 @@ impl Claimer {
         }
         let now = self.merchant.clock.unix();
         for (_, account) in self.owed().await? {
-            let note = account.claims.as_ref().and_then(|claims| read_note(&claims.note));
-            let requested = note.and_then(|state| state.withdraw_requested_at);
-            let (Some(requested), Some(memo)) = (requested, ChannelMemo::read(&account.memo)) else { continue };
-            if requested.unix().saturating_add(u64::from(memo.config.withdraw_delay) / 2) < now {
+            let Some(memo) = ChannelMemo::read(&account.memo) else { continue };
+            let half = u64::from(memo.config.withdraw_delay) / 2;
+            let claims = account.claims.as_ref();
+            let note = claims.and_then(|claims| read_note(&claims.note)).filter(|state| is_at_risk(&account, state));
+            let requested = note.and_then(|state| state.withdraw_requested_at).map(ChainTime::unix);
+            // Where nothing is claimed for so long, nothing claims.
+            let since = claims.and_then(|claims| claims.since);
+            let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
+            let waits = requested.into_iter().chain(since.map(|since| since.as_secs()));
+            if waits.min().is_some_and(|begun| begun.saturating_add(half) < now) {
                 return Err(HealthError::ChannelAtRisk { channel: memo.config.id(memo.network) });
             }
         }
@@ -217,8 +245,12 @@ impl Claimer {
     }
 
     /// Claims these rows, without those that make all of them fail, and returns the claimed ones.
-    async fn claim_rows<'a>(&self, channels: &Channels, rows: &'a [Owed], claimed: &mut Claimed) -> Vec<&'a Owed> {
-        let mut rows: Vec<&Owed> = rows.iter().collect();
+    async fn claim_rows<'a>(
+        &self,
+        channels: &Channels,
+        mut rows: Vec<&'a Owed>,
+        claimed: &mut Claimed,
+    ) -> Vec<&'a Owed> {
         while !rows.is_empty() {
             let claims: Vec<VoucherClaim> = rows.iter().map(|row| row.claim.clone()).collect();
             match channels.settler.claim(channels.network(), &claims).await {
@@ -236,6 +268,13 @@ impl Claimer {
                     claimed.left += refused.len();
                     let mut at = 0..;
                     rows.retain(|_| at.next().is_none_or(|at: usize| refused.iter().all(|refusal| refusal.row != at)));
+                }
+                // A row may fail in a way that names none.
+                Ok(ClaimOutcome::Unknown(None)) if rows.len() > 1 => {
+                    let (one, other) = rows.split_at(rows.len() / 2);
+                    let mut done = Box::pin(self.claim_rows(channels, one.to_vec(), claimed)).await;
+                    done.extend(Box::pin(self.claim_rows(channels, other.to_vec(), claimed)).await);
+                    return done;
                 }
                 unknown => {
                     tracing::warn!(?unknown, channels = rows.len(), "whether it is claimed is not known; trying again");
@@ -267,6 +306,11 @@ async fn page(
     after: Option<AccountId>,
 ) -> Result<Vec<(AccountId, Account)>, crate::ledger::LedgerError> {
     accounts(ledger)?.owed(after, PAGE).await
+}
+
+/// Whether what is owed can be lost to a withdrawal: more was sold than what stays in the channel covers.
+fn is_at_risk(account: &Account, state: &ChannelOnChain) -> bool {
+    state.withdraw_requested_at.is_some() && account.spent > state.covers()
 }
 
 /// The channel of an account, if it is one on this network.

@@ -74,7 +74,9 @@ where
     let Purchase { mut guard, mut receipt, mut unsettled, cost } = purchase;
     let route = Arc::clone(&request.route);
     let mut made = None;
-    if let Some(to_settle) = unsettled.take_if(|unsettled| route.settle_first && !unsettled.is_metered()) {
+    // What the ledger alone does is as good as done while it is held.
+    let comes_first = |unsettled: &mut Box<dyn Unsettled>| unsettled.sends() && !unsettled.is_metered();
+    if let Some(to_settle) = unsettled.take_if(|unsettled| route.settle_first && comes_first(unsettled)) {
         let Some(settlement) = settle(to_settle, guard).await else {
             return Delivery { outcome: Err(outcome_unknown().into()), made };
         };
@@ -88,7 +90,7 @@ where
         receipt = receipt.settled_by(guard.payment().clone());
         made = unsettled
             .as_ref()
-            .zip(guard.payment().transaction())
+            .and_then(|unsettled| Some((unsettled, guard.payment().transaction().or(unsettled.made_by())?)))
             .map(|(unsettled, transaction)| unsettled.made(transaction));
     }
     let ticket =

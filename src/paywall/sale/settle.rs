@@ -53,6 +53,11 @@ pub(crate) trait Unsettled: Send + Sync {
     /// What to answer where it is not known whether the payment is settled.
     fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem;
 
+    /// The transaction by which it was made, where the payment does not name it.
+    fn made_by(&self) -> Option<TxHash> {
+        None
+    }
+
     /// The reply about a payment that was made and has bought nothing yet.
     fn made(&self, transaction: TxHash) -> SettleResponse;
 

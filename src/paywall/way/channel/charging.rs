@@ -126,7 +126,9 @@ impl Charging {
             ChannelMemo { network: self.channels.network(), config: self.channel.config, refund, last: Some(last) };
         // It was short enough when it was reserved.
         let Some(memo) = memo.write() else { return Settled::Unknown(None) };
-        match drawn.guard.charge_part(Amount::from_base_units(charge), Some(&memo)).await {
+        // What cost nothing leaves no voucher: a claim would show one that covers more than was sold.
+        let memo = Some(&memo).filter(|_| charge > 0);
+        match drawn.guard.charge_part(Amount::from_base_units(charge), memo).await {
             Charged::Done(_) => {
                 let _ = self.sold.set(Sold { charge, state, deposit });
                 self.paid(charge)
@@ -162,9 +164,12 @@ impl Charging {
             Ok(Drawn::Granted(drawn, memo)) => {
                 self.spend((drawn, memo.refund), charge, (state, Some((transaction, deposit.amount)))).await
             }
-            Ok(Drawn::Mismatch(account)) => {
-                self.refuse(told::correct(self.requote.clone(), &self.channels, &self.channel, &account))
-            }
+            Ok(Drawn::Mismatch(account)) => self.refuse(told::corrected(
+                self.requote.clone(),
+                &self.channels,
+                (&self.channel, self.voucher.max_claimable),
+                &account,
+            )),
             Ok(Drawn::Busy) => self.refuse(busy()),
             Ok(Drawn::Missing | Drawn::TooLittle) | Err(_) => unknown,
         }
@@ -181,8 +186,7 @@ impl Unsettled for Charging {
     }
 
     fn is_metered(&self) -> bool {
-        let is_done = matches!(*self.charge.lock().unwrap_or_else(PoisonError::into_inner), Some(Charge::Done(_)));
-        self.is_metered && !is_done
+        self.is_metered
     }
 
     fn settle<'a>(
@@ -215,6 +219,10 @@ impl Unsettled for Charging {
             ),
             ..Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)
         }
+    }
+
+    fn made_by(&self) -> Option<TxHash> {
+        self.sold.get()?.deposit.map(|(transaction, _)| transaction)
     }
 
     fn made(&self, transaction: TxHash) -> SettleResponse {

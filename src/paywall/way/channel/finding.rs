@@ -98,6 +98,8 @@ fn resumed(vouched: &Vouched<'_>, sale: &Sale, (account, state): (Account, Chann
         last.filter(|last| last.total == vouched.voucher.max_claimable && last.intent == vouched.payment.intent());
     match last {
         None => Ok(Found::Corrected(account)),
+        // The ledger may have forgotten that it was sold.
+        Some(_) if vouched.opened.aged_out() => Ok(Found::Corrected(account)),
         // What was charged for one request buys no dearer one, and no other that is metered.
         Some(last) if last.request == sale.request || sale.honoured && last.charge == units(vouched.payment.amount) => {
             Ok(Found::Pays(Charge::Done(last.charge), state))
@@ -144,11 +146,16 @@ async fn deposited(
             None => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH),
         }));
     }
-    let holds = units(state.covers()).saturating_add(deposit.amount);
-    let least = channels.policy.min_deposit.map_or(0, units);
+    let memo = mirrored.account.as_ref().and_then(|account| ChannelMemo::read(&account.memo));
+    let going_back = memo.map_or(0, |memo| memo.going_back(&state));
+    let holds = units(state.covers()).saturating_sub(going_back).saturating_add(deposit.amount);
+    // Each costs the seller a transaction.
+    let least = channels.policy.min_deposit.unwrap_or(vouched.payment.amount);
     Ok(Some(match () {
         () if !sale.honoured || !vouched.is_in_time() => Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS),
-        () if deposit.amount < least => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_BELOW_MIN_DEPOSIT),
+        () if deposit.amount < units(least) => {
+            Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_BELOW_MIN_DEPOSIT)
+        }
         () if holds < total => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE),
         () => Found::Pays(Charge::Deposit(Box::new(deposit.clone())), state),
     }))

@@ -137,7 +137,7 @@ async fn accept(
         Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
         Ok(Found::Corrected(account)) => {
             guard.release().await;
-            Err(told::correct(request.requote(now), channels, &vouched.channel, &account))
+            Err(told::correct(request.requote(now), channels, &vouched, &account))
         }
         Ok(Found::Refused(reason)) => {
             guard.release().await;
@@ -177,7 +177,7 @@ fn buy(
         channel,
         voucher,
         payment,
-        is_metered,
+        is_metered: is_metered && !matches!(how, Charge::Done(_)),
         begun: Settling::new(sale.request, sale.head),
         state,
         requote: request.requote(now),

@@ -64,7 +64,7 @@ async fn refunded(
         Drawn::Granted(drawn, memo) => (drawn, memo),
         Drawn::Busy => return Err(busy().into()),
         Drawn::Mismatch(account) => {
-            return Err(told::correct(vouched.requote(request, tariff), channels, channel, &account));
+            return Err(told::correct(vouched.requote(request, tariff), channels, vouched, &account));
         }
         Drawn::TooLittle | Drawn::Missing => {
             return Err(refuse(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE));
@@ -75,7 +75,10 @@ async fn refunded(
     let amount = asked.unwrap_or(left);
     let wrong = match () {
         () if left == 0 => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE),
-        () if amount == 0 || amount > left => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID),
+        // Each costs the seller a transaction.
+        () if amount < left.div_ceil(10) || amount > left => {
+            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID)
+        }
         () => None,
     };
     if let Some(reason) = wrong {

@@ -8,7 +8,7 @@ use crate::{
             Channel, Channels,
             record::{ChannelMemo, read_note},
         },
-        way::channel::charging::units,
+        way::channel::{charging::units, shown::Vouched},
     },
     protocol::{
         Address, Amount, Network, TxHash,
@@ -30,11 +30,23 @@ pub(super) fn channel_state(channel: &Channel, state: &ChannelOnChain, charged: 
 }
 
 /// Refuses a voucher of the channel's own signer that does not follow on what was charged: the answer says where to go on.
-pub(super) fn correct(requote: Requote, channels: &Channels, channel: &Channel, account: &Account) -> Rejection {
+pub(super) fn correct(requote: Requote, channels: &Channels, vouched: &Vouched<'_>, account: &Account) -> Rejection {
+    corrected(requote, channels, (&vouched.channel, vouched.voucher.max_claimable), account)
+}
+
+/// The same for a voucher over this total.
+pub(super) fn corrected(
+    requote: Requote,
+    channels: &Channels,
+    (channel, shown): (&Channel, u128),
+    account: &Account,
+) -> Rejection {
     let nothing = ChannelOnChain::new(account.limit, Amount::ZERO);
     let state = account.claims.as_ref().and_then(|claims| read_note(&claims.note)).unwrap_or(nothing);
     let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
     let (network, ChannelConfig { payer, token, .. }) = (channels.network(), channel.config);
+    // A voucher that was claimed is public: whoever shows one learns of no later one.
+    let last = last.filter(|_| shown > units(state.claimed_at_most));
     let voucher = last.map(|last| VoucherState::from(&Voucher::new(channel.id, last.total, last.signature)));
     let state = channel_state(channel, &state, units(account.spent));
     let correction = Correction::new(network, token, &state, voucher.as_ref());
