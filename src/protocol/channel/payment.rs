@@ -21,7 +21,8 @@ use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, PaymentId}
 pub struct VoucherPayment {
     network: Network,
     channel: ChannelId,
-    total: u128,
+    /// As bytes, so that a payment of any kind has the alignment of a transfer: lists of transfers become payments in place.
+    total: [u8; 16],
     intent: IntentKey,
     /// Made of channel, total and intent.
     name: [u8; 32],
@@ -50,7 +51,8 @@ impl VoucherPayment {
     pub(crate) fn restored(network: Network, channel: ChannelId, total: u128, intent: IntentKey) -> Self {
         let mut named = [0; 64];
         named[..32].copy_from_slice(channel.as_bytes());
-        named[32..48].copy_from_slice(&total.to_be_bytes());
+        let total = total.to_be_bytes();
+        named[32..48].copy_from_slice(&total);
         named[48..].copy_from_slice(intent.as_bytes());
         let name = blake3::derive_key("tower-x402 2026-11 payment by voucher", &named);
         let [payer, token, recipient] = [Address::ZERO; 3];
@@ -93,7 +95,7 @@ impl VoucherPayment {
     /// Returns the total of its voucher, in base units.
     #[must_use]
     pub const fn total(&self) -> u128 {
-        self.total
+        u128::from_be_bytes(self.total)
     }
 
     /// Returns the intent that it pays for.

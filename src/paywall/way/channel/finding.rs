@@ -78,7 +78,9 @@ pub(super) async fn find(
                 // Dropped, the draw is given back.
                 Drawn::Granted(..) => return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
                 Drawn::Busy => return Err(busy()),
-                Drawn::Mismatch(account) => return resumed(vouched, sale, (account, state)),
+                Drawn::Mismatch(account) => {
+                    return resumed(vouched, sale, (account, state)).map_err(|problem| *problem);
+                }
                 Drawn::TooLittle => Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE,
                 Drawn::Missing => Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND,
             };
@@ -92,7 +94,11 @@ pub(super) async fn find(
 }
 
 /// A voucher that does not follow on what was charged: it may have been charged already, for this very sale, whose answer never left.
-fn resumed(vouched: &Vouched<'_>, sale: &Sale, (account, state): (Account, ChannelOnChain)) -> Result<Found, Problem> {
+fn resumed(
+    vouched: &Vouched<'_>,
+    sale: &Sale,
+    (account, state): (Account, ChannelOnChain),
+) -> Result<Found, Box<Problem>> {
     let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
     let last =
         last.filter(|last| last.total == vouched.voucher.max_claimable && last.intent == vouched.payment.intent());
@@ -105,7 +111,7 @@ fn resumed(vouched: &Vouched<'_>, sale: &Sale, (account, state): (Account, Chann
             Ok(Found::Pays(Charge::Done(last.charge), state))
         }
         // Another payment would be wrong: this one was made.
-        Some(_) => Err(Problem::is_charged_for_another()),
+        Some(_) => Err(Box::new(Problem::is_charged_for_another())),
     }
 }
 
@@ -142,7 +148,7 @@ async fn deposited(
     };
     if charged.checked_add(units(vouched.payment.amount)) != Some(total) {
         return Ok(Some(match &mirrored.account {
-            Some(account) => resumed(vouched, sale, (account.clone(), state))?,
+            Some(account) => resumed(vouched, sale, (account.clone(), state)).map_err(|problem| *problem)?,
             None => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH),
         }));
     }
