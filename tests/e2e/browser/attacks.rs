@@ -61,7 +61,7 @@ async fn an_answer_in_markdown_is_read_and_not_run() {
     let shop = Shop::open(Kind::default()).await;
     let told = browser.visit(&shop, "rendered", &shop.at("/report?as=markdown"), json!({ "press": "Pay with" })).await;
     let markup = told["markup"].as_str().unwrap();
-    let rest = r#"<h1>The <em>report</em></h1><p>What visitors <strong>say</strong>, and <a href="https://example.org/a?b=1&amp;c" rel="noreferrer noopener" target="_blank">more</a>.</p><ul><li>one <code>&lt;b&gt;</code></li><li>two more</li></ul><ol start="3"><li>third</li></ol><blockquote><p>quoted <strong>twice</strong></p></blockquote><table><tbody><tr><th>Theme</th><th>Chats</th></tr><tr><td>pricing</td><td>12</td></tr></tbody></table><pre>&lt;script&gt;__pwned()&lt;/script&gt;</pre><hr><p>&lt;img src=x onerror=__pwned()&gt; [bad](javascript:__pwned()) snake_case_name 2 * 3 * 4</p>"#;
+    let rest = r#"<h1>The <em>report</em></h1><p>What visitors <strong>say</strong>, and <a href="https://example.org/a?b=1&amp;c" class="" rel="noreferrer noopener" target="_blank">more</a>.</p><ul><li>one <code>&lt;b&gt;</code></li><li>two more</li></ul><ol start="3"><li>third</li></ol><blockquote><p>quoted <strong>twice</strong></p></blockquote><table><tbody><tr><th>Theme</th><th>Chats</th></tr><tr><td>pricing</td><td>12</td></tr></tbody></table><pre>&lt;script&gt;__pwned()&lt;/script&gt;</pre><hr><p>&lt;img src=x onerror=__pwned()&gt; [bad](javascript:__pwned()) snake_case_name 2 * 3 * 4</p>"#;
     assert_eq!(markup, rest, "{told}");
     assert_eq!((&told["complaints"], &told["dialogs"]), (&json!([]), &json!(0)));
 }
