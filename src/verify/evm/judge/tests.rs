@@ -195,6 +195,8 @@ fn only_from_somebody_else_to_the_recipient_counts() {
     let between = |from: Address, to: Address| one(|log| log.topics = vec![TRANSFER_TOPIC, topic(from), topic(to)]);
     assert_eq!(between(PAYER, PAYER), Verdict::NoTransfer, "to another");
     assert_eq!(between(Address::ZERO, RECIPIENT), Verdict::NoTransfer, "a mint");
+    let channels = crate::protocol::channel::BATCH_SETTLEMENT;
+    assert_eq!(between(channels, RECIPIENT), Verdict::NoTransfer, "what is swept was sold before");
     assert_eq!(between(RECIPIENT, RECIPIENT), Verdict::NoTransfer, "to oneself");
     assert_eq!(between(TREASURY, RECIPIENT), Verdict::NoTransfer, "a top-up");
     // Not even as "too little": that would ask the treasury to pay more.
