@@ -54,7 +54,10 @@ impl Database {
             match sqlx::raw_sql(AssertSqlSafe(statement.clone())).execute(&admin).await {
                 Err(error)
                     if error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("40P01")) => {}
-                done => return drop(done.unwrap()),
+                done => {
+                    done.unwrap();
+                    return;
+                }
             }
         }
         panic!("the server does not let go of the schema");

@@ -172,7 +172,8 @@ impl Broken {
             }
             _ => return record,
         }
-        AccountRecord::parse(&json.to_string()).unwrap()
+        // What is no record cannot be written.
+        AccountRecord::parse(&json.to_string()).unwrap_or(record)
     }
 }
 
