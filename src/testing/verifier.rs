@@ -142,6 +142,7 @@ impl ScriptedVerifier {
     }
 
     /// The transfers of a transaction that was added.
+    #[cfg(feature = "client")]
     pub(super) fn transfers_in(&self, transaction: TxHash) -> Vec<Transfer> {
         self.with(|script| match script.transactions.get(&transaction) {
             Some(Act::Judge(transfers)) => transfers.clone(),
