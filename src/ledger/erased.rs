@@ -181,3 +181,8 @@ impl<L: Ledger> ErasedLedger for L {
         Ledger::answer_space(self).is_some_and(|space| space > 0)
     }
 }
+
+/// The ledger's accounts. A ledger without any sells no passes.
+pub(crate) fn accounts_of(ledger: &dyn ErasedLedger) -> Result<&dyn ErasedAccounts, LedgerError> {
+    ledger.accounts().ok_or(LedgerError::unavailable())
+}

@@ -63,7 +63,7 @@ pub use any::AnyLedger;
 pub use book::{BookedSale, DayTotal, KnownPayment, Refund, RefundOutcome, Sales, SalesBook, SalesQuery, UtcDay};
 pub(crate) use claim::LONGEST_LEASE;
 pub use claim::{Claim, ClaimBuilder, Lease};
-pub(crate) use erased::{Boxed, ErasedAccounts, ErasedLedger};
+pub(crate) use erased::{Boxed, ErasedLedger, accounts_of};
 pub use error::{LedgerError, LedgerErrorKind};
 pub use maintenance::{LedgerSize, Maintenance};
 pub use memory::{LedgerCounts, MemoryLedger};

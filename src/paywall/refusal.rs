@@ -9,6 +9,7 @@ use crate::{
     paywall::{
         error::HealthError,
         seller::{
+            channels::Unread,
             pricing::{Refusal, Tariff},
             route::Route,
         },
@@ -71,6 +72,16 @@ impl From<HealthError> for Problem {
     }
 }
 
+impl From<Unread> for Problem {
+    fn from(unread: Unread) -> Self {
+        let code = match unread {
+            Unread::Chain => ProblemCode::VerificationUnavailable,
+            Unread::Ledger => ProblemCode::LedgerUnavailable,
+        };
+        Self::after(code, ASK_AGAIN)
+    }
+}
+
 impl Problem {
     pub(crate) fn after(code: ProblemCode, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..code.into() }
@@ -87,13 +98,6 @@ impl Problem {
     pub(crate) fn takes_no_permits() -> Self {
         let detail =
             "This seller takes no Permit2 permits: pay in one of the ways that its quote names. Nothing was taken.";
-        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
-    }
-
-    /// For a voucher where there are no channels.
-    pub(crate) fn takes_no_channels() -> Self {
-        let detail =
-            "This seller has no payment channels: pay in one of the ways that its quote names. Nothing was taken.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 

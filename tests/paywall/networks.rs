@@ -518,12 +518,10 @@ async fn a_page_has_the_payments_of_every_network() {
         for (number, network) in [BASE, SEPOLIA].into_iter().enumerate() {
             let chain = &told["chains"][number];
             let token = Asset::usdc_of(network).unwrap().contract().to_string();
-            assert_eq!(chain["network"]["id"], network.chain_id());
+            assert_eq!(chain["id"], network.chain_id());
             assert_eq!((&chain["token"], &chain["transfer"]["to"]), (&json!(token), &json!(token)));
-            let domain = &chain["signed"]["typed"]["domain"];
-            assert_eq!(domain.is_object(), signed[number], "{network}");
+            assert_eq!(chain["signed"].is_object(), signed[number], "{network}");
             if signed[number] {
-                assert_eq!(domain["chainId"], network.chain_id());
                 assert_eq!(chain["signed"]["accepted"]["network"], network.to_string());
             }
         }

@@ -28,15 +28,20 @@
 mod support;
 use std::{path::Path, time::Duration};
 
+use alloy::signers::{SignerSync as _, local::PrivateKeySigner};
 use axum::body::Body;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt as _;
 use tower_x402::{
     Merchant, PaymentIdentifier, Price, Redelivery, Refusal, X402Layer,
     protocol::{
-        Amount, Asset, Binding, ChainTime, Network, ProblemCode, Transfer, TxHash,
+        Address, Amount, Asset, Binding, ChainTime, Network, PaymentSignature, ProblemCode, Transfer, TxHash,
+        channel::{ChannelPayload, Voucher},
+        headers::PAYMENT_SIGNATURE,
         v2::{Authorization, Extensions, PaymentPayload, PaymentRequired, PaymentRequirements, SignedAuthorization},
     },
+    settle::ChannelOnChain,
+    testing::ScriptedChannels,
     verify::VerifyError,
 };
 
@@ -626,6 +631,36 @@ async fn pass_busy() {
         tokio::task::yield_now().await;
     }
     assert_answer!("pass_busy", ask(&service, by_pass(&token)).await);
+    rival.abort();
+}
+
+#[tokio::test]
+async fn channel_busy() {
+    let authorizer = Address::new([0xfa; 20]);
+    let channels = ScriptedChannels::new(authorizer);
+    let shop = Shop::open_with(|builder| builder.channel_settler(channels.clone())).await;
+    let counter = Counter::default();
+    let service = layered(&shop.layer(), hanging(counter.clone()));
+    let key = PrivateKeySigner::from_slice(&[5; 32]).unwrap();
+    let voucher = async || {
+        let quote = ask(&service, Request::post("/answer").body(Body::empty()).unwrap()).await;
+        let required = PaymentRequired::from_headers(quote.headers()).unwrap().unwrap();
+        let offer = required.accepts.iter().find_map(|option| option.channel()).unwrap().clone();
+        let channel_config = offer.channel_of(Address::new(key.address().into_array()), [0; 32]).unwrap();
+        let id = channel_config.id(offer.network);
+        channels.set_state(id, ChannelOnChain::new(Amount::from_base_units(900_000), Amount::ZERO));
+        let digest = id.voucher_digest(490_000, offer.network);
+        let signature = key.sign_hash_sync(&digest.into()).unwrap().as_bytes();
+        let voucher = Voucher::new(id, 490_000, PaymentSignature::new(signature).unwrap());
+        let payment = PaymentPayload::new(offer, ChannelPayload::Voucher { channel_config, voucher });
+        Request::post("/answer").header(PAYMENT_SIGNATURE, payment.to_header()).body(Body::empty()).unwrap()
+    };
+    let (rival, request) = (service.clone(), voucher().await);
+    let rival = tokio::spawn(async move { ask(&rival, request).await });
+    while counter.runs() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_answer!("channel_busy", ask(&service, voucher().await).await);
     rival.abort();
 }
 

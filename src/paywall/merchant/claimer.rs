@@ -9,18 +9,16 @@ use std::{
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    ledger::{Account, AccountId, ErasedLedger},
+    ledger::{Account, AccountId, ErasedLedger, accounts_of},
     paywall::{
         error::HealthError,
-        merchant::Merchant,
-        sale::draw::accounts,
+        merchant::{Merchant, turn::Turn},
         seller::{
             chain::SellingChain,
             channels::{
                 Channel, Channels,
                 due::{Owed, due},
                 record::{ChannelMemo, read_note},
-                turn::Turn,
             },
             inner::MerchantInner,
             time_limits::{ledger_in_time, verifier_in_time},
@@ -305,7 +303,7 @@ async fn page(
     ledger: &dyn ErasedLedger,
     after: Option<AccountId>,
 ) -> Result<Vec<(AccountId, Account)>, crate::ledger::LedgerError> {
-    accounts(ledger)?.owed(after, PAGE).await
+    accounts_of(ledger)?.owed(after, PAGE).await
 }
 
 /// Whether what is owed can be lost to a withdrawal: more was sold than what stays in the channel covers.

@@ -9,6 +9,7 @@ mod replay;
 pub(crate) mod restored;
 #[cfg(feature = "mcp")]
 mod tools;
+mod turn;
 pub(crate) mod unredeemed;
 
 use std::{future::Future, sync::Arc};

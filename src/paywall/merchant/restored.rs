@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    ledger::{Claim, CommitOutcome, LedgerError, ReserveOutcome},
-    paywall::{error::HealthError, merchant::Merchant, sale::draw::accounts, seller::time_limits::ledger_in_time},
+    ledger::{Claim, CommitOutcome, LedgerError, ReserveOutcome, accounts_of},
+    paywall::{error::HealthError, merchant::Merchant, seller::time_limits::ledger_in_time},
     protocol::{ChainTime, IntentKey, Network, Payment, PaymentId, Transfer},
     verify::{TransferHistory, TransferQuery},
 };
@@ -194,7 +194,7 @@ impl Merchant {
     async fn reopen(&self, resource: &str, intent: IntentKey, paid: &Payment) -> Result<(), LedgerError> {
         let inner = self.inner();
         let Some(pass) = inner.catalog.pass(resource) else { return Ok(()) };
-        ledger_in_time(accounts(&*inner.ledger)?.open_account(&pass.opening(intent, paid))).await.map(drop)
+        ledger_in_time(accounts_of(&*inner.ledger)?.open_account(&pass.opening(intent, paid))).await.map(drop)
     }
 
     async fn record(&self, sale: &LoggedSale, paid: &Transfer, head: ChainTime) -> Result<Recorded, LedgerError> {

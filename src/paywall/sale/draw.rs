@@ -17,8 +17,8 @@ use tokio::{
 
 use crate::{
     ledger::{
-        AccountId, AccountMemo, Boxed, ChargeOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, ErasedAccounts,
-        ErasedLedger, LedgerError,
+        AccountId, AccountMemo, Boxed, ChargeOutcome, Draw, DrawLease, DrawOutcome, DrawRenewal, ErasedLedger,
+        LedgerError, accounts_of,
     },
     metrics::HeldLease,
     paywall::sale::upkeep::{HoldOutcome, Renewal, keep},
@@ -31,11 +31,6 @@ const RELEASE_WAIT: Duration = Duration::from_secs(2);
 const CHARGE_WAIT: Duration = Duration::from_secs(5);
 const CHARGE_TRY: Duration = Duration::from_secs(2);
 const CHARGE_PAUSE: Duration = Duration::from_millis(100);
-
-/// The ledger's accounts. A ledger without any sells no passes.
-pub(crate) fn accounts(ledger: &dyn ErasedLedger) -> Result<&dyn ErasedAccounts, LedgerError> {
-    ledger.accounts().ok_or(LedgerError::unavailable())
-}
 
 /// A draw that was requested and is not answered yet.
 ///
@@ -52,7 +47,7 @@ pub(crate) struct PendingDraw {
 impl PendingDraw {
     pub(crate) fn new(ledger: &Arc<dyn ErasedLedger>, draw: Draw) -> Self {
         let (asked, lease) = (Arc::clone(ledger), draw.lease());
-        let request: Boxed<'static, DrawOutcome> = Box::pin(async move { accounts(&*asked)?.draw(&draw).await });
+        let request: Boxed<'static, DrawOutcome> = Box::pin(async move { accounts_of(&*asked)?.draw(&draw).await });
         Self { ledger: Arc::clone(ledger), request: Some(request), lease, runtime: Handle::try_current().ok() }
     }
 }
@@ -84,7 +79,7 @@ impl Drop for PendingDraw {
 }
 
 async fn release(ledger: &dyn ErasedLedger, lease: &DrawLease) -> Result<(), LedgerError> {
-    accounts(ledger)?.release_draw(lease).await
+    accounts_of(ledger)?.release_draw(lease).await
 }
 
 /// Holds a part of a pass.
@@ -131,7 +126,7 @@ impl DrawGuard {
     ) -> HoldOutcome<T> {
         let renew = || -> Renewal<'_> {
             Box::pin(async {
-                let renewed = accounts(&*self.ledger)?.renew_draw(&self.lease).await?;
+                let renewed = accounts_of(&*self.ledger)?.renew_draw(&self.lease).await?;
                 Ok(renewed == DrawRenewal::Held)
             })
         };
@@ -147,7 +142,7 @@ impl DrawGuard {
     pub(crate) async fn charge_part(&mut self, amount: Amount, memo: Option<&AccountMemo>) -> Charged {
         let end = Instant::now() + CHARGE_WAIT;
         loop {
-            let charge = async { accounts(&*self.ledger)?.charge(&self.lease, amount, memo).await };
+            let charge = async { accounts_of(&*self.ledger)?.charge(&self.lease, amount, memo).await };
             match timeout_at(end.min(Instant::now() + CHARGE_TRY), charge).await {
                 Ok(Ok(ChargeOutcome::Done { left })) => {
                     self.settled = true;
@@ -188,7 +183,7 @@ impl DrawGuard {
             let renew = async move {
                 loop {
                     sleep(lease.length() / 3).await;
-                    let renewed = async { accounts(&*ledger)?.renew_draw(&lease).await };
+                    let renewed = async { accounts_of(&*ledger)?.renew_draw(&lease).await };
                     if timeout(lease.length() / 3, renewed).await == Ok(Ok(DrawRenewal::LeaseLost)) {
                         return;
                     }

@@ -9,6 +9,7 @@ mod gaps;
 mod inquiries;
 mod order;
 mod permits;
+mod questions;
 mod reasons;
 mod recall;
 mod settling;

@@ -1,6 +1,6 @@
 //! `Trace`: what a call that settles leaves on the chain, by which anyone can tell whether it has happened.
 
-use super::channels::questions;
+use super::questions;
 use crate::{
     evm::{channel, eip3009, permit2},
     protocol::{

@@ -15,9 +15,9 @@ use serde_json::json;
 use tower_service::Service;
 
 use crate::{
-    ledger::{Account, LedgerError, OpenOutcome},
+    ledger::{Account, LedgerError, OpenOutcome, accounts_of},
     paywall::{
-        sale::{deliver::SoldIntent, draw::accounts},
+        sale::deliver::SoldIntent,
         seller::{
             consumption::Consumption,
             inner::MerchantInner,
@@ -47,7 +47,7 @@ impl PassIssuer {
             return problem(StatusCode::INTERNAL_SERVER_ERROR, "a pass is issued for a payment only");
         };
         let opening = self.terms.opening(intent, receipt.payment());
-        let opened = async { accounts(&*self.merchant.ledger)?.open_account(&opening).await };
+        let opened = async { accounts_of(&*self.merchant.ledger)?.open_account(&opening).await };
         match ledger_in_time(opened).await {
             Ok(OpenOutcome::Open(account)) => {
                 let token = self.terms.token(opening.id());

@@ -8,12 +8,11 @@ use tower_layer::Layer as _;
 
 pub use issue::PassIssuer;
 
-use crate::ledger::{Account, ClosedAccount, LedgerError};
+use crate::ledger::{Account, ClosedAccount, LedgerError, accounts_of};
 use crate::paywall::{
     error::BuildError,
     layer::X402Layer,
     merchant::Merchant,
-    sale::draw::accounts,
     seller::{
         pass::terms::{Holds, PassTerms},
         pricing::PriceTag,
@@ -172,7 +171,7 @@ impl Pass {
     /// [`LedgerError`] if the ledger does not answer.
     pub async fn account(&self, token: &str) -> Result<Option<Account>, LedgerError> {
         match self.terms.open(token) {
-            Some(id) => accounts(&*self.merchant.inner().ledger)?.account(id).await,
+            Some(id) => accounts_of(&*self.merchant.inner().ledger)?.account(id).await,
             None => Ok(None),
         }
     }
@@ -184,7 +183,7 @@ impl Pass {
     /// [`LedgerError`] if the ledger does not answer.
     pub async fn close(&self, token: &str) -> Result<Option<ClosedAccount>, LedgerError> {
         match self.terms.open(token) {
-            Some(id) => accounts(&*self.merchant.inner().ledger)?.close_account(id).await,
+            Some(id) => accounts_of(&*self.merchant.inner().ledger)?.close_account(id).await,
             None => Ok(None),
         }
     }

@@ -3,8 +3,8 @@
 pub(crate) mod due;
 mod mirror;
 pub(crate) mod policy;
+mod reading;
 pub(crate) mod record;
-pub(crate) mod turn;
 
 use std::{
     sync::{Arc, OnceLock},
@@ -12,7 +12,7 @@ use std::{
 };
 
 use mirror::Mirror;
-pub(crate) use mirror::{Channel, Mirrored};
+pub(crate) use mirror::{Channel, Mirrored, Unread};
 use policy::ChannelPolicy;
 
 use crate::{

@@ -26,6 +26,7 @@ use crate::{
             channel::{
                 drawing::{Drawn, draw},
                 told,
+                units::{busy, units},
             },
             signed::{CONFIRM, LOOK_AGAIN},
         },
@@ -248,14 +249,4 @@ impl Unsettled for Charging {
         let state = told::channel_state(&self.channel, state, charged);
         Some(told::sold(self.channels.network(), self.channel.config.payer, (*charge, state), *deposit))
     }
-}
-
-/// Another request of this channel is under way.
-pub(super) fn busy() -> Problem {
-    Problem::after(ProblemCode::ChannelBusy, ASK_AGAIN)
-}
-
-/// An amount of a channel: 128 bits, as the contract has it. What is more covers nothing more.
-pub(super) fn units(amount: Amount) -> u128 {
-    amount.to_u128().unwrap_or(u128::MAX)
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::charging::units;
+use super::units::units;
 use crate::{
-    ledger::{Account, Draw, DrawOutcome, ErasedLedger, LedgerError},
+    ledger::{Account, Draw, DrawOutcome, ErasedLedger, LedgerError, accounts_of},
     paywall::{
         refusal::{ASK_AGAIN, Problem},
-        sale::draw::{DrawGuard, PendingDraw, RenewedDraw, accounts},
+        sale::draw::{DrawGuard, PendingDraw, RenewedDraw},
         seller::{
             channels::{Channel, Channels, record::ChannelMemo},
             time_limits::ledger_in_time,
@@ -68,7 +68,7 @@ pub(super) async fn draw(
 }
 
 async fn mismatch(ledger: &Arc<dyn ErasedLedger>, channel: &Channel) -> Result<Drawn, Problem> {
-    let account = ledger_in_time(async { accounts(&**ledger)?.account(channel.account).await }).await;
+    let account = ledger_in_time(async { accounts_of(&**ledger)?.account(channel.account).await }).await;
     match account {
         Ok(Some(account)) => Ok(Drawn::Mismatch(account)),
         Ok(None) => Ok(Drawn::Missing),

@@ -1,9 +1,10 @@
 //! What a voucher can pay by, once it is reserved.
 
 use super::{
-    charging::{Charge, busy, units},
+    charging::Charge,
     drawing::{Drawn, draw},
     shown::Vouched,
+    units::{busy, units},
 };
 use crate::{
     ledger::Account,

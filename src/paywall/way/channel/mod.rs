@@ -7,6 +7,7 @@ mod finding;
 mod refund;
 mod shown;
 mod told;
+mod units;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -88,7 +89,10 @@ async fn accept(
     // A payment on another network, or one that cannot be read, is refused by any that has channels.
     let has_channels = || merchant.chains.iter().find(|chain| chain.channels.is_some());
     let chain: &Arc<SellingChain> = named.or_else(has_channels).unwrap_or(merchant.first());
-    let Some(channels) = &chain.channels else { return Err(Problem::takes_no_channels().into()) };
+    let Some(channels) = &chain.channels else {
+        let payer = channel(payload).ok().map(|(_, shown)| shown.config().payer);
+        return Err(request.requote(price?).refuse(Reason::UNSUPPORTED_SCHEME, chain.network, payer));
+    };
     chain.ready_for_channels(channels).await?;
     let vouched = match Vouched::read(request, chain, channels, payload) {
         Ok(vouched) => vouched,

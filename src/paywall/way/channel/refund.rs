@@ -7,10 +7,10 @@ use http::{HeaderValue, Response, header};
 use tracing::Instrument as _;
 
 use super::{
-    charging::{busy, units},
     drawing::{Drawn, draw},
     shown::Vouched,
     told,
+    units::{busy, units},
 };
 use crate::{
     ledger::ErasedLedger,
@@ -56,7 +56,7 @@ async fn refunded(
     let (network, payer) = (channels.network(), channel.config.payer);
     let refuse = |reason| vouched.requote(request, tariff).refuse(reason, network, Some(payer));
     let head = verifier_in_time(chain.view.head()).await.map_err(|_| unavailable())?;
-    let state = channels.read(&**ledger, channel, head).await?.state;
+    let state = channels.read(&**ledger, channel, head).await.map_err(Problem::from)?.state;
     // Of nothing: it is what the voucher claims, that is all that was charged.
     let nothing = vouched.payment.clone().with_amount(Amount::ZERO);
     let (drawn, memo) = match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &nothing), &state).await?

@@ -8,7 +8,7 @@ use crate::{
             Channel, Channels,
             record::{ChannelMemo, read_note},
         },
-        way::channel::{charging::units, shown::Vouched},
+        way::channel::{shown::Vouched, units::units},
     },
     protocol::{
         Address, Amount, Network, TxHash,

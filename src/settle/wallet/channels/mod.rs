@@ -3,7 +3,6 @@
 mod claims;
 mod deposits;
 mod orders;
-pub(super) mod questions;
 mod refunds;
 mod state;
 

@@ -2,7 +2,7 @@
 
 use alloy::primitives::B256;
 
-use super::questions;
+use super::super::questions;
 use crate::{
     evm::{
         erc1271,

@@ -26,12 +26,12 @@ pub(super) fn read_state(returned: &[u8]) -> Option<ChannelOnChain> {
 }
 
 /// Asks how much is claimed of each of these channels.
-pub(in crate::settle::wallet) fn claimed_of(channels: impl IntoIterator<Item = ChannelId>) -> Vec<u8> {
+pub(super) fn claimed_of(channels: impl IntoIterator<Item = ChannelId>) -> Vec<u8> {
     channel::multicall(channels.into_iter().map(channel::channels))
 }
 
 /// Reads the answer to that, in the same order.
-pub(in crate::settle::wallet) fn read_claimed_of(returned: &[u8]) -> Option<Vec<u128>> {
+pub(super) fn read_claimed_of(returned: &[u8]) -> Option<Vec<u128>> {
     let results = channel::read_results(returned)?;
     results.iter().map(|result| Some(channel::read_channel(result)?.total_claimed)).collect()
 }

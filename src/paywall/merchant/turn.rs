@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    ledger::{AccountId, Draw, DrawOutcome, ErasedLedger, LedgerError, Opening},
+    ledger::{AccountId, Draw, DrawOutcome, ErasedLedger, LedgerError, Opening, accounts_of},
     paywall::{
-        sale::draw::{DrawGuard, PendingDraw, RenewedDraw, accounts},
+        sale::draw::{DrawGuard, PendingDraw, RenewedDraw},
         seller::time_limits::ledger_in_time,
     },
     protocol::{Amount, Network},
@@ -33,7 +33,7 @@ impl Turn {
                 }
                 DrawOutcome::Unknown => {
                     let opening = Opening::new(id, Amount::ZERO);
-                    let _ = ledger_in_time(async { accounts(&**ledger)?.open_account(&opening).await }).await?;
+                    let _ = ledger_in_time(async { accounts_of(&**ledger)?.open_account(&opening).await }).await?;
                 }
                 _ => return Ok(None),
             }

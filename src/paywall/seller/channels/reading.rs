@@ -1,0 +1,80 @@
+//! Reading a channel: the chain is asked, and the ledger's account follows it.
+
+use super::{
+    Channels,
+    mirror::{Channel, Known, LATELY, Mirrored, SHORTEST, Unread},
+    record::{ChannelMemo, write_note},
+};
+use crate::{
+    ledger::{Account, ErasedLedger, OpenOutcome, Opening, ReflectOutcome, Reflection, accounts_of},
+    paywall::seller::time_limits::{ledger_in_time, settler_in_time},
+    protocol::{Amount, ChainTime},
+    settle::ChannelOnChain,
+};
+
+impl Channels {
+    /// What the chain said of a channel, which the ledger's account follows, where that counts still.
+    pub(crate) fn is_fresh(&self, channel: &Channel) -> Option<Known> {
+        self.inner.mirror.within(channel.account, self.inner.mirror.lasts)
+    }
+
+    /// The same where it was read within half a minute, for the worker that claims.
+    pub(crate) fn is_lately_read(&self, channel: &Channel) -> Option<Known> {
+        self.inner.mirror.within(channel.account, LATELY)
+    }
+
+    /// Whether it was read a moment ago: to read it again would tell nothing new.
+    pub(crate) fn is_just_read(&self, channel: &Channel) -> bool {
+        self.inner.mirror.within(channel.account, SHORTEST).is_some()
+    }
+
+    /// Reads the chain, and has the ledger's account follow it. An account is opened where the channel holds something.
+    ///
+    /// What was claimed was sold: a ledger that lost its state begins there.
+    pub(crate) async fn read(
+        &self,
+        ledger: &dyn ErasedLedger,
+        channel: &Channel,
+        head: ChainTime,
+    ) -> Result<Mirrored, Unread> {
+        let read = self.inner.mirror.clock.monotonic();
+        let state = settler_in_time(self.settler.channel_state(self.inner.network, &channel.config)).await;
+        let state = state.map_err(|_| Unread::Chain)?;
+        let account = self.reflect(ledger, channel, &state).await?;
+        if account.is_some() {
+            self.inner.mirror.remember(channel.account, read, Known { state, head });
+        }
+        Ok(Mirrored { state, account })
+    }
+
+    async fn reflect(
+        &self,
+        ledger: &dyn ErasedLedger,
+        channel: &Channel,
+        state: &ChannelOnChain,
+    ) -> Result<Option<Account>, Unread> {
+        let unavailable = |_| Unread::Ledger;
+        let reflection =
+            Reflection::new(channel.account).limit(state.covers()).claimed(state.total_claimed).note(write_note(state));
+        let reflect = || ledger_in_time(async { accounts_of(ledger)?.reflect(&reflection).await });
+        if let ReflectOutcome::Done(account) = reflect().await.map_err(unavailable)? {
+            return Ok(Some(account));
+        }
+        if state.balance == Amount::ZERO {
+            return Ok(None);
+        }
+        let memo = ChannelMemo { network: self.inner.network, config: channel.config, refund: None, last: None };
+        let opening = Opening::new(channel.account, state.covers())
+            .with_spent(state.claimed_at_most)
+            .claimable()
+            .with_memo(memo.write().unwrap_or_default());
+        let opened = ledger_in_time(async { accounts_of(ledger)?.open_account(&opening).await });
+        match opened.await.map_err(unavailable)? {
+            OpenOutcome::Open(_) => match reflect().await.map_err(unavailable)? {
+                ReflectOutcome::Done(account) => Ok(Some(account)),
+                ReflectOutcome::Unknown => Err(Unread::Ledger),
+            },
+            OpenOutcome::Closed => Ok(None),
+        }
+    }
+}
