@@ -140,7 +140,7 @@ pub struct ChannelOnChain {
 }
 
 impl ChannelOnChain {
-    /// Returns the state of a channel with so much in it, of which so much is claimed, in base units, and which nobody withdraws from.
+    /// Returns the state of a channel with so much in it, of which so much is claimed, in base units, without a withdrawal.
     #[must_use]
     pub const fn new(balance: Amount, total_claimed: Amount) -> Self {
         Self {

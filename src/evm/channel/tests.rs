@@ -130,7 +130,7 @@ fn only_a_plain_accounts_v_is_rewritten() {
         assert_eq!(deposit_signer(&config, &by_erc3009(bytes), Some(&usdc), CHAIN), Some(config.payer));
         assert_eq!(of(bytes, Some(&usdc)), of(&usual, None));
     }
-    // Without the domain nobody knows whose it is; contract accounts have meanings of their own for it.
+    // Without the domain the signer cannot be told. A contract account decides about its signatures itself.
     assert_eq!(deposit_signer(&config, &by_erc3009(&usual), None, CHAIN), None);
     assert_ne!(of(&from_zero, None), of(&usual, None));
     let foreign = [&[7; 64][..], &[1]].concat();

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     ledger::{Account, AccountId, ErasedLedger, accounts_of},
@@ -32,6 +32,9 @@ use crate::{
 const EVERY: Duration = Duration::from_secs(10);
 /// After how many looks it sweeps what others claimed.
 const SWEEP_EACH: u32 = 60;
+/// How long a turn reads channels before it claims. Those that are left count as the ledger has them: what is owed for long is due without
+/// a word of the chain.
+const READING: Duration = Duration::from_secs(60);
 /// The longest turn.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
 /// How many accounts are listed at once.
@@ -170,14 +173,14 @@ impl Claimer {
 
     /// The channels on a network of which something is owed.
     async fn rows(&self, channels: &Channels, head: ChainTime) -> Result<Vec<Owed>, HealthError> {
-        let (mut rows, mut answers) = (Vec::new(), true);
+        let (mut rows, mut answers, end) = (Vec::new(), true, Instant::now() + READING);
         for (id, account) in self.owed().await? {
             let Some((channel, memo)) = named(id, &account, channels.network()) else { continue };
             // What it says of a withdrawal may be old.
             let state = match channels.is_lately_read(&channel) {
                 Some(known) => Some(known.state),
                 // Where one was not answered, the others wait for no answer.
-                None if answers => {
+                None if answers && Instant::now() < end => {
                     let read = channels.read(&*self.merchant.ledger, &channel, head).await;
                     answers = read.is_ok();
                     read.ok().map(|read| read.state)

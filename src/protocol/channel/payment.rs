@@ -47,7 +47,7 @@ impl VoucherPayment {
         Self::restored(network, channel.id(network), total, intent).between(payer, token, receiver)
     }
 
-    /// Returns the payment of a channel of which only the name is known, between nobody.
+    /// Returns the payment of a channel of which only the name is known. Its parties are not set.
     pub(crate) fn restored(network: Network, channel: ChannelId, total: u128, intent: IntentKey) -> Self {
         let mut named = [0; 64];
         named[..32].copy_from_slice(channel.as_bytes());

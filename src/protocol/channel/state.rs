@@ -48,7 +48,7 @@ pub struct VoucherState {
 }
 
 impl ChannelState {
-    /// Returns the state of a channel that nobody withdraws from, and of which nothing was paid back.
+    /// Returns the state of a channel without a withdrawal or a refund.
     #[must_use]
     pub const fn new(channel: ChannelId, balance: Amount, total_claimed: Amount) -> Self {
         Self {

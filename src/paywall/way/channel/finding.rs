@@ -76,8 +76,11 @@ pub(super) async fn find(
                 Drawn::Granted(drawn, memo) if is_payable => {
                     return Ok(Found::Pays(Charge::Drawn(drawn, memo.refund), state));
                 }
-                // Dropped, the draw is given back.
-                Drawn::Granted(..) => return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS)),
+                // Given back before the answer: the next voucher must not find the channel busy.
+                Drawn::Granted(drawn, _) => {
+                    drawn.release().await;
+                    return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS));
+                }
                 Drawn::Busy => return Err(busy()),
                 Drawn::Mismatch(account) => {
                     return resumed(vouched, sale, (account, state)).map_err(|problem| *problem);

@@ -94,7 +94,7 @@ impl<'a> Vouched<'a> {
 /// Whether the key of the channel, or the account that decides for it, signed a voucher.
 ///
 /// # Errors
-/// If nobody answers who must be asked.
+/// If the settler, which must be asked, does not answer.
 pub(super) async fn is_signed(channels: &Channels, channel: &Channel, voucher: &Voucher) -> Result<bool, Problem> {
     let network = channels.network();
     match channel.config.voucher_key() {

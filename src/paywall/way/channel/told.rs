@@ -45,7 +45,7 @@ pub(super) fn corrected(
     let state = account.claims.as_ref().and_then(|claims| read_note(&claims.note)).unwrap_or(nothing);
     let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
     let (network, ChannelConfig { payer, token, .. }) = (channels.network(), channel.config);
-    // A voucher that was claimed is public: whoever shows one learns of no later one.
+    // A voucher that was claimed is public, so a client that shows one learns of no later one.
     let last = last.filter(|_| shown > units(state.claimed_at_most));
     let voucher = last.map(|last| VoucherState::from(&Voucher::new(channel.id, last.total, last.signature)));
     let state = channel_state(channel, &state, units(account.spent));
