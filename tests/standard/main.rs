@@ -36,6 +36,9 @@ mod metered_attacks;
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/metered.rs"]
 mod metered_example;
+mod metered_ours;
+#[cfg(unix)]
+mod metered_processes;
 mod mpp;
 mod named;
 mod networks;

@@ -39,7 +39,7 @@ impl Stage {
         Self::with(by, |builder| builder).await
     }
 
-    async fn with(by: By, set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Option<Self> {
+    pub async fn with(by: By, set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Option<Self> {
         let world = World::with(Token::Ours).await?;
         allow(&world, world.chain.usdc(), Amount::MAX).await;
         let (builder, facilitator) = settling(&world, by).await;
@@ -56,7 +56,7 @@ impl Stage {
 }
 
 /// Takes permits.
-async fn settling(world: &World, by: By) -> (MerchantBuilder, Option<Facilitator>) {
+pub async fn settling(world: &World, by: By) -> (MerchantBuilder, Option<Facilitator>) {
     let merchant = merchant(world).await;
     match by {
         By::Wallet => (merchant.permit_settler(wallet(world).await), None),

@@ -10,6 +10,7 @@ mod identified;
 mod leaving;
 mod metered;
 mod mpp;
+mod permits;
 mod promised;
 mod quotes;
 mod refusals;
