@@ -18,6 +18,7 @@ mod resumed;
 mod sales;
 mod streams;
 mod theft;
+mod told;
 mod unquoted;
 mod unread;
 mod vectors;

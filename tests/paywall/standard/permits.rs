@@ -297,6 +297,24 @@ async fn while_an_earlier_transaction_may_be_mined_no_smaller_charge_and_no_refu
     }
 }
 
+/// Its transaction does not tell which permit it charged, and was recorded for this one, which is used: that pays for the answer.
+#[tokio::test(start_paused = true)]
+async fn a_recorded_transaction_that_does_not_tell_its_permit_buys_the_answer_of_a_used_one() {
+    let metered = open().await;
+    let (stall, offer) = (&metered.stall, metered.offered().await);
+    let signed = sign(permit(&offer));
+    *metered.settler.records.lock().unwrap() = true;
+    stall.settler.script([Settling::Unknown]);
+    assert_problem(metered.show(&offer, &signed).await, 503, "outcome_unknown").await;
+    stall.lease_runs_out();
+    let untold = charged(&offer, NONCE).with_binding(Binding::none().with_permit(ByPermit::Untold));
+    stall.shop.chain.mine(EARLIER, [untold]);
+    stall.shop.chain.cancel(PERMIT2, buyer(), NONCE);
+    let sold = metered.show(&offer, &signed).await;
+    assert_eq!((sold.status().as_u16(), settled(&sold).transaction), (200, Some(EARLIER)));
+    assert_eq!(stall.settler.settlements(), 1);
+}
+
 /// It failed: nothing can be mined any more, and a charge of nothing is a sale.
 #[tokio::test(start_paused = true)]
 async fn after_an_earlier_transaction_that_failed_the_charge_of_now_counts() {
