@@ -52,7 +52,7 @@ fn maximum_and_charge_are_told_wherever_a_sale_is() {
         let (status, _, page) = text(ask(&paged, navigation("/answer")).await).await;
         assert_eq!(status, 402);
         assert!(page.contains("<strong>≤ $0.1</strong>"), "{page}");
-        assert_eq!(data(&page)["price"], "≤ 0.1");
+        assert_eq!(data(&page)["words"]["price"], "≤ 0.1");
 
         let service = layered(&layer, saying(Some(1_858), None));
         let offer = offered(&service).await;
