@@ -160,6 +160,7 @@ mod events;
 mod failure;
 mod flow;
 mod future;
+mod held_channel;
 mod http;
 mod inner;
 mod layer;
@@ -189,9 +190,10 @@ pub(crate) use flow::budget::Denial;
 pub use flow::budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
 #[cfg(test)]
 pub(crate) use flow::journal::RETENTION;
-pub use flow::journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState};
-pub(crate) use flow::journal::{JournalPayment, PermitCharge, Signed};
+pub use flow::journal::{ChannelPhase, FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState};
+pub(crate) use flow::journal::{ChannelRecord, JournalPayment, PermitCharge, Signed};
 pub use future::ResponseFuture;
+pub use held_channel::HeldChannel;
 pub use http::body::{Body, ReplayBody};
 pub use http::replay_request::ProofIn;
 #[cfg(feature = "reqwest")]
@@ -200,9 +202,9 @@ pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
 pub use pass::{HeldPass, PassError, PassLayer, UsePass};
 pub use payer::{
-    AuthorizationRequest, AuthorizationStatus, Authorizer, MissingAllowance, Payer, PayerError, PermitFunds,
-    PermitRequest, PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest,
-    TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, ChannelFunds, ChannelSigner, DepositRequest,
+    MissingAllowance, Payer, PayerError, PermitFunds, PermitRequest, PermitSigner, PreparedAuthorization,
+    PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;

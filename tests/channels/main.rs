@@ -1,5 +1,5 @@
 //! Sales by payment channels on a scripted chain: what a voucher buys, what it never buys, and what is claimed of it.
-#![cfg(all(feature = "axum", feature = "test-util", feature = "devchain"))]
+#![cfg(all(feature = "axum", feature = "test-util", feature = "devchain", feature = "client", feature = "wallet"))]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,6 +9,7 @@
     unreachable_pub
 )]
 
+mod buying;
 mod claims;
 mod counter;
 mod deposits;
