@@ -26,7 +26,7 @@ use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
-    Charge, RequestBody, ResponseBody,
+    Charge, Redelivery, RequestBody, ResponseBody,
     client::{
         AuthorizationRequest, AuthorizationStatus, Authorizer, Body, Budget, BudgetBuilder, ChannelFunds,
         ChannelSigner, DepositRequest, Journal, JournalEntry, JournalError, MemoryJournal, Pay, PayError, PayLayer,
@@ -271,7 +271,9 @@ impl Service<Request<Body>> for Line {
             }
             give_way().await;
             let seller = line.seller.lock().unwrap().clone();
-            let answer = seller.oneshot(request).await.unwrap();
+            let mut answer = seller.oneshot(request).await.unwrap();
+            // Channels are the only way to pay here.
+            answer.headers_mut().remove("pay");
             give_way().await;
             let script = line.script.lock().unwrap().clone();
             if payment { script(number, answer) } else { Ok(answer) }
@@ -326,6 +328,7 @@ impl Trade {
             async move { Ok::<_, Infallible>(answer) }
         });
         let layer = if charge.is_some() { stall.metered() } else { stall.fixed() };
+        let layer = layer.redeliver(Redelivery::default());
         let seller = Arc::new(Mutex::new(tower::util::BoxCloneService::new(layer.layer(handler))));
         let script: Arc<Script> = Arc::new(|_, answer| Ok(answer));
         let script = Arc::new(Mutex::new(script));
