@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tower_x402::{
-    client::{ChannelPhase, HeldChannel, PayLayer},
+    client::{Body, ChannelPhase, HeldChannel, PayLayer},
     protocol::Amount,
 };
 
@@ -50,7 +50,7 @@ async fn closed(args: &Close) -> Result<u8, BoxError> {
         layer.withdraw_channel(id).await?
     } else {
         eprintln!("Asking the seller for what is left, and waiting until the chain shows it.");
-        purchase::client(&layer)?.close_channel(id).await?
+        purchase::client(&layer)?.close_channel::<Body, _>(id).await?
     };
     let held = held.ok_or("the journal has no such channel")?;
     let shown = |amount: Amount| amount.to_decimal(held.decimals);

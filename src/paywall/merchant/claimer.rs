@@ -34,7 +34,7 @@ const EVERY: Duration = Duration::from_secs(10);
 const SWEEP_EACH: u32 = 60;
 /// How long a turn reads channels before it claims. Those that are left count as the ledger has them: what is owed for long is due without
 /// a word of the chain.
-const READING: Duration = Duration::from_secs(60);
+pub(super) const READING: Duration = Duration::from_secs(60);
 /// The longest turn.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
 /// How many accounts are listed at once.
@@ -315,7 +315,7 @@ fn is_at_risk(account: &Account, state: &ChannelOnChain) -> bool {
 }
 
 /// The channel of an account, if it is one on this network.
-fn named(id: AccountId, account: &Account, network: Network) -> Option<(Channel, ChannelMemo)> {
+pub(super) fn named(id: AccountId, account: &Account, network: Network) -> Option<(Channel, ChannelMemo)> {
     let memo = ChannelMemo::read(&account.memo).filter(|memo| memo.network == network)?;
     let channel = Channel::new(memo.config, network);
     (channel.account == id).then_some((channel, memo))

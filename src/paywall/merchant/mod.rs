@@ -4,6 +4,7 @@ pub(crate) mod builder;
 pub(crate) mod chain;
 pub(crate) mod claimer;
 mod discovery;
+pub(crate) mod open_channels;
 pub(crate) mod pass;
 mod replay;
 pub(crate) mod restored;
