@@ -251,6 +251,18 @@ impl AccountLedger for Broken {
         }
     }
 
+    async fn take_back(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> Result<ChargeOutcome, LedgerError> {
+        match self.ask(AccountQuestion::TakeBack(lease.clone(), amount, memo.cloned())).await {
+            AccountAnswer::Charged(outcome) => Ok(outcome),
+            other => panic!("{other:?}"),
+        }
+    }
+
     async fn release_draw(&self, lease: &DrawLease) -> Result<(), LedgerError> {
         if self.fault == Fault::ReleaseUndoesCharge {
             let mut records = self.records.lock().unwrap();

@@ -32,7 +32,7 @@ use crate::{
         },
     },
     protocol::{
-        Amount, ProblemCode, TxHash,
+        Amount, ChainTime, ProblemCode, TxHash,
         channel::{ChannelDeposit, Voucher, VoucherPayment},
         v2::{Reason, SettleResponse},
     },
@@ -41,12 +41,10 @@ use crate::{
 
 /// How a voucher pays.
 pub(super) enum Charge {
-    /// By what is drawn of the account, of which a refund may be signed.
-    Drawn(RenewedDraw, Option<(u64, u128)>),
+    /// By what is drawn of the account, with its memo.
+    Drawn(RenewedDraw, ChannelMemo),
     /// By what a deposit adds to it, which is made first.
     Deposit(Box<ChannelDeposit>),
-    /// It did, under a lease that ended before the answer left.
-    Done(u128),
 }
 
 /// A voucher that is reserved.
@@ -58,6 +56,8 @@ pub(super) struct Charging {
     /// Of the whole amount that the voucher adds.
     pub(super) payment: VoucherPayment,
     pub(super) is_metered: bool,
+    /// Until when the intent can be paid.
+    pub(super) pay_until: ChainTime,
     /// The record of a deposit that is about to be made.
     pub(super) begun: Settling,
     /// What the chain said last.
@@ -97,11 +97,7 @@ impl Charging {
         }
         let how = self.charge.lock().unwrap_or_else(PoisonError::into_inner).take();
         match how {
-            Some(Charge::Done(charged)) => {
-                let _ = self.sold.set(Sold { charge: charged, state: self.state, deposit: None });
-                self.paid(charged)
-            }
-            Some(Charge::Drawn(drawn, refund)) => self.spend((drawn, refund), charge, (self.state, None)).await,
+            Some(Charge::Drawn(drawn, memo)) => self.spend((drawn, memo), charge, (self.state, None)).await,
             Some(Charge::Deposit(deposit)) => self.deposit(&deposit, charge, records).await,
             // Asked a second time after a failure.
             None => Settled::Unknown(None),
@@ -111,7 +107,7 @@ impl Charging {
     /// Charges the account, durably, and leaves the voucher there that covers it.
     async fn spend(
         &self,
-        (mut drawn, refund): (RenewedDraw, Option<(u64, u128)>),
+        (mut drawn, memo): (RenewedDraw, ChannelMemo),
         charge: u128,
         (state, deposit): (ChannelOnChain, Option<(TxHash, u128)>),
     ) -> Settled {
@@ -120,11 +116,12 @@ impl Charging {
             signature: self.voucher.signature.clone(),
             intent: self.payment.intent(),
             request: self.begun.request,
+            pay_until: self.pay_until,
             charge,
             charged: self.before().saturating_add(charge),
         };
-        let memo =
-            ChannelMemo { network: self.channels.network(), config: self.channel.config, refund, last: Some(last) };
+        // What is sold now is covered again, and so is all before.
+        let memo = ChannelMemo { lost: 0, last: Some(last), ..memo };
         // It was short enough when it was reserved.
         let Some(memo) = memo.write() else { return Settled::Unknown(None) };
         // What cost nothing leaves no voucher: a claim would show one that covers more than was sold.
@@ -163,7 +160,7 @@ impl Charging {
             .await
         {
             Ok(Drawn::Granted(drawn, memo)) => {
-                self.spend((drawn, memo.refund), charge, (state, Some((transaction, deposit.amount)))).await
+                self.spend((drawn, memo), charge, (state, Some((transaction, deposit.amount)))).await
             }
             Ok(Drawn::Mismatch(account)) => self.refuse(told::corrected(
                 self.requote.clone(),
