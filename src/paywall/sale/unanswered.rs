@@ -124,12 +124,21 @@ async fn lower(
     // The voucher stays: it covers what was charged before as well.
     let last = LastSale { charged: last.charged.saturating_sub(last.charge), charge: 0, ..last };
     let memo = ChannelMemo { last: Some(last), ..memo }.write().ok_or(LedgerError::unavailable())?;
-    match guard.take_back(charge, &memo).await? {
-        ChargeOutcome::Done { .. } => {
+    let outcome = guard.take_back(charge, &memo).await;
+    match outcome {
+        Ok(ChargeOutcome::Done { .. }) => {
             tracing::warn!(channel = %channel.id, %charge, "taken back: the answer that it was charged for never left");
             Ok(LastCharge::TakenBack)
         }
-        ChargeOutcome::LeaseLost => Ok(LastCharge::UnderWay),
-        ChargeOutcome::TooMuch => Ok(LastCharge::Stands),
+        Ok(ChargeOutcome::LeaseLost) => Ok(LastCharge::UnderWay),
+        // It is claimed.
+        Ok(ChargeOutcome::TooMuch) => {
+            guard.release().await;
+            Ok(LastCharge::Stands)
+        }
+        Err(error) => {
+            guard.release().await;
+            Err(error)
+        }
     }
 }

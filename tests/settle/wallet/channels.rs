@@ -86,7 +86,15 @@ async fn swept(chain: &DevChain, settler: &WalletSettler) -> SweepOutcome {
 }
 
 async fn state(settler: &WalletSettler, config: &ChannelConfig) -> ChannelOnChain {
-    settler.channel_state(Network::BASE, config).await.unwrap()
+    let state = settler.channel_state(Network::BASE, config).await.unwrap();
+    let mut states = settler.channel_states(Network::BASE, &[*config, *config]).await.unwrap();
+    assert_eq!(
+        states.pop().map(|state| (state.balance, state.total_claimed)),
+        Some((state.balance, state.total_claimed))
+    );
+    let mut without_block = state;
+    without_block.as_of = None;
+    without_block
 }
 
 fn holding(balance: u128, claimed: u128) -> ChannelOnChain {

@@ -25,6 +25,11 @@ impl Channels {
         self.inner.mirror.within(channel.account, LATELY)
     }
 
+    /// When this process read it last, in monotonic time; `None`: never, or long ago.
+    pub(crate) fn last_read(&self, channel: &Channel) -> Option<Duration> {
+        self.inner.mirror.last_read(channel.account)
+    }
+
     /// Whether it was read a moment ago: to read it again would tell nothing new.
     pub(crate) fn is_just_read(&self, channel: &Channel) -> bool {
         self.inner.mirror.within(channel.account, SHORTEST).is_some()
