@@ -87,11 +87,6 @@ async fn swept(chain: &DevChain, settler: &WalletSettler) -> SweepOutcome {
 
 async fn state(settler: &WalletSettler, config: &ChannelConfig) -> ChannelOnChain {
     let state = settler.channel_state(Network::BASE, config).await.unwrap();
-    let mut states = settler.channel_states(Network::BASE, &[*config, *config]).await.unwrap();
-    assert_eq!(
-        states.pop().map(|state| (state.balance, state.total_claimed)),
-        Some((state.balance, state.total_claimed))
-    );
     let mut without_block = state;
     without_block.as_of = None;
     without_block
@@ -280,7 +275,8 @@ async fn a_claim_that_a_reorganisation_removes_is_made_again() {
     let task = tokio::spawn(async move { claiming.claim(Network::BASE, &claim).await });
     until(async || count_of(&chain, "pending").await == before + 1).await;
     chain.mine(1).await.unwrap();
-    assert_eq!(state(&settler, &config).await, holding(100, 30));
+    let seen = state(&settler, &config).await;
+    assert_eq!((seen.total_claimed, seen.claimed_at_most), (Amount::ZERO, units(30)), "mined, and not claimed yet");
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(!task.is_finished(), "it is mined, and may go");
     chain.reorg(1, &[]).await.unwrap();
@@ -289,6 +285,31 @@ async fn a_claim_that_a_reorganisation_removes_is_made_again() {
     let outcome = while_mining(&chain, task).await.unwrap().unwrap();
     assert!(matches!(outcome, ClaimOutcome::Claimed(Some(_))), "{outcome:?}");
     assert_eq!(state(&settler, &config).await, holding(100, 30));
+}
+
+#[tokio::test]
+async fn a_deposit_covers_vouchers_once_it_is_as_deep_as_the_seller_wants() {
+    let chain = with_channels().await;
+    let opener = settler(&chain).await;
+    let configs = opened(&chain, &opener, 0, &[1, 2]).await;
+    let careful = builder(&chain).deposit_confirmations(40).endpoint(chain.rpc_url()).connect().await.unwrap();
+    let balances = async |settler: &WalletSettler| {
+        let states = settler.channel_states(Network::BASE, &configs).await.unwrap();
+        let head = states[0].as_of.unwrap();
+        assert!(states.iter().all(|state| state.as_of == Some(head)));
+        (states.iter().map(|state| state.balance).collect::<Vec<_>>(), head)
+    };
+    let (hundred, nothing) = (vec![units(100); 2], vec![Amount::ZERO; 2]);
+    assert_eq!(balances(&opener).await.0, hundred);
+    let (early, block) = balances(&careful).await;
+    assert_eq!(early, nothing);
+    chain.mine(40).await.unwrap();
+    assert_eq!(balances(&careful).await, (hundred, block + 40));
+    // The blocks of both deposits, and more, are replaced by one.
+    chain.reorg(60.min(block + 40 - 4), &[]).await.unwrap();
+    chain.rpc("anvil_dropAllTransactions", json!([])).await.unwrap();
+    assert_eq!(balances(&careful).await.0, nothing);
+    assert_eq!(balances(&opener).await.0, nothing);
 }
 
 #[tokio::test]
