@@ -291,25 +291,23 @@ async fn a_claim_that_a_reorganisation_removes_is_made_again() {
 async fn a_deposit_covers_vouchers_once_it_is_as_deep_as_the_seller_wants() {
     let chain = with_channels().await;
     let opener = settler(&chain).await;
+    let head = async || opener.channel_state(Network::BASE, &channel(&chain, 0, 1)).await.unwrap().as_of.unwrap();
+    let before = head().await;
     let configs = opened(&chain, &opener, 0, &[1, 2]).await;
-    let careful = builder(&chain).deposit_confirmations(40).endpoint(chain.rpc_url()).connect().await.unwrap();
+    let deep = head().await - before + 1;
+    let careful = builder(&chain).deposit_confirmations(deep).endpoint(chain.rpc_url()).connect().await.unwrap();
     let balances = async |settler: &WalletSettler| {
         let states = settler.channel_states(Network::BASE, &configs).await.unwrap();
-        let head = states[0].as_of.unwrap();
-        assert!(states.iter().all(|state| state.as_of == Some(head)));
-        (states.iter().map(|state| state.balance).collect::<Vec<_>>(), head)
+        assert_eq!(states[0].as_of, states[1].as_of);
+        states.iter().map(|state| state.balance).collect::<Vec<_>>()
     };
     let (hundred, nothing) = (vec![units(100); 2], vec![Amount::ZERO; 2]);
-    assert_eq!(balances(&opener).await.0, hundred);
-    let (early, block) = balances(&careful).await;
-    assert_eq!(early, nothing);
-    chain.mine(40).await.unwrap();
-    assert_eq!(balances(&careful).await, (hundred, block + 40));
-    // The blocks of both deposits, and more, are replaced by one.
-    chain.reorg(60.min(block + 40 - 4), &[]).await.unwrap();
+    assert_eq!((balances(&opener).await, balances(&careful).await), (hundred.clone(), nothing.clone()));
+    chain.mine(deep).await.unwrap();
+    assert_eq!(balances(&careful).await, hundred);
+    chain.reorg(head().await - before, &[]).await.unwrap();
     chain.rpc("anvil_dropAllTransactions", json!([])).await.unwrap();
-    assert_eq!(balances(&careful).await.0, nothing);
-    assert_eq!(balances(&opener).await.0, nothing);
+    assert_eq!((balances(&opener).await, balances(&careful).await), (nothing.clone(), nothing));
 }
 
 #[tokio::test]
