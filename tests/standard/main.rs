@@ -22,6 +22,7 @@
 )]
 
 mod buying;
+mod channels;
 mod charged;
 mod charged_ours;
 mod circle;
@@ -34,7 +35,7 @@ mod messages;
 mod metered;
 mod metered_attacks;
 #[expect(dead_code, reason = "what only its `main` uses")]
-#[path = "../../examples/metered.rs"]
+#[path = "../../examples/metered/main.rs"]
 mod metered_example;
 mod mpp;
 mod named;
@@ -108,6 +109,7 @@ impl World {
             .install_with_npm(true)
             .mine_every(Duration::from_secs(1))
             .with_permit2()
+            .with_channels()
             .start()
             .await
             .unwrap();

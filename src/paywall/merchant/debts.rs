@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// How long a turn reads channels before it claims. Those that are left count as the ledger has them, and are read first in the next turn.
-const READING: Duration = Duration::from_secs(60);
+pub(super) const READING: Duration = Duration::from_secs(60);
 /// How many channels are read at once.
 const CHUNK: usize = 100;
 /// After so many failures no more is read in this turn.
@@ -214,7 +214,10 @@ async fn owed(ledger: &dyn ErasedLedger, network: Network) -> Result<Vec<Debt>, 
         let page = ledger_in_time(async { accounts_of(ledger)?.owed(after, PAGE).await }).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|(id, _)| *id);
-        debts.extend(page.into_iter().filter_map(|(id, account)| named(id, account, network)));
+        debts.extend(page.into_iter().filter_map(|(id, account)| {
+            let (channel, memo) = named(id, &account, network)?;
+            Some(Debt { channel, memo, account })
+        }));
         if is_last {
             return Ok(debts);
         }
@@ -222,8 +225,8 @@ async fn owed(ledger: &dyn ErasedLedger, network: Network) -> Result<Vec<Debt>, 
 }
 
 /// The channel of an account, if it is one on this network.
-fn named(id: AccountId, account: Account, network: Network) -> Option<Debt> {
+pub(super) fn named(id: AccountId, account: &Account, network: Network) -> Option<(Channel, ChannelMemo)> {
     let memo = ChannelMemo::read(&account.memo).filter(|memo| memo.network == network)?;
     let channel = Channel::new(memo.config, network);
-    (channel.account == id).then_some(Debt { channel, memo, account })
+    (channel.account == id).then_some((channel, memo))
 }

@@ -5,6 +5,7 @@ pub(crate) mod chain;
 pub(crate) mod claimer;
 mod debts;
 mod discovery;
+pub(crate) mod open_channels;
 pub(crate) mod pass;
 mod replay;
 pub(crate) mod restored;
