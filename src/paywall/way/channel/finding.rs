@@ -86,7 +86,7 @@ pub(super) async fn find(
         };
         let too_little = match outcome {
             Drawn::Granted(drawn, memo) if is_payable => {
-                return Ok(Found::Pays(Charge::Drawn(drawn, memo), state));
+                return Ok(Found::Pays(Charge::Drawn(drawn, memo.refund), state));
             }
             // Given back before the answer: the next voucher must not find the channel busy.
             Drawn::Granted(drawn, _) => {
