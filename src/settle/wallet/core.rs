@@ -49,6 +49,8 @@ pub(super) struct Policy {
     pub(super) min_balance: u128,
     /// After how many further blocks a block is believed to stay.
     pub(super) final_after: u64,
+    /// In how many blocks a deposit must be, its own included, before it covers vouchers.
+    pub(super) deposit_confirmations: u64,
     /// How long a transaction may wait before it is replaced.
     pub(super) replace_after: Duration,
     /// Whether payers may be contract accounts, those of keys that delegate to a contract among them.
@@ -65,6 +67,7 @@ impl Default for Policy {
             max_fee_per_gas: MAX_FEE_PER_GAS,
             min_balance: MIN_BALANCE,
             final_after: 12,
+            deposit_confirmations: 1,
             replace_after: Duration::from_secs(15),
             contract_accounts: true,
             gas_share: GAS_SHARE,

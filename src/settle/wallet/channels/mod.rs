@@ -43,6 +43,14 @@ impl ChannelSettler for WalletSettler {
         Ok(state::read(self.on(network)?, config).await?)
     }
 
+    async fn channel_states(
+        &self,
+        network: Network,
+        configs: &[ChannelConfig],
+    ) -> Result<Vec<ChannelOnChain>, SettleError> {
+        Ok(state::read_all(self.on(network)?, configs).await?)
+    }
+
     async fn is_signed_by_account(
         &self,
         network: Network,
