@@ -1,6 +1,7 @@
 //! `PurchaseRegistry`: the open purchases of this process, the calls that work on them, and the spending of the last
 //! day. The journal records every change.
 
+mod channel_table;
 mod channels;
 mod delivery;
 mod guard;
@@ -12,7 +13,8 @@ mod unconfirmed;
 use std::{fmt, sync::Arc};
 
 pub(crate) use self::{
-    channels::{ChannelGuard, ChannelKey, FoundChannel, WantedChannel},
+    channel_table::ChannelKey,
+    channels::{ChannelGuard, FoundChannel, WantedChannel},
     delivery::Delivery,
     guard::PurchaseGuard,
 };

@@ -1,14 +1,17 @@
-//! `ChannelTable`: the payment channels of this payer, and `ChannelGuard`, which keeps one for a call that is about to sign in it.
+//! `ChannelGuard`: keeps a payment channel for a call that is about to sign in it.
 //!
 //! Once a request is open in a channel, no other is signed for: until its charge is known, or it is given up.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::Mutex, time::timeout};
+use tokio::time::timeout;
 
-use super::inner::{PATIENCE, RegistryInner, Tables};
+use super::{
+    channel_table::{ChannelKey, Slot},
+    inner::{PATIENCE, RegistryInner, Tables},
+};
 use crate::{
-    client::{ChannelPhase, ChannelRecord, JournalEntry, JournalError, JournalPayment, PurchaseId, PurchaseState},
+    client::{ChannelPhase, ChannelRecord, JournalEntry, JournalError, PurchaseId},
     protocol::{
         Network,
         channel::{ChannelConfig, ChannelId},
@@ -17,46 +20,6 @@ use crate::{
 
 /// How long a call that waits for a channel sleeps at most before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-
-pub(crate) type ChannelKey = (Network, ChannelId);
-
-#[derive(Default)]
-pub(super) struct ChannelTable(HashMap<ChannelKey, Slot>);
-
-struct Slot {
-    /// All but the record.
-    shell: JournalEntry,
-    record: ChannelRecord,
-    /// A call is about to sign in it.
-    is_held: bool,
-    /// The journal may have it.
-    is_recorded: bool,
-    /// Its writes come one after the other, each with the newest state.
-    writing: Arc<Mutex<()>>,
-}
-
-impl Slot {
-    fn entry(&self) -> JournalEntry {
-        let payment = JournalPayment::Channel(Box::new(self.record.clone()));
-        let closed = self.record.phase == ChannelPhase::Closed;
-        let state = if closed { PurchaseState::Answered } else { PurchaseState::Paying };
-        JournalEntry { payment, state, amount: self.record.deposited, ..self.shell.clone() }
-    }
-}
-
-impl ChannelTable {
-    /// Enters a channel that the journal has.
-    pub(super) fn enter(&mut self, entry: JournalEntry, record: ChannelRecord) {
-        let key = (entry.network, record.config.id(entry.network));
-        let shell = JournalEntry { payment: JournalPayment::None, ..entry };
-        self.0.insert(key, Slot { shell, record, is_held: false, is_recorded: true, writing: Arc::default() });
-    }
-
-    /// The purchases that deposited, and what came back of it.
-    pub(super) fn refunds(&self) -> impl Iterator<Item = &ChannelRecord> {
-        self.0.values().map(|slot| &slot.record).filter(|record| !record.refunded.is_zero())
-    }
-}
 
 /// A channel that a call asks for.
 pub(crate) struct WantedChannel<'a> {

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::{sync::Notify, time::timeout};
 
-use super::{channels::ChannelTable, open::OpenPurchases, spending::Spendings, unconfirmed::UnconfirmedCharges};
+use super::{channel_table::ChannelTable, open::OpenPurchases, spending::Spendings, unconfirmed::UnconfirmedCharges};
 use crate::{
     client::{JournalEntry, JournalError, JournalPayment, flow::ErasedJournal},
     clock::Clock,
