@@ -3,6 +3,8 @@
 mod answers;
 mod builder;
 mod call;
+#[cfg(feature = "wallet")]
+mod channels;
 mod domains;
 mod endpoint;
 mod question;
@@ -13,4 +15,6 @@ mod transport;
 
 pub use builder::FacilitatorSettlerBuilder;
 pub use call::{FacilitatorAction, FacilitatorCall};
+#[cfg(feature = "wallet")]
+pub use channels::ChannelSettings;
 pub use settler::FacilitatorSettler;
