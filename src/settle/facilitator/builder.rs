@@ -5,7 +5,7 @@ use std::{error::Error, fmt, future::Future, time::Duration};
 use http::HeaderMap;
 
 #[cfg(feature = "wallet")]
-use super::channels::{ChannelSettings, Keeper};
+use super::keeper::{ChannelSettings, Keeper};
 use super::{
     call::{Authorizer, FacilitatorCall},
     endpoint::Endpoint,

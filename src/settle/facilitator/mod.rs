@@ -7,6 +7,8 @@ mod call;
 mod channels;
 mod domains;
 mod endpoint;
+#[cfg(feature = "wallet")]
+mod keeper;
 mod question;
 mod recent;
 mod settler;
@@ -16,5 +18,5 @@ mod transport;
 pub use builder::FacilitatorSettlerBuilder;
 pub use call::{FacilitatorAction, FacilitatorCall};
 #[cfg(feature = "wallet")]
-pub use channels::ChannelSettings;
+pub use keeper::ChannelSettings;
 pub use settler::FacilitatorSettler;

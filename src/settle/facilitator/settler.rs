@@ -12,7 +12,7 @@ use std::{
 use tokio::time::{Instant, timeout};
 
 #[cfg(feature = "wallet")]
-use super::channels::Keeper;
+use super::keeper::Keeper;
 use super::{
     answers::{is_denial, settlement, validity},
     call::FacilitatorAction,

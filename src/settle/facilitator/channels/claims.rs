@@ -1,10 +1,6 @@
 //! Claims and sweeps. What a facilitator says of them, the chain has to say too.
 
-use super::{
-    SEEN_WITHIN, asking,
-    keeper::{Fact, Keeper},
-    telling::Said,
-};
+use super::{asking, telling::Said};
 use crate::{
     protocol::{
         Address, Amount,
@@ -12,7 +8,11 @@ use crate::{
     },
     settle::{
         CLAIMS_MAX, ClaimOutcome, RefusedClaim, SettleError, SettleErrorKind, SweepOutcome,
-        facilitator::settler::Inner, on_chain,
+        facilitator::{
+            keeper::{Fact, Keeper, SEEN_WITHIN},
+            settler::Inner,
+        },
+        on_chain,
     },
 };
 

@@ -1,10 +1,6 @@
 //! Deposits: a facilitator looks at them, and makes them.
 
-use super::{
-    SEEN_WITHIN, asking,
-    keeper::{Fact, Keeper},
-    telling::Said,
-};
+use super::{asking, telling::Said};
 use crate::{
     protocol::{
         channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, Erc3009Deposit, Voucher},
@@ -12,7 +8,11 @@ use crate::{
     },
     settle::{
         SettleError, Settlement, Validity,
-        facilitator::{domains::domain_of, settler::Inner},
+        facilitator::{
+            domains::domain_of,
+            keeper::{Fact, Keeper, SEEN_WITHIN},
+            settler::Inner,
+        },
     },
 };
 

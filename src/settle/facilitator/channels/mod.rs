@@ -3,19 +3,12 @@
 mod asking;
 mod claims;
 mod deposits;
-mod keeper;
-mod reading;
 mod refunds;
-mod settings;
 mod telling;
 
-use std::time::Duration;
-
 use deposits::Question;
-pub(super) use keeper::Keeper;
-pub use settings::ChannelSettings;
 
-use super::{domains::domain_of, settler::FacilitatorSettler};
+use super::{domains::domain_of, keeper::Keeper, settler::FacilitatorSettler};
 use crate::{
     protocol::{
         Address, Network,
@@ -28,11 +21,8 @@ use crate::{
     },
 };
 
-/// How long the seller's nodes may take to have what a facilitator says is mined.
-const SEEN_WITHIN: Duration = Duration::from_secs(10);
-
 /// A facilitator is asked whether a deposit could be made, and told to make deposits, claims, sweeps and refunds. Nothing that it says
-/// of them is believed: the [nodes of the seller](ChannelSettings) have to say the same. Without such nodes it keeps no channels.
+/// of them is believed: the [nodes of the seller](super::ChannelSettings) have to say the same. Without such nodes it keeps no channels.
 impl ChannelSettler for FacilitatorSettler {
     async fn receiver_authorizer(&self, network: Network, token: Address) -> Result<Option<Address>, SettleError> {
         let Some(keeper) = self.keeper(network) else { return Ok(None) };

@@ -3,14 +3,19 @@
 use std::slice;
 
 use super::{
-    SEEN_WITHIN,
     asking::{self, GivesBack},
-    keeper::{Fact, Keeper, Refusal},
     telling::Said,
 };
 use crate::{
     protocol::{Amount, channel::claim_digest, v2::Reason},
-    settle::{ChannelRefund, Settlement, facilitator::settler::Inner, on_chain},
+    settle::{
+        ChannelRefund, Settlement,
+        facilitator::{
+            keeper::{Fact, Keeper, Refusal, SEEN_WITHIN},
+            settler::Inner,
+        },
+        on_chain,
+    },
 };
 
 pub(super) async fn give_back(inner: &Inner, keeper: &Keeper, refund: &ChannelRefund) -> Settlement {

@@ -1,12 +1,15 @@
 //! `Keeper`: what a seller has of its own, so that no word of a facilitator about channels is believed: nodes, and perhaps the key that
 //! signs claims.
 
+mod reading;
+mod settings;
+
 use std::{sync::Arc, time::Duration};
 
 use alloy::primitives::B256;
+pub use settings::ChannelSettings;
 use tokio::time::{Instant, sleep};
 
-use super::{reading, settings::ChannelSettings};
 use crate::{
     evm::wallet::{connect, node::Failure, nodes::Nodes, signer::Signer},
     protocol::{
@@ -16,11 +19,14 @@ use crate::{
     settle::{SettleError, on_chain},
 };
 
+/// How long the seller's nodes may take to have what a facilitator says is mined.
+pub(super) const SEEN_WITHIN: Duration = Duration::from_secs(10);
+
 /// How often the chain is asked whether something has happened.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A seller's own nodes and key.
-pub(in crate::settle::facilitator) struct Keeper {
+pub(super) struct Keeper {
     pub(super) nodes: Nodes,
     pub(super) network: Network,
     /// The key that signs claims and refunds; `None`: the facilitator's.
@@ -45,7 +51,7 @@ pub(super) enum Fact<'a> {
 }
 
 impl Keeper {
-    pub(in crate::settle::facilitator) fn build(settings: ChannelSettings) -> Result<Self, SettleError> {
+    pub(super) fn build(settings: ChannelSettings) -> Result<Self, SettleError> {
         let ChannelSettings { network, urls, signer, final_after } = settings;
         let nodes = connect::connect_lazily(&urls, false, network.chain_id())?;
         Ok(Self { nodes, network, signer: signer.transpose()?, final_after })
