@@ -106,6 +106,11 @@ pub(crate) trait ErasedChannelSettler: Send + Sync + 'static {
         network: Network,
         config: &'a ChannelConfig,
     ) -> Boxed<'a, Result<ChannelOnChain, SettleError>>;
+    fn channel_states<'a>(
+        &'a self,
+        network: Network,
+        configs: &'a [ChannelConfig],
+    ) -> Boxed<'a, Result<Vec<ChannelOnChain>, SettleError>>;
     fn is_signed_by_account<'a>(
         &'a self,
         network: Network,
@@ -157,6 +162,14 @@ impl<S: ChannelSettler> ErasedChannelSettler for S {
         config: &'a ChannelConfig,
     ) -> Boxed<'a, Result<ChannelOnChain, SettleError>> {
         Box::pin(ChannelSettler::channel_state(self, network, config))
+    }
+
+    fn channel_states<'a>(
+        &'a self,
+        network: Network,
+        configs: &'a [ChannelConfig],
+    ) -> Boxed<'a, Result<Vec<ChannelOnChain>, SettleError>> {
+        Box::pin(ChannelSettler::channel_states(self, network, configs))
     }
 
     fn is_signed_by_account<'a>(

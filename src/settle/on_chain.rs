@@ -1,8 +1,9 @@
 //! What the seller's own nodes say of channels, whoever sends the transactions.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, slice};
 
 use alloy::primitives::B256;
+use futures_util::future::try_join;
 
 use super::{ChannelOnChain, ChannelRefund, RefusedClaim, SettleError, questions};
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
         channel::{self, Due},
         erc1271,
         wallet::{
-            node::{Call, Failure, Node},
+            node::{Call, Failure, Node, hex},
             nodes::Nodes,
         },
     },
@@ -21,8 +22,10 @@ use crate::{
     },
 };
 
-/// The most gas that the contract may take to tell a state.
+/// The most gas that the contract may take to tell the state of one channel.
 const STATE_GAS: u64 = 300_000;
+/// Of how many channels it is asked at once.
+const AT_ONCE: usize = 50;
 /// The most that it may take to tell what is claimed for a receiver.
 const VIEW_GAS: u64 = 100_000;
 /// The most that a contract account may take to look at a signature.
@@ -33,23 +36,107 @@ pub(super) const CALL_GAS: u64 = 200_000;
 const KEY_ROW_GAS: u64 = 50_000;
 const ACCOUNT_ROW_GAS: u64 = 300_000;
 
+/// How deep a claim and a deposit have to be before they count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Depths {
+    /// After how many further blocks a claim is believed to stay.
+    pub(super) final_after: u64,
+    /// In how many blocks a deposit must be, its own included, before it covers vouchers.
+    pub(super) deposit_confirmations: u64,
+}
+
+impl Depths {
+    /// Everything counts at once.
+    const NONE: Self = Self { final_after: 0, deposit_confirmations: 1 };
+}
+
 /// The state of a channel: of what nodes say, the worst for the seller.
-pub(super) async fn state(nodes: &Nodes, network: Network, config: &ChannelConfig) -> Result<ChannelOnChain, Failure> {
-    let question = questions::state(config.id(network));
-    let call = Call { from: config.receiver, to: BATCH_SETTLEMENT, data: &question, gas: STATE_GAS, fees: None };
-    let ask = async |node: &Node| {
-        let returned = node.run(&call, "latest").await?;
-        returned.ok().and_then(|returned| questions::read_state(&returned)).ok_or(Failure::Nonsense)
-    };
+pub(super) async fn state(
+    nodes: &Nodes,
+    (network, depths): (Network, Depths),
+    config: &ChannelConfig,
+) -> Result<ChannelOnChain, Failure> {
+    let states = read_chunk(nodes, (network, depths), slice::from_ref(config)).await?;
+    states.into_iter().next().ok_or(Failure::Nonsense)
+}
+
+/// The same of many, in their order.
+pub(super) async fn states(
+    nodes: &Nodes,
+    at: (Network, Depths),
+    configs: &[ChannelConfig],
+) -> Result<Vec<ChannelOnChain>, Failure> {
+    let mut states = Vec::with_capacity(configs.len());
+    for chunk in configs.chunks(AT_ONCE) {
+        states.extend(read_chunk(nodes, at, chunk).await?);
+    }
+    Ok(states)
+}
+
+async fn read_chunk(
+    nodes: &Nodes,
+    (network, depths): (Network, Depths),
+    configs: &[ChannelConfig],
+) -> Result<Vec<ChannelOnChain>, Failure> {
+    let ids: Vec<_> = configs.iter().map(|config| config.id(network)).collect();
+    let (question, gas) = (questions::states(&ids), STATE_GAS.saturating_mul(ids.len() as u64));
+    let call = Call { from: BATCH_SETTLEMENT, to: BATCH_SETTLEMENT, data: &question, gas, fees: None };
+    let ask = async |node: &Node| said_by(node, depths, &call, ids.len()).await;
     let answers = nodes.each(ask).await;
+    let worse = |one: Vec<ChannelOnChain>, other: Vec<ChannelOnChain>| {
+        one.into_iter().zip(other).map(|(one, other)| one.worse(other)).collect()
+    };
     answers
         .into_iter()
         .reduce(|one, other| match (one, other) {
-            (Ok(one), Ok(other)) => Ok(one.worse(other)),
-            (Ok(state), Err(_)) | (Err(_), Ok(state)) => Ok(state),
+            (Ok(one), Ok(other)) => Ok(worse(one, other)),
+            (Ok(states), Err(_)) | (Err(_), Ok(states)) => Ok(states),
             (Err(failure), Err(_)) => Err(failure),
         })
         .unwrap_or(Err(Failure::Silence))
+}
+
+/// What one node says: of its newest block, in which a claim and a deposit count only as far as they are in a block that is believed to
+/// stay.
+async fn said_by(
+    node: &Node,
+    depths: Depths,
+    call: &Call<'_>,
+    channels: usize,
+) -> Result<Vec<ChannelOnChain>, Failure> {
+    let at = async |block: &str| {
+        let returned = node.run(call, block).await?;
+        returned.ok().and_then(|returned| questions::read_states(&returned, channels)).ok_or(Failure::Nonsense)
+    };
+    let head = node.head().await?.number;
+    let below = |blocks: u64| head.saturating_sub(blocks);
+    let [claims_at, deposits_at] = [below(depths.final_after), below(depths.deposit_confirmations.saturating_sub(1))];
+    let newest = match at(&hex(head)).await {
+        Ok(states) => states.into_iter().map(|state| state.at_block(head)).collect(),
+        // Behind one address there may be several nodes, of which this one is not that far.
+        Err(Failure::Refusal(_)) => at("latest").await?,
+        Err(failure) => return Err(failure),
+    };
+    let deep = async |number: u64| {
+        if number == head {
+            return Ok(newest.clone());
+        }
+        match node.run(call, &hex(number)).await? {
+            // Before there was a contract, there was nothing in it.
+            Ok(returned) if returned.is_empty() => Ok(vec![ChannelOnChain::default(); channels]),
+            Ok(returned) => questions::read_states(&returned, channels).ok_or(Failure::Nonsense),
+            Err(_) => Err(Failure::Nonsense),
+        }
+    };
+    let (claims_at, deposits_at) = match claims_at == deposits_at {
+        true => {
+            let both = deep(claims_at).await?;
+            (both.clone(), both)
+        }
+        false => try_join(deep(claims_at), deep(deposits_at)).await?,
+    };
+    let deep = claims_at.iter().zip(&deposits_at);
+    Ok(newest.into_iter().zip(deep).map(|(newest, (claims, deposits))| newest.sure_of(claims, deposits)).collect())
 }
 
 /// Whether the payer's account signed a voucher: every node that answers says so, and most of them do.
@@ -96,13 +183,13 @@ pub(super) fn row_gas(claim: &VoucherClaim) -> u64 {
 
 /// Why this row cannot be claimed, if it fails by itself by the word of every node.
 pub(super) async fn bad_row(nodes: &Nodes, network: Network, claim: &VoucherClaim) -> Option<Reason> {
-    let data = channel::claim_directly(std::slice::from_ref(claim));
+    let data = channel::claim_directly(slice::from_ref(claim));
     let (from, gas) = (claim.config.receiver_authorizer, row_gas(claim));
     let call = Call { from, to: BATCH_SETTLEMENT, data: &data, gas, fees: None };
     if !nodes.all_say(async |node| Ok(node.run(&call, "pending").await?.is_err())).await {
         return None;
     }
-    let state = state(nodes, network, &claim.config).await.ok();
+    let state = state(nodes, (network, Depths::NONE), &claim.config).await.ok();
     Some(match state {
         Some(state) if state.balance < Amount::from_base_units(claim.total_claimed) => {
             Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE

@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 pub(crate) mod chain;
 pub(crate) mod claimer;
+mod debts;
 mod discovery;
 pub(crate) mod open_channels;
 pub(crate) mod pass;

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::claimer::{READING, named};
+use super::debts::{READING, named};
 use crate::{
     ledger::{Account, AccountId, accounts_of},
     paywall::{

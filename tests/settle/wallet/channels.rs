@@ -91,7 +91,10 @@ async fn swept(chain: &DevChain, settler: &WalletSettler) -> SweepOutcome {
 }
 
 async fn state(settler: &WalletSettler, config: &ChannelConfig) -> ChannelOnChain {
-    settler.channel_state(Network::BASE, config).await.unwrap()
+    let state = settler.channel_state(Network::BASE, config).await.unwrap();
+    let mut without_block = state;
+    without_block.as_of = None;
+    without_block
 }
 
 fn holding(balance: u128, claimed: u128) -> ChannelOnChain {
@@ -283,7 +286,8 @@ async fn a_claim_that_a_reorganisation_removes_is_made_again() {
     let task = tokio::spawn(async move { claiming.claim(Network::BASE, &claim).await });
     until(async || count_of(&chain, "pending").await == before + 1).await;
     chain.mine(1).await.unwrap();
-    assert_eq!(state(&settler, &config).await, holding(100, 30));
+    let seen = state(&settler, &config).await;
+    assert_eq!((seen.total_claimed, seen.claimed_at_most), (Amount::ZERO, units(30)), "mined, and not claimed yet");
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(!task.is_finished(), "it is mined, and may go");
     chain.reorg(1, &[]).await.unwrap();
@@ -292,6 +296,29 @@ async fn a_claim_that_a_reorganisation_removes_is_made_again() {
     let outcome = while_mining(&chain, task).await.unwrap().unwrap();
     assert!(matches!(outcome, ClaimOutcome::Claimed(Some(_))), "{outcome:?}");
     assert_eq!(state(&settler, &config).await, holding(100, 30));
+}
+
+#[tokio::test]
+async fn a_deposit_covers_vouchers_once_it_is_as_deep_as_the_seller_wants() {
+    let chain = with_channels().await;
+    let opener = settler(&chain).await;
+    let head = async || opener.channel_state(Network::BASE, &channel(&chain, 0, 1)).await.unwrap().as_of.unwrap();
+    let before = head().await;
+    let configs = opened(&chain, &opener, 0, &[1, 2]).await;
+    let deep = head().await - before + 1;
+    let careful = builder(&chain).deposit_confirmations(deep).endpoint(chain.rpc_url()).connect().await.unwrap();
+    let balances = async |settler: &WalletSettler| {
+        let states = settler.channel_states(Network::BASE, &configs).await.unwrap();
+        assert_eq!(states[0].as_of, states[1].as_of);
+        states.iter().map(|state| state.balance).collect::<Vec<_>>()
+    };
+    let (hundred, nothing) = (vec![units(100); 2], vec![Amount::ZERO; 2]);
+    assert_eq!((balances(&opener).await, balances(&careful).await), (hundred.clone(), nothing.clone()));
+    chain.mine(deep).await.unwrap();
+    assert_eq!(balances(&careful).await, hundred);
+    chain.reorg(head().await - before, &[]).await.unwrap();
+    chain.rpc("anvil_dropAllTransactions", json!([])).await.unwrap();
+    assert_eq!((balances(&opener).await, balances(&careful).await), (nothing.clone(), nothing));
 }
 
 #[tokio::test]

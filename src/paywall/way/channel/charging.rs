@@ -32,7 +32,7 @@ use crate::{
         },
     },
     protocol::{
-        Amount, ProblemCode, TxHash,
+        Amount, ChainTime, ProblemCode, TxHash,
         channel::{ChannelDeposit, Voucher, VoucherPayment},
         v2::{Reason, SettleResponse},
     },
@@ -45,8 +45,6 @@ pub(super) enum Charge {
     Drawn(RenewedDraw, Option<(u64, u128)>),
     /// By what a deposit adds to it, which is made first.
     Deposit(Box<ChannelDeposit>),
-    /// It did, under a lease that ended before the answer left.
-    Done(u128),
 }
 
 /// A voucher that is reserved.
@@ -58,6 +56,8 @@ pub(super) struct Charging {
     /// Of the whole amount that the voucher adds.
     pub(super) payment: VoucherPayment,
     pub(super) is_metered: bool,
+    /// Until when the intent can be paid.
+    pub(super) pay_until: ChainTime,
     /// The record of a deposit that is about to be made.
     pub(super) begun: Settling,
     /// What the chain said last.
@@ -97,10 +97,6 @@ impl Charging {
         }
         let how = self.charge.lock().unwrap_or_else(PoisonError::into_inner).take();
         match how {
-            Some(Charge::Done(charged)) => {
-                let _ = self.sold.set(Sold { charge: charged, state: self.state, deposit: None });
-                self.paid(charged)
-            }
             Some(Charge::Drawn(drawn, refund)) => self.spend((drawn, refund), charge, (self.state, None)).await,
             Some(Charge::Deposit(deposit)) => self.deposit(&deposit, charge, records).await,
             // Asked a second time after a failure.
@@ -120,11 +116,13 @@ impl Charging {
             signature: self.voucher.signature.clone(),
             intent: self.payment.intent(),
             request: self.begun.request,
+            pay_until: self.pay_until,
             charge,
             charged: self.before().saturating_add(charge),
         };
-        let memo =
-            ChannelMemo { network: self.channels.network(), config: self.channel.config, refund, last: Some(last) };
+        // What is sold now is covered again, and so is all before.
+        let (network, config) = (self.channels.network(), self.channel.config);
+        let memo = ChannelMemo { network, config, refund, lost: 0, last: Some(last) };
         // It was short enough when it was reserved.
         let Some(memo) = memo.write() else { return Settled::Unknown(None) };
         // What cost nothing leaves no voucher: a claim would show one that covers more than was sold.

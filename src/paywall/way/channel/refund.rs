@@ -8,6 +8,7 @@ use tracing::Instrument as _;
 
 use super::{
     drawing::{Drawn, draw},
+    finding::follows_after_all,
     shown::Vouched,
     told,
     units::{busy, units},
@@ -59,8 +60,14 @@ async fn refunded(
     let state = channels.read(&**ledger, channel, head).await.map_err(Problem::from)?.state;
     // Of nothing: it is what the voucher claims, that is all that was charged.
     let nothing = vouched.payment.clone().with_amount(Amount::ZERO);
-    let (drawn, memo) = match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &nothing), &state).await?
-    {
+    let drawn = || draw(channels, ledger, channel, (vouched.voucher.max_claimable, &nothing), &state);
+    let outcome = match drawn().await? {
+        Drawn::Mismatch(account) if follows_after_all(vouched, &account, (nothing.amount, head), None).await? => {
+            drawn().await?
+        }
+        outcome => outcome,
+    };
+    let (drawn, memo) = match outcome {
         Drawn::Granted(drawn, memo) => (drawn, memo),
         Drawn::Busy => return Err(busy().into()),
         Drawn::Mismatch(account) => {

@@ -43,7 +43,17 @@ impl ChannelSettler for FacilitatorSettler {
     }
 
     async fn channel_state(&self, network: Network, config: &ChannelConfig) -> Result<ChannelOnChain, SettleError> {
-        Ok(on_chain::state(&self.on(network)?.nodes, network, config).await?)
+        let keeper = self.on(network)?;
+        Ok(on_chain::state(&keeper.nodes, keeper.at(), config).await?)
+    }
+
+    async fn channel_states(
+        &self,
+        network: Network,
+        configs: &[ChannelConfig],
+    ) -> Result<Vec<ChannelOnChain>, SettleError> {
+        let keeper = self.on(network)?;
+        Ok(on_chain::states(&keeper.nodes, keeper.at(), configs).await?)
     }
 
     async fn is_signed_by_account(

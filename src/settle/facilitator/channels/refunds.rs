@@ -25,7 +25,7 @@ pub(super) async fn give_back(inner: &Inner, keeper: &Keeper, refund: &ChannelRe
         return Settlement::Refused(reason);
     }
     let unknown = Settlement::Unknown(None);
-    let Ok(state) = on_chain::state(&keeper.nodes, network, config).await else { return unknown };
+    let Ok(state) = on_chain::state(&keeper.nodes, keeper.at(), config).await else { return unknown };
     if state.refund_nonce > refund.nonce {
         return unknown;
     }

@@ -16,7 +16,10 @@ use crate::{
         Address, Network,
         channel::{ChannelConfig, VoucherClaim},
     },
-    settle::{SettleError, on_chain},
+    settle::{
+        SettleError,
+        on_chain::{self, Depths},
+    },
 };
 
 /// How long the seller's nodes may take to have what a facilitator says is mined.
@@ -57,6 +60,11 @@ impl Keeper {
         Ok(Self { nodes, network, signer: signer.transpose()?, final_after })
     }
 
+    /// Where channels are read, and how deep what counts has to be. A deposit counts in the newest block.
+    pub(super) const fn at(&self) -> (Network, Depths) {
+        (self.network, Depths { final_after: self.final_after, deposit_confirmations: 1 })
+    }
+
     /// The account of its own key.
     pub(super) fn authorizer(&self) -> Option<Address> {
         let signer = self.signer.as_ref()?;
@@ -89,7 +97,7 @@ impl Keeper {
                 on_chain::due(&self.nodes, *receiver, *token).await?.total_settled >= *total
             }
             Fact::Refunded(config, nonce) => {
-                on_chain::state(&self.nodes, self.network, config).await?.refund_nonce > *nonce
+                on_chain::state(&self.nodes, self.at(), config).await?.refund_nonce > *nonce
             }
         })
     }

@@ -32,7 +32,17 @@ impl ChannelSettler for WalletSettler {
     }
 
     async fn channel_state(&self, network: Network, config: &ChannelConfig) -> Result<ChannelOnChain, SettleError> {
-        Ok(on_chain::state(&self.on(network)?.account.nodes, network, config).await?)
+        let core = self.on(network)?;
+        Ok(on_chain::state(&core.account.nodes, (network, core.depths()), config).await?)
+    }
+
+    async fn channel_states(
+        &self,
+        network: Network,
+        configs: &[ChannelConfig],
+    ) -> Result<Vec<ChannelOnChain>, SettleError> {
+        let core = self.on(network)?;
+        Ok(on_chain::states(&core.account.nodes, (network, core.depths()), configs).await?)
     }
 
     async fn is_signed_by_account(

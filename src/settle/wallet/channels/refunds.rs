@@ -22,7 +22,9 @@ pub(super) async fn ordered(core: &Core, refund: &ChannelRefund) -> Result<Order
         return Err(Settlement::Refused(reason));
     }
     let unknown = Settlement::Unknown(None);
-    let state = on_chain::state(&core.account.nodes, network, &refund.config).await.map_err(|_| unknown.clone())?;
+    let state = on_chain::state(&core.account.nodes, (network, core.depths()), &refund.config)
+        .await
+        .map_err(|_| unknown.clone())?;
     if state.refund_nonce > refund.nonce {
         return Err(unknown);
     }
