@@ -130,5 +130,5 @@ async fn a_voucher_of_a_restored_sale_is_consumed() {
     let _ = assert_problem(again, 409, "already_consumed").await;
     // A line without its voucher, as of a version before, is told of.
     let without = LoggedSale::new(log.sales()[0].payment, "answer");
-    assert_eq!(restored(&Stall::open().await, &[without.clone()]).await.not_found, [without.payment]);
+    assert_eq!(restored(&Stall::open().await, std::slice::from_ref(&without)).await.not_found, [without.payment]);
 }
