@@ -142,13 +142,14 @@ impl Charging {
     /// Makes the deposit first. What it adds is the payer's, whether the answer is sold or not.
     async fn deposit(&self, deposit: &ChannelDeposit, charge: u128, records: &Records) -> Settled {
         let (network, config) = (self.channels.network(), &self.channel.config);
-        let transaction = match self.channels.settler.deposit(network, config, deposit, &records.sent).await {
-            Settlement::Settled(transaction) => transaction,
-            // A transaction of an earlier lease may still be mined.
-            Settlement::Refused(_) if records.earlier.is_some() => return Settled::Unknown(records.earlier),
-            Settlement::Refused(reason) => return Settled::Refused(reason),
-            Settlement::Unknown(transaction) => return Settled::Unknown(transaction),
-        };
+        let transaction =
+            match self.channels.settler.deposit(network, config, deposit, &self.voucher, &records.sent).await {
+                Settlement::Settled(transaction) => transaction,
+                // A transaction of an earlier lease may still be mined.
+                Settlement::Refused(_) if records.earlier.is_some() => return Settled::Unknown(records.earlier),
+                Settlement::Refused(reason) => return Settled::Refused(reason),
+                Settlement::Unknown(transaction) => return Settled::Unknown(transaction),
+            };
         let unknown = Settled::Unknown(Some(transaction));
         let end = Instant::now() + CONFIRM;
         let state = loop {
