@@ -45,7 +45,8 @@ pub(crate) struct Args {
     /// Sell by payment channels as well
     #[arg(long)]
     pub(crate) channels: bool,
-    /// File with the private key that signs claims and refunds of channels; without it, the key of --settle-key-file signs them
+    /// File with the private key that signs claims and refunds of channels; without it, the key of --settle-key-file signs them, or the
+    /// facilitator
     #[arg(long, env = "X402_RECEIVER_AUTHORIZER_KEY", value_name = "FILE", requires = "channels")]
     pub(crate) receiver_authorizer_key_file: Option<PathBuf>,
 }

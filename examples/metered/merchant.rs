@@ -5,8 +5,8 @@ use std::time::Duration;
 use tower_x402::{
     ChannelPolicy, Merchant, MerchantBuilder,
     ledger::AnyLedger,
-    protocol::SealingKeys,
-    settle::{FacilitatorSettler, WalletSettler},
+    protocol::{Network, SealingKeys},
+    settle::{ChannelSettings, FacilitatorSettler, WalletSettler},
     verify::EvmVerifier,
 };
 
@@ -27,7 +27,17 @@ pub(crate) async fn merchant(args: &Args) -> Result<Merchant, Failure> {
 /// With the settler that the flags name.
 async fn settled_by(builder: MerchantBuilder, args: &Args) -> Result<MerchantBuilder, Failure> {
     if let Some(url) = &args.settler.facilitator {
-        return Ok(builder.permit_settler(FacilitatorSettler::builder().url(url).build()?));
+        let facilitator = FacilitatorSettler::builder().url(url);
+        if !args.channels {
+            return Ok(builder.permit_settler(facilitator.build()?));
+        }
+        let channels = ChannelSettings::new(Network::BASE).endpoints(args.rpc_url.clone());
+        let channels = match &args.receiver_authorizer_key_file {
+            Some(file) => channels.receiver_authorizer_key_file(file),
+            None => channels,
+        };
+        let facilitator = facilitator.channels(channels).build()?;
+        return Ok(builder.permit_settler(facilitator.clone()).channel_settler(facilitator));
     }
     let file = args.settler.settle_key_file.as_ref().ok_or("name a --settle-key-file or a --facilitator")?;
     let wallet = WalletSettler::builder().key_file(file).endpoints(args.rpc_url.clone());

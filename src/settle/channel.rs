@@ -32,7 +32,7 @@ use crate::protocol::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `ChannelSettler`",
     label = "this does not settle channels",
-    note = "`WalletSettler` needs the feature `wallet`"
+    note = "`WalletSettler` needs the feature `wallet`, `FacilitatorSettler` the features `facilitator` and `wallet`"
 )]
 pub trait ChannelSettler: Send + Sync + 'static {
     /// Returns the account that signs claims and refunds of channels in this token, as quotes name it; `None` where there are no channels.
@@ -83,12 +83,13 @@ pub trait ChannelSettler: Send + Sync + 'static {
         voucher: &Voucher,
     ) -> impl Future<Output = Result<bool, SettleError>> + Send;
 
-    /// Checks whether a deposit could be made now. Nothing is sent.
+    /// Checks whether a deposit could be made now. Nothing is sent. `voucher` came with it: facilitators want to see it.
     fn verify_deposit(
         &self,
         network: Network,
         config: &ChannelConfig,
         deposit: &ChannelDeposit,
+        voucher: &Voucher,
     ) -> impl Future<Output = Result<Validity, SettleError>> + Send;
 
     /// Makes a deposit, and returns once its transaction is mined. Its authorization can be used once, so the chain ensures that it is made
@@ -98,6 +99,7 @@ pub trait ChannelSettler: Send + Sync + 'static {
         network: Network,
         config: &ChannelConfig,
         deposit: &ChannelDeposit,
+        voucher: &Voucher,
         recorder: &TransactionRecorder,
     ) -> impl Future<Output = Settlement> + Send;
 
@@ -311,6 +313,8 @@ pub struct ChannelRefund {
     pub nonce: u64,
     /// What was sold and is not claimed yet. It is claimed in the same transaction, before the rest is given back.
     pub claim: Option<VoucherClaim>,
+    /// The payer's voucher that asks for it, over what was sold.
+    pub voucher: Option<Voucher>,
 }
 
 impl ChannelRefund {
@@ -318,13 +322,20 @@ impl ChannelRefund {
     /// claimed.
     #[must_use]
     pub const fn new(config: ChannelConfig, amount: u128, nonce: u64) -> Self {
-        Self { config, amount, nonce, claim: None }
+        Self { config, amount, nonce, claim: None, voucher: None }
     }
 
     /// Sets what is claimed before.
     #[must_use]
     pub fn with_claim(mut self, claim: Option<VoucherClaim>) -> Self {
         self.claim = claim;
+        self
+    }
+
+    /// Sets the voucher that asks for it.
+    #[must_use]
+    pub fn with_voucher(mut self, voucher: Voucher) -> Self {
+        self.voucher = Some(voucher);
         self
     }
 }

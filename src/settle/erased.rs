@@ -122,12 +122,14 @@ pub(crate) trait ErasedChannelSettler: Send + Sync + 'static {
         network: Network,
         config: &'a ChannelConfig,
         deposit: &'a ChannelDeposit,
+        voucher: &'a Voucher,
     ) -> Boxed<'a, Result<Validity, SettleError>>;
     fn deposit<'a>(
         &'a self,
         network: Network,
         config: &'a ChannelConfig,
         deposit: &'a ChannelDeposit,
+        voucher: &'a Voucher,
         recorder: &'a TransactionRecorder,
     ) -> Boxed<'a, Settlement>;
     fn claim<'a>(
@@ -184,8 +186,9 @@ impl<S: ChannelSettler> ErasedChannelSettler for S {
         network: Network,
         config: &'a ChannelConfig,
         deposit: &'a ChannelDeposit,
+        voucher: &'a Voucher,
     ) -> Boxed<'a, Result<Validity, SettleError>> {
-        Box::pin(ChannelSettler::verify_deposit(self, network, config, deposit))
+        Box::pin(ChannelSettler::verify_deposit(self, network, config, deposit, voucher))
     }
 
     fn deposit<'a>(
@@ -193,9 +196,10 @@ impl<S: ChannelSettler> ErasedChannelSettler for S {
         network: Network,
         config: &'a ChannelConfig,
         deposit: &'a ChannelDeposit,
+        voucher: &'a Voucher,
         recorder: &'a TransactionRecorder,
     ) -> Boxed<'a, Settlement> {
-        Box::pin(ChannelSettler::deposit(self, network, config, deposit, recorder))
+        Box::pin(ChannelSettler::deposit(self, network, config, deposit, voucher, recorder))
     }
 
     fn claim<'a>(

@@ -16,6 +16,7 @@ mod deposits;
 mod lost;
 mod on_chain;
 mod refunds;
+mod restored;
 mod sales;
 #[allow(dead_code, reason = "each program uses a part of it")]
 #[path = "../support/mod.rs"]

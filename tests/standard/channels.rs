@@ -9,6 +9,7 @@ use tower_x402::protocol::channel::BATCH_SETTLEMENT;
 
 use super::{
     PATIENT, SELLER, Token, World,
+    facilitator::Facilitator,
     programs::{lines, script},
 };
 use crate::{
@@ -18,11 +19,25 @@ use crate::{
 };
 
 /// Of an answer of six words, in base units.
-const SIX: u128 = 6_000;
+pub const SIX: u128 = 6_000;
+
+/// Who sends the transactions, and who signs claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// The seller's keys.
+    Wallet,
+    /// A facilitator, and a key of the seller's.
+    FacilitatorAndKey,
+    /// A facilitator.
+    Facilitator,
+}
 
 /// The example, which sells by channels on a chain.
 struct Seller {
     world: World,
+    _facilitator: Option<Facilitator>,
+    /// How its transactions are sent.
+    flags: Vec<String>,
     folder: tempfile::TempDir,
     port: u16,
     server: JoinHandle<()>,
@@ -35,14 +50,28 @@ impl Drop for Seller {
 }
 
 impl Seller {
-    async fn open() -> Option<Self> {
-        let world = World::with(Token::Ours).await?;
+    async fn open(by: By) -> Option<Self> {
+        // With Multicall3, which the official facilitator reads by.
+        let world = World::with(if by == By::Wallet { Token::Ours } else { Token::Circles }).await?;
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
-        write_secret(folder.path().join("gas.key"), world.settler().private_key());
-        write_secret(folder.path().join("claims.key"), world.chain.accounts()[3].private_key());
-        let args = args(&world, folder.path(), port, "serve");
-        let server = tokio::spawn(async move { run(&args).await.map_err(|error| error.to_string()).unwrap() });
-        let seller = Self { world, folder, port, server };
+        let (gas, claims) = (folder.path().join("gas.key"), folder.path().join("claims.key"));
+        let authorizer = world.chain.accounts()[3].private_key();
+        write_secret(&gas, world.settler().private_key());
+        write_secret(&claims, authorizer);
+        let own = format!("--receiver-authorizer-key-file={}", claims.display());
+        let facilitator = match by {
+            By::Wallet => None,
+            By::FacilitatorAndKey => Some(Facilitator::start(&world).await),
+            By::Facilitator => Some(Facilitator::start_with(&world, &["--authorizer", authorizer]).await),
+        };
+        let settles = match &facilitator {
+            Some(facilitator) => format!("--facilitator={}", facilitator.url()),
+            None => format!("--settle-key-file={}", gas.display()),
+        };
+        let flags = if by == By::Facilitator { vec![settles] } else { vec![settles, own] };
+        let args = args(&world, folder.path(), port, "serve", &flags);
+        let server = tokio::spawn(async move { run(&args).await.unwrap() });
+        let seller = Self { world, _facilitator: facilitator, flags, folder, port, server };
         let listens = async {
             while client().get(seller.url()).send().await.is_err() {
                 sleep(Duration::from_millis(50)).await;
@@ -58,7 +87,7 @@ impl Seller {
 
     /// `metered` with the server's flags, while the server runs.
     fn args(&self, task: &str) -> Args {
-        args(&self.world, self.folder.path(), self.port, task)
+        args(&self.world, self.folder.path(), self.port, task, &self.flags)
     }
 
     /// `metered claim`. Blocks come quickly meanwhile.
@@ -89,17 +118,20 @@ impl Seller {
         u64::from_str_radix(count.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
     }
 
-    /// Runs the official client, which knows nothing of its channel at its start.
     async fn client(&self, steps: &[&str]) -> Vec<Value> {
-        let mut command = script("channel.mjs").await;
-        command.args([&*self.url(), self.world.buyer().private_key(), self.world.chain.rpc_url()]).args(steps);
-        lines(&mut command).await
+        official(&self.world, &self.url(), steps).await
     }
 }
 
-fn args(world: &World, folder: &Path, port: u16, task: &str) -> Args {
-    let file = |name: &str| folder.join(name).display().to_string();
-    Args::parse_from([
+/// Runs the official client, which knows nothing of its channel at its start.
+pub async fn official(world: &World, url: &str, steps: &[&str]) -> Vec<Value> {
+    let mut command = script("channel.mjs").await;
+    command.args([url, world.buyer().private_key(), world.chain.rpc_url()]).args(steps);
+    lines(&mut command).await
+}
+
+fn args(world: &World, folder: &Path, port: u16, task: &str, flags: &[String]) -> Args {
+    let common = [
         "metered",
         task,
         "--channels",
@@ -107,15 +139,14 @@ fn args(world: &World, folder: &Path, port: u16, task: &str) -> Args {
         &format!("--recipient={SELLER}"),
         &format!("--sealing-key={}", "07".repeat(32)),
         &format!("--rpc-url={}", world.chain.rpc_url()),
-        &format!("--ledger=sqlite:{}", file("ledger.db")),
-        &format!("--settle-key-file={}", file("gas.key")),
-        &format!("--receiver-authorizer-key-file={}", file("claims.key")),
-    ])
+        &format!("--ledger=sqlite:{}", folder.join("ledger.db").display()),
+    ];
+    Args::parse_from(common.into_iter().chain(flags.iter().map(String::as_str)))
 }
 
 /// What was charged for an answer of six words, and in all since the channel was opened.
 #[track_caller]
-fn sold(bought: &Value, statuses: &[u64]) -> u128 {
+pub fn sold(bought: &Value, statuses: &[u64]) -> u128 {
     assert_eq!((bought["status"].as_u64(), &bought["statuses"]), (Some(200), &json!(statuses)), "{bought}");
     assert_eq!((&bought["words"], &bought["settled"]["extra"]["chargedAmount"]), (&json!(6), &json!(SIX.to_string())));
     let total = &bought["settled"]["extra"]["channelState"]["chargedCumulativeAmount"];
@@ -124,7 +155,7 @@ fn sold(bought: &Value, statuses: &[u64]) -> u128 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_official_client_buys_fifty_answers_by_one_deposit_and_has_the_rest_back() {
-    let Some(seller) = Seller::open().await else { return };
+    let Some(seller) = Seller::open(By::Wallet).await else { return };
     let payer = seller.world.buyer().address();
     let purse = seller.world.balance(payer).await;
 
@@ -151,10 +182,44 @@ async fn the_official_client_buys_fifty_answers_by_one_deposit_and_has_the_rest_
     assert_eq!(sold(&last[0], &[200]), 52 * SIX);
     assert_eq!(last[1]["settled"]["amount"], (deposit - 52 * SIX).to_string());
     assert_eq!(seller.world.balance(payer).await, purse - 52 * SIX);
-    let channels = seller.listed().await;
-    assert_eq!(channels.len(), 1, "{channels:?}");
-    assert_eq!(channels[0][1..], [&*payer.to_string(), "0.312", "0.312", "0", "none"]);
     seller.claim().await;
     assert_eq!((seller.world.balance(SELLER).await, seller.world.balance(BATCH_SETTLEMENT).await), (52 * SIX, 0));
     assert_eq!(seller.sent().await, 5, "the refund, and a sweep");
+    let channels = seller.listed().await;
+    assert_eq!(channels.len(), 1, "{channels:?}");
+    assert_eq!(channels[0][1..], [&*payer.to_string(), "0.312", "0.312", "0", "none"]);
+}
+
+/// The same at a seller whose transactions an official facilitator sends.
+async fn is_kept_through_a_facilitator(by: By) {
+    let Some(seller) = Seller::open(by).await else { return };
+    let payer = seller.world.buyer().address();
+    let purse = seller.world.balance(payer).await;
+    let bought = seller.client(&["buy:one two three:10:3", "forget", "buy:one two three:10:2"]).await;
+    for (sale, bought) in bought.iter().enumerate() {
+        let statuses: &[u64] = if sale == 3 { &[402, 200] } else { &[200] };
+        assert_eq!(sold(bought, statuses), SIX * (sale as u128 + 1), "{by:?}");
+    }
+    seller.claim().await;
+    assert_eq!(seller.world.balance(SELLER).await, 5 * SIX, "{by:?}");
+    // Of the last sale, the refund claims what is owed.
+    let last = seller.client(&["buy:one two three:10:1", "close"]).await;
+    assert_eq!(sold(&last[0], &[200]), 6 * SIX, "{by:?}");
+    assert_eq!(seller.world.balance(payer).await, purse - 6 * SIX, "{by:?}: {last:?}");
+    seller.claim().await;
+    assert_eq!(
+        (seller.world.balance(SELLER).await, seller.world.balance(BATCH_SETTLEMENT).await),
+        (6 * SIX, 0),
+        "{by:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_official_facilitator_keeps_channels_whose_claims_it_signs() {
+    is_kept_through_a_facilitator(By::Facilitator).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_official_facilitator_keeps_channels_whose_claims_the_seller_signs() {
+    is_kept_through_a_facilitator(By::FacilitatorAndKey).await;
 }

@@ -23,6 +23,7 @@
 
 mod buying;
 mod channels;
+mod channels_faults;
 mod charged;
 mod charged_ours;
 mod circle;

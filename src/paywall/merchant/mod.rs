@@ -7,6 +7,7 @@ mod debts;
 mod discovery;
 pub(crate) mod open_channels;
 pub(crate) mod pass;
+mod recharged;
 mod replay;
 pub(crate) mod restored;
 #[cfg(feature = "mcp")]

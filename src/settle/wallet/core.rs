@@ -16,6 +16,7 @@ use super::{flights::Flights, inquiries::Inquiries, recall::Recall};
 use crate::{
     evm::wallet::{account::Account, fees::Fees, signer::Signer},
     protocol::{Address, Amount, ChainTime, TokenDomain, v2::Reason},
+    settle::on_chain::Depths,
 };
 
 /// What an ordinary payment of ether takes.
@@ -102,6 +103,12 @@ pub(super) struct Core {
 }
 
 impl Core {
+    /// How deep a claim and a deposit have to be before they count.
+    pub(super) const fn depths(&self) -> Depths {
+        let Policy { final_after, deposit_confirmations, .. } = self.policy;
+        Depths { final_after, deposit_confirmations }
+    }
+
     pub(super) fn new(account: Account, policy: Policy) -> Self {
         let (held, filled) = (Mutex::default(), tokio::sync::Mutex::default());
         Self {

@@ -12,11 +12,13 @@ const signer = toClientEvmSigner(privateKeyToAccount(key), await reader(rpc));
 
 let requests = 0;
 let statuses = [];
+let signature = null;
 const watched = async (input, init) => {
   const sent = new Request(input, init);
   requests += 1;
   const response = await fetch(sent);
-  if (sent.headers.has("payment-signature")) statuses.push(response.status);
+  signature = sent.headers.get("payment-signature");
+  if (signature) statuses.push(response.status);
   return response;
 };
 
@@ -40,6 +42,7 @@ async function buy(prompt, words) {
   console.log(JSON.stringify({
     requests,
     statuses,
+    signature,
     status: response.status,
     settled: settled && decodePaymentResponseHeader(settled),
     words: response.ok ? JSON.parse(text).words.length : 0,
@@ -49,6 +52,6 @@ async function buy(prompt, words) {
 for (const step of steps) {
   const [name, prompt, words, times] = step.split(":");
   if (name === "forget") forget();
-  if (name === "close") console.log(JSON.stringify({ settled: await scheme.refund(url) }));
+  if (name === "close") console.log(JSON.stringify(await scheme.refund(url).then((settled) => ({ settled }), (error) => ({ error: String(error) }))));
   if (name === "buy") for (let n = 0; n < Number(times); n += 1) await buy(prompt, Number(words));
 }

@@ -4,8 +4,8 @@ use crate::{
     ledger::AccountMemo,
     paywall::seller::fields::take,
     protocol::{
-        Address, Amount, ChainTime, IntentKey, Network, PaymentSignature,
-        channel::{ChannelConfig, ChannelId, Voucher, VoucherClaim},
+        Address, Amount, ChainTime, IntentKey, Network, PaymentId, PaymentSignature,
+        channel::{ChannelConfig, ChannelId, Voucher, VoucherClaim, VoucherPayment},
     },
     settle::ChannelOnChain,
 };
@@ -99,6 +99,12 @@ impl ChannelMemo {
     /// How much of the channel may go back by a refund that was signed, and that the chain has not seen.
     pub(crate) fn going_back(&self, state: &ChannelOnChain) -> u128 {
         self.refund.filter(|(nonce, _)| *nonce >= state.refund_nonce).map_or(0, |(_, amount)| amount)
+    }
+
+    /// The name of the last sale.
+    pub(crate) fn payment_id(&self) -> Option<PaymentId> {
+        let last = self.last.as_ref()?;
+        Some(VoucherPayment::new(self.network, &self.config, last.total, last.intent).payment_id())
     }
 
     /// The claim of all that was sold; `None` before the first sale.

@@ -9,7 +9,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    ledger::{ErasedLedger, Settling},
+    ledger::{AccountMemo, ErasedLedger, Settling},
     paywall::{
         refusal::{ASK_AGAIN, Problem, Rejection, Requote},
         sale::{
@@ -73,6 +73,8 @@ pub(super) struct Sold {
     charge: u128,
     state: ChannelOnChain,
     deposit: Option<(TxHash, u128)>,
+    /// What the account has of it, or would have if it had cost anything.
+    memo: AccountMemo,
 }
 
 impl Charging {
@@ -126,10 +128,10 @@ impl Charging {
         // It was short enough when it was reserved.
         let Some(memo) = memo.write() else { return Settled::Unknown(None) };
         // What cost nothing leaves no voucher: a claim would show one that covers more than was sold.
-        let memo = Some(&memo).filter(|_| charge > 0);
-        match drawn.guard.charge_part(Amount::from_base_units(charge), memo).await {
+        let kept = Some(&memo).filter(|_| charge > 0);
+        match drawn.guard.charge_part(Amount::from_base_units(charge), kept).await {
             Charged::Done(_) => {
-                let _ = self.sold.set(Sold { charge, state, deposit });
+                let _ = self.sold.set(Sold { charge, state, deposit, memo });
                 self.paid(charge)
             }
             Charged::LeaseLost => self.refuse(busy()),
@@ -140,13 +142,14 @@ impl Charging {
     /// Makes the deposit first. What it adds is the payer's, whether the answer is sold or not.
     async fn deposit(&self, deposit: &ChannelDeposit, charge: u128, records: &Records) -> Settled {
         let (network, config) = (self.channels.network(), &self.channel.config);
-        let transaction = match self.channels.settler.deposit(network, config, deposit, &records.sent).await {
-            Settlement::Settled(transaction) => transaction,
-            // A transaction of an earlier lease may still be mined.
-            Settlement::Refused(_) if records.earlier.is_some() => return Settled::Unknown(records.earlier),
-            Settlement::Refused(reason) => return Settled::Refused(reason),
-            Settlement::Unknown(transaction) => return Settled::Unknown(transaction),
-        };
+        let transaction =
+            match self.channels.settler.deposit(network, config, deposit, &self.voucher, &records.sent).await {
+                Settlement::Settled(transaction) => transaction,
+                // A transaction of an earlier lease may still be mined.
+                Settlement::Refused(_) if records.earlier.is_some() => return Settled::Unknown(records.earlier),
+                Settlement::Refused(reason) => return Settled::Refused(reason),
+                Settlement::Unknown(transaction) => return Settled::Unknown(transaction),
+            };
         let unknown = Settled::Unknown(Some(transaction));
         let end = Instant::now() + CONFIRM;
         let state = loop {
@@ -241,8 +244,12 @@ impl Unsettled for Charging {
         })
     }
 
+    fn logged(&self) -> Option<String> {
+        Some(const_hex::encode(self.sold.get()?.memo.as_bytes()))
+    }
+
     fn told(&self) -> Option<SettleResponse> {
-        let Sold { charge, state, deposit } = self.sold.get()?;
+        let Sold { charge, state, deposit, .. } = self.sold.get()?;
         let charged = self.before().saturating_add(*charge);
         let state = told::channel_state(&self.channel, state, charged);
         Some(told::sold(self.channels.network(), self.channel.config.payer, (*charge, state), *deposit))

@@ -137,7 +137,8 @@ async fn deposited(
     guard: &LeaseGuard,
 ) -> Result<Option<Found>, Problem> {
     let (total, state) = (vouched.voucher.max_claimable, mirrored.state);
-    let verified = channels.settler.verify_deposit(channels.network(), &vouched.channel.config, deposit);
+    let verified =
+        channels.settler.verify_deposit(channels.network(), &vouched.channel.config, deposit, &vouched.voucher);
     let verified = settler_in_time(verified).await;
     let refused = match verified {
         Ok(Validity::Used) => return Ok(None),

@@ -93,7 +93,9 @@ async fn refunded(
         return Err(refuse(reason));
     }
     let claim = memo.claim(channel.id).filter(|claim| claim.total_claimed > units(state.total_claimed));
-    let refund = ChannelRefund::new(channel.config, amount, state.refund_nonce).with_claim(claim);
+    let refund = ChannelRefund::new(channel.config, amount, state.refund_nonce)
+        .with_claim(claim)
+        .with_voucher(vouched.voucher.clone());
     // Of two that were signed under one nonce, either may be made.
     let going_back = amount.max(memo.going_back(&state));
     let memo = ChannelMemo { refund: Some((state.refund_nonce, going_back)), ..memo };
