@@ -44,7 +44,7 @@ impl Stage {
         allow(&world, world.chain.usdc(), Amount::MAX).await;
         let (builder, facilitator) = settling(&world, by).await;
         let merchant = set(builder).build().await.unwrap();
-        let app = router(&merchant).unwrap();
+        let app = router(&merchant, false).unwrap();
         let shop = Shop::serving(merchant, app, Counter::default()).await;
         Some(Self { world, shop, facilitator })
     }
