@@ -49,7 +49,7 @@ async fn as_a_child() {
     } else {
         builder.permit_settler(WalletSettler::builder().key(&settler).endpoint(&rpc).connect().await.unwrap())
     };
-    let app: Router = router(&builder.build().await.unwrap()).unwrap();
+    let app: Router = router(&builder.build().await.unwrap(), false).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("{MARK}http://{}", listener.local_addr().unwrap());
     axum::serve(listener, app).await.unwrap();
