@@ -20,6 +20,9 @@
 //! A metered answer (`upto`) is paid by Permit2, which the account allows once to move the token: `buy allow --token USDC --amount 5`. What is
 //! allowed, and what was charged of it, is said with each purchase.
 //!
+//! `--dialect channel` pays by payment channels where sellers offer them: a deposit once, then a signature for each answer. `buy channels` lists
+//! them, and `buy close` gets back what is left.
+//!
 //! `buy history` shows what was bought. `buy resume` finishes all that is open: the requests are kept beside the journal.
 //! `buy cancel PURCHASE` makes a signed payment void that nobody has used. `--unfinished` lists what is open, and
 //! `--abandon PURCHASE` gives up a purchase that cannot be finished: the money may be gone, and the same request pays anew.
@@ -43,6 +46,8 @@ mod answer;
 mod args;
 #[path = "buy/cancel.rs"]
 mod cancel;
+#[path = "buy/channels.rs"]
+mod channels;
 #[path = "buy/dialect.rs"]
 mod dialect;
 #[path = "buy/history.rs"]
@@ -109,6 +114,8 @@ pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
         Some(Command::Cancel(args)) => cancel::run(args).await,
         Some(Command::Allow(args)) => allow::run(args).await,
         Some(Command::Passes(args)) => passes::run(args),
+        Some(Command::Channels(args)) => channels::list(args).await,
+        Some(Command::Close(args)) => channels::close(args).await,
         None => one(&args.buying).await,
     }
 }

@@ -160,9 +160,9 @@ pub use ::alloy;
 pub use axum::MissingReceipt;
 pub use paywall::{
     BuildError, Chain, ChannelPolicy, Charge, Claimed, Claimer, Consumption, FurtherNetwork, HealthError, LoggedSale,
-    Merchant, MerchantBuilder, Mpp, Offer, OfferedPass, Pass, PassIssuer, PaymentIdentifier, Price, PriceTag, Pricing,
-    QuotePage, Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, RestoredSales, Unredeemed,
-    UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
+    Merchant, MerchantBuilder, Mpp, Offer, OfferedPass, OpenChannel, Pass, PassIssuer, PaymentIdentifier, Price,
+    PriceTag, Pricing, QuotePage, Redelivery, Refusal, RequestBody, ResponseBody, ResponseFuture, RestoredSales,
+    Unredeemed, UnredeemedReason, X402, X402Layer, json_rpc_succeeded,
 };
 pub use protocol::receipt::Receipt;
 

@@ -57,6 +57,8 @@ fn counted(path: &str) -> u64 {
         | "redemption, bound by nonce"
         | "redemption, answer kept" => 16,
         "signed payment" => 21,
+        // What was allowed is counted beside the charge.
+        "metered sale" => 30,
         _ => 0,
     }
 }

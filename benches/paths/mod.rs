@@ -6,6 +6,7 @@
 
 mod baselines;
 mod client;
+mod metered;
 mod prices;
 mod redemptions;
 mod refusals;
@@ -68,6 +69,7 @@ pub fn all() -> Vec<Path> {
     paths.extend(prices::paths(&shop));
     paths.extend(redemptions::paths(&shop));
     paths.extend(standard::paths(&shop));
+    paths.extend(metered::paths(&shop));
     paths.extend(refusals::paths(&shop));
     paths.extend(client::paths());
     paths

@@ -44,6 +44,11 @@ impl Shop {
         Self::with(|builder, chain| builder.settler(ScriptedSettler::new(chain)))
     }
 
+    /// One more, who takes permits as well.
+    pub fn with_permits(&self) -> Rc<Self> {
+        Self::with(|builder, chain| builder.permit_settler(ScriptedSettler::new(chain)))
+    }
+
     fn with(set: impl FnOnce(MerchantBuilder, ScriptedVerifier) -> MerchantBuilder) -> Rc<Self> {
         let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let chain = ScriptedVerifier::new(ChainTime::from_unix(start - 3_600));

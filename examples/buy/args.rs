@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as Group, Parser, Subcommand};
 use tower_x402::{
     client::PurchaseId,
-    protocol::{Address, TxHash},
+    protocol::{Address, TxHash, channel::ChannelId},
 };
 
 use super::{answer, dialect::Dialect, order::Method};
@@ -32,6 +32,10 @@ pub(crate) enum Command {
     Allow(Allow),
     /// Lists the passes that are held, with what is left of them, and never their tokens
     Passes(Passes),
+    /// Lists the payment channels of the journal: what was deposited, spent, and is left
+    Channels(Channels),
+    /// Closes a payment channel: its seller gives back what is left
+    Close(Close),
 }
 
 /// One answer.
@@ -108,6 +112,9 @@ pub(crate) struct Means {
     /// The most that one answer may cost
     #[arg(long, default_value = "1.00")]
     pub(crate) max: String,
+    /// The most that is deposited into a payment channel at once [default: what one answer may cost]
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) max_deposit: Option<String>,
     /// The most that may be spent in a day, as far as the journal knows
     #[arg(long, default_value = "10.00")]
     pub(crate) max_per_day: String,
@@ -166,6 +173,29 @@ pub(crate) struct Passes {
     /// Write a JSON array
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Group)]
+pub(crate) struct Channels {
+    #[command(flatten)]
+    pub(crate) journal: Journal,
+    /// Write a JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Group)]
+pub(crate) struct Close {
+    /// The channel, as `buy channels` names it [default: the only one]
+    pub(crate) channel: Option<ChannelId>,
+    /// Without the seller: by two transactions of the account, which cost gas, with the channel's delay between them. The first run begins,
+    /// and the same command ends it after the delay
+    #[arg(long)]
+    pub(crate) withdraw: bool,
+    #[command(flatten)]
+    pub(crate) means: Means,
+    #[command(flatten)]
+    pub(crate) journal: Journal,
 }
 
 #[derive(Group)]

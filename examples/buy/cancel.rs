@@ -23,6 +23,9 @@ async fn act(args: &Cancel) -> Result<u8, BoxError> {
                 format!("it is paid by a permit, which is not cancelled: it ends by itself at {end} UTC").into()
             );
         }
+        PaymentMethod::Channel => {
+            return Err("it is paid by a channel: `buy resume` finishes the purchase, and --abandon gives it up".into());
+        }
         _ => {
             return Err(
                 "it is paid by a transfer, which cannot be cancelled: `buy resume` finishes the purchase".into()

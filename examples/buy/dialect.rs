@@ -3,9 +3,9 @@
 use clap::ValueEnum;
 use tower_x402::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PaymentMethod, PermitFunds,
-        PermitRequest, PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, Standard, SubmitGuard,
-        TransferRequest, TransferStatus, WalletPayer,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, ChannelSigner, Payer, PayerError, PaymentMethod,
+        PermitFunds, PermitRequest, PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, Standard,
+        SubmitGuard, TransferRequest, TransferStatus, WalletPayer,
     },
     protocol::{
         Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, permit2::SignedPermit,
@@ -25,6 +25,8 @@ pub(crate) enum Dialect {
     Authorization,
     /// By a signed authorization only, and only in the words of MPP
     Mpp,
+    /// By a payment channel where the seller offers one at the same price: a deposit once, then a signature for each answer. Else as `auto`
+    Channel,
 }
 
 impl Dialect {
@@ -32,6 +34,7 @@ impl Dialect {
     pub(crate) const fn preferred(self) -> PaymentMethod {
         match self {
             Self::Transfer => PaymentMethod::Transfer,
+            Self::Channel => PaymentMethod::Channel,
             Self::Auto | Self::Authorization | Self::Mpp => PaymentMethod::Authorization,
         }
     }
@@ -50,7 +53,7 @@ const NO_TRANSFER: PayerError = PayerError::Refused(
     "--dialect authorization and --dialect mpp send no transfer, and the seller takes nothing else, or asks less for a transfer",
 );
 const NO_AUTHORIZATION: PayerError = PayerError::Refused("--dialect transfer signs no authorization");
-const NO_PERMIT: PayerError = PayerError::Refused("only --dialect auto signs permits (Permit2)");
+const NO_PERMIT: PayerError = PayerError::Refused("only --dialect auto and --dialect channel sign permits (Permit2)");
 
 /// A wallet that begins no payment in another way. What was begun before is finished, whatever it is.
 pub(crate) struct Only {
@@ -100,6 +103,10 @@ impl Payer for Only {
     fn permits(&self) -> Option<&impl PermitSigner> {
         Some(self)
     }
+
+    fn channels(&self) -> Option<&impl ChannelSigner> {
+        Some(&self.wallet)
+    }
 }
 
 impl Authorizer for Only {
@@ -132,7 +139,7 @@ impl Authorizer for Only {
 
 impl PermitSigner for Only {
     async fn permit_funds(&self, asset: &Asset) -> Result<Option<PermitFunds>, PayerError> {
-        if self.dialect != Dialect::Auto {
+        if !matches!(self.dialect, Dialect::Auto | Dialect::Channel) {
             return Err(NO_PERMIT);
         }
         self.wallet.permit_funds(asset).await

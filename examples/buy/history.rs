@@ -46,7 +46,10 @@ fn read(bytes: &[u8]) -> Result<Vec<JournalEntry>, String> {
     for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
         let entry = std::str::from_utf8(line).ok().and_then(|line| JournalEntry::from_record(line.trim_end()).ok());
         let entry = entry.ok_or_else(|| format!("line {} of the journal cannot be read", number + 1))?;
-        entries.insert(entry.id, entry);
+        // Channels have a table of their own.
+        if !entry.is_channel() {
+            entries.insert(entry.id, entry);
+        }
     }
     let mut entries: Vec<_> = entries.into_values().collect();
     entries.sort_by_key(|entry| (entry.at, entry.id));

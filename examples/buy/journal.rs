@@ -33,6 +33,7 @@ pub(crate) fn shown(entry: &JournalEntry) -> String {
     let by = match (entry.transaction(), entry.paid_by()) {
         (Some(transaction), _) => transaction.to_string(),
         (None, PaymentMethod::Authorization) => "by authorization, no transaction known".to_owned(),
+        (None, PaymentMethod::Channel) => "by a channel".to_owned(),
         (None, PaymentMethod::Permit) => "by permit, no transaction known".to_owned(),
         (None, _) => "no transaction yet".to_owned(),
     };

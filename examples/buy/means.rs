@@ -68,6 +68,7 @@ fn budget(means: &Means, networks: &[Network]) -> Result<Budget, BoxError> {
     };
     let budget = Budget::in_assets(assets).per_payment(&means.max).per_day(&means.max_per_day);
     let budget = budget.gas_per_payment(&means.max_gas).gas_per_day(&means.max_gas_per_day);
+    let budget = means.max_deposit.iter().fold(budget, tower_x402::client::BudgetBuilder::per_deposit);
     Ok(if means.allow_plain_http { budget.allow_plain_http() } else { budget }.build()?)
 }
 

@@ -103,8 +103,19 @@ impl PayLayerBuilder {
     ///
     /// A cheaper method always goes first. If the payer signs no authorizations, or the budget forbids one method, the
     /// layer uses the other.
+    ///
+    /// With [`PaymentMethod::Channel`], and only then, the layer opens a payment channel at each seller that offers channels, and pays by it
+    /// where that costs no more than another way. A channel locks a [deposit](Self::deposit_for) until it is closed: see
+    /// [channels](crate::guide::channels#for-payers).
     pub const fn prefer(mut self, method: PaymentMethod) -> Self {
         self.settings.prefer = method;
+        self
+    }
+
+    /// Sets for how many answers a deposit into a payment channel is to last. Default: 10. A deposit is at least what the seller asks for, and
+    /// less than this where the [budget](super::BudgetBuilder::per_deposit) leaves less.
+    pub const fn deposit_for(mut self, answers: u32) -> Self {
+        self.settings.deposit_for = answers;
         self
     }
 

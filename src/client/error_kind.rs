@@ -97,6 +97,9 @@ pub enum PayErrorKind {
     NotCovered,
     /// The seller redirects the proof of payment. It was not sent there.
     Redirected,
+    /// The payment channel to this seller cannot be used: an earlier purchase in it was left without an answer, which the error names; or the
+    /// seller said of it what cannot be true, and nothing more is signed for it.
+    Channel,
     /// The payment was made, and the answer did not come in time.
     Unanswered,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::{PaymentMethod, PurchaseId, PurchaseState, Standard};
-use crate::protocol::{Address, Amount, ChainTime, Network, ProblemCode, Quote, TxHash};
+use crate::protocol::{Address, Amount, ChainTime, Network, ProblemCode, Quote, TxHash, channel::ChannelId};
 
 /// An event, with the purchase that it belongs to. See [`PayLayerBuilder::on_progress`](super::PayLayerBuilder::on_progress).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +64,31 @@ pub enum PurchaseEvent {
         /// The moment before which it can be used.
         valid_before: ChainTime,
     },
+    /// The voucher of a channel is signed and recorded, and is being shown; a deposit with it, where the channel held too little.
+    Vouched {
+        /// The channel.
+        channel: ChannelId,
+        /// The account that pays.
+        payer: Address,
+        /// The account that is paid.
+        recipient: Address,
+        /// What the voucher adds, in base units: the price, or of a metered answer the maximum.
+        amount: Amount,
+        /// All that the channel was charged before, and the amount.
+        total: Amount,
+        /// What is deposited, in base units.
+        deposit: Option<Amount>,
+        /// The decimals of all amounts.
+        decimals: u8,
+    },
+    /// The seller counts another total for the channel, and showed this payer's own voucher for it: an earlier purchase that was given up was charged
+    /// after all. Or it asks for less. The client goes on from there, once.
+    Corrected {
+        /// What was charged so far, in base units.
+        charged: Amount,
+        /// The decimals of the amount.
+        decimals: u8,
+    },
     /// The transfer was in no block for long, and one with a higher fee, which can only replace it, is being sent.
     Bumping {
         /// The new transaction, where it is known before it is sent.
@@ -96,8 +121,9 @@ pub enum PurchaseEvent {
         /// Until the next attempt.
         pause: Duration,
     },
-    /// The answer to a permit is there, and the seller's statement of its charge cannot be true: it exceeds the maximum, cannot be read, or is
-    /// another one than the chain shows. It counts as the maximum, and nothing more is paid to this host in this process.
+    /// The answer to a permit or a voucher is there, and the seller's statement of its charge cannot be true: it exceeds the maximum, cannot be
+    /// read, is another one than the chain shows, or does not add up. It counts as the maximum, and nothing more is paid to this host in this
+    /// process; nor by that channel ever.
     Mischarged {
         /// What was signed, in base units.
         maximum: Amount,
@@ -117,6 +143,8 @@ impl PurchaseEvent {
             Self::Resumed { .. } => "resumed",
             Self::Paying { .. } => "paying",
             Self::Authorized { .. } => "authorized",
+            Self::Vouched { .. } => "vouched",
+            Self::Corrected { .. } => "corrected",
             Self::Bumping { .. } => "bumping",
             Self::Confirming { .. } => "confirming",
             Self::Redeeming { .. } => "redeeming",

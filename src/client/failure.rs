@@ -7,7 +7,7 @@ use super::{
     box_error::BoxError,
     error_kind::{Money, PayErrorKind},
 };
-use crate::protocol::{Amount, ChainTime, ProblemCode, QuoteError, TxHash, v2::Reason};
+use crate::protocol::{Amount, ChainTime, ProblemCode, QuoteError, TxHash, channel::ChannelId, v2::Reason};
 
 /// The variants of [`PayErrorKind`](super::PayErrorKind), with their facts.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +105,37 @@ pub(crate) enum Failure {
     },
     #[error("payment {transaction} not redeemed: the seller redirected, and proofs are never forwarded")]
     Redirected { purchase: PurchaseId, transaction: TxHash },
+    #[error(
+        "the channel to this seller waits for purchase {purchase}, whose charge is not known: nothing was paid; send its request again, or abandon it"
+    )]
+    ChannelLeft { purchase: PurchaseId },
+    #[error(
+        "the seller of channel {channel} said what cannot be true, so nothing more is signed for it: nothing was paid; close the channel, and contact the seller"
+    )]
+    ChannelBroken { channel: ChannelId },
+    #[error(
+        "the seller counts more for channel {channel} than this client ever signed for: nothing more is signed for it; close the channel"
+    )]
+    NotCorrected { purchase: PurchaseId, channel: ChannelId },
+    #[error("the journal has no channel {channel}")]
+    NoChannel { channel: ChannelId },
+    #[error("channel {channel} was not closed, and pays nothing more; ask again, or withdraw without the seller")]
+    NotClosed {
+        channel: ChannelId,
+        #[source]
+        reason: BoxError,
+    },
+    #[error("the voucher of purchase {purchase} has no answer yet: send the same request again to resume it")]
+    VoucherUnanswered { purchase: PurchaseId },
+    #[error(
+        "the seller did not take the voucher of purchase {purchase} ({}): nothing was charged, by its word",
+        reason.as_ref().map_or("without a reason", Reason::as_str)
+    )]
+    VoucherRefused { purchase: PurchaseId, reason: Option<Reason> },
+    #[error(
+        "the answer to the voucher of purchase {purchase} was sold, and the seller does not give it again ({code}): contact the seller"
+    )]
+    VoucherLost { purchase: PurchaseId, code: ProblemCode },
     #[error("payment {transaction} has no answer yet: send the same request again to resume it")]
     Unanswered { purchase: PurchaseId, transaction: TxHash, code: Option<ProblemCode> },
 }
@@ -153,14 +184,19 @@ impl Failure {
             Self::AboveMaxPrice { .. } => PayErrorKind::AboveMaxPrice,
             Self::Lapsed { .. } => PayErrorKind::Lapsed,
             Self::AuthorizationTaken { .. } => PayErrorKind::AuthorizationTaken,
-            Self::Refused { .. } => PayErrorKind::Refused,
+            Self::Refused { .. } | Self::VoucherRefused { .. } => PayErrorKind::Refused,
             Self::Misunderstood { .. } => PayErrorKind::Misunderstood,
             Self::Unproven { .. } => PayErrorKind::Unproven,
-            Self::AnswerLost { .. } => PayErrorKind::AnswerLost,
+            Self::AnswerLost { .. } | Self::VoucherLost { .. } => PayErrorKind::AnswerLost,
             Self::BilledAgain { .. } => PayErrorKind::BilledAgain,
             Self::NotCovered { .. } => PayErrorKind::NotCovered,
             Self::Redirected { .. } => PayErrorKind::Redirected,
-            Self::Unanswered { .. } => PayErrorKind::Unanswered,
+            Self::Unanswered { .. } | Self::VoucherUnanswered { .. } => PayErrorKind::Unanswered,
+            Self::ChannelLeft { .. }
+            | Self::ChannelBroken { .. }
+            | Self::NoChannel { .. }
+            | Self::NotClosed { .. }
+            | Self::NotCorrected { .. } => PayErrorKind::Channel,
         }
     }
 
@@ -184,7 +220,16 @@ impl Failure {
             | Self::Payer(_)
             | Self::Journal(_)
             | Self::AuthorizationTaken { left: None }
+            | Self::ChannelBroken { .. }
+            | Self::NoChannel { .. }
+            | Self::NotClosed { .. }
             | Self::NothingToResume => (None, Money::Untouched, false),
+            Self::ChannelLeft { purchase } => (Some(*purchase), Money::Untouched, false),
+            Self::VoucherUnanswered { purchase } => (Some(*purchase), Money::AtRisk { until: None }, true),
+            // The seller has the voucher, whatever it says.
+            Self::VoucherRefused { purchase, .. }
+            | Self::VoucherLost { purchase, .. }
+            | Self::NotCorrected { purchase, .. } => (Some(*purchase), Money::AtRisk { until: None }, false),
             Self::AuthorizationTaken { left: Some((purchase, valid_before)) } => {
                 (Some(*purchase), Money::AtRisk { until: Some(*valid_before) }, true)
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Budget, PayerError,
     flow::{progress::OnProgress, registry::PurchaseRegistry},
-    payer::{ErasedAuthorizer, ErasedPayer, ErasedPermitSigner},
+    payer::{ErasedAuthorizer, ErasedChannelSigner, ErasedPayer, ErasedPermitSigner},
     settings::Settings,
     way::DispatchContext,
 };
@@ -33,6 +33,11 @@ impl ClientInner {
     /// Returns the payer's capability to sign permits.
     pub(super) fn permit_signer(&self) -> Result<&dyn ErasedPermitSigner, PayerError> {
         self.payer.permits().ok_or(PayerError::Refused("this payer signs no permits"))
+    }
+
+    /// Returns the payer's capability to pay by channels.
+    pub(super) fn channel_signer(&self) -> Result<&dyn ErasedChannelSigner, PayerError> {
+        self.payer.channels().ok_or(PayerError::Refused("this payer opens no channels"))
     }
 
     /// Returns what a transaction is driven with.

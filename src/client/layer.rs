@@ -5,10 +5,10 @@ use std::{fmt, sync::Arc};
 use tower_layer::Layer;
 
 use super::{
-    Budget, JournalEntry, JournalError, Pay, PayError, PurchaseId, PurchaseState, flow::budget::Spent, http::host,
-    inner::ClientInner, way::authorization::cancel,
+    Budget, HeldChannel, JournalEntry, JournalError, Pay, PayError, PurchaseId, PurchaseState, flow::budget::Spent,
+    http::host, inner::ClientInner, way::authorization::cancel, way::channel::close,
 };
-use crate::protocol::Amount;
+use crate::protocol::{Amount, channel::ChannelId};
 
 /// A [`Layer`] that makes an HTTP client pay: see [the module](super), with an example.
 ///
@@ -135,6 +135,29 @@ impl PayLayer {
     pub async fn cancel(&self, purchase: PurchaseId) -> Result<Option<PurchaseState>, PayError> {
         let Some(guard) = self.inner.registry.to_cancel(purchase) else { return Ok(None) };
         Ok(cancel::cancel(&self.inner, guard).await?)
+    }
+
+    /// Returns the payment channels of this payer, oldest first; closed ones for a day. [`Pay::close_channel`] closes one.
+    #[must_use]
+    pub fn channels(&self) -> Vec<HeldChannel> {
+        self.inner.registry.channels().iter().filter_map(HeldChannel::of).collect()
+    }
+
+    /// Gets back what is left in a channel without its seller, by two transactions of the payer's own, which cost gas, with the channel's
+    /// [delay](crate::protocol::channel::ChannelConfig::withdraw_delay) between them: 15 minutes to 30 days, a day at sellers of this crate.
+    ///
+    /// The first call begins the withdrawal, and returns the channel with the moment from which on a second call ends it
+    /// ([`ChannelPhase::Withdrawing`](super::ChannelPhase::Withdrawing)). Meanwhile the seller can claim what it was owed, and nothing more is
+    /// bought by the channel. [`Pay::close_channel`] is quicker, and free, where the seller answers.
+    ///
+    /// The transactions are not recorded before they are sent: one that is sent again moves nothing twice.
+    ///
+    /// # Errors
+    /// [`PayErrorKind::Channel`](super::PayErrorKind::Channel) if there is no such channel, a purchase was left in it, or the withdrawal
+    /// failed; its source says why.
+    pub async fn withdraw_channel(&self, channel: ChannelId) -> Result<Option<HeldChannel>, PayError> {
+        Box::pin(close::withdraw(&self.inner, channel)).await?;
+        Ok(self.channels().into_iter().find(|held| held.id == channel))
     }
 }
 

@@ -5,13 +5,14 @@
 //! a [`Payer`] (a [`WalletPayer`], or yours), and returns the answer with a [`Purchase`] in its extensions. Free
 //! answers pass through unchanged.
 //!
-//! It pays in three ways ([`PaymentMethod`]), and buys from any seller that takes one of them:
+//! It pays in four ways ([`PaymentMethod`]), and buys from any seller that takes one of them:
 //!
 //! | The 402 has | How it is paid |
 //! |---|---|
 //! | `Pay` | by an ordinary transfer: sent, waited for until it is in a block, and redeemed by its hash |
 //! | `PAYMENT-REQUIRED` (x402 version 2), or a JSON body of version 1 | by an authorization (EIP-3009): signed, shown to the seller, and settled by it; no gas, and no wait |
 //! | `PAYMENT-REQUIRED` with the scheme `upto`, or with `exact` by Permit2 | by a permit: signed, shown to the seller, and settled by it. Of `upto` it is a maximum, of which the seller charges what its answer costs. The payer [allows](PermitSigner) Permit2 once to move the token |
+//! | `PAYMENT-REQUIRED` with the scheme `batch-settlement` | by the voucher of a payment channel, where that is [preferred](PayLayerBuilder::prefer): a signature over what was charged so far and the price. The payer deposits once for many answers |
 //! | `WWW-Authenticate: Payment` (MPP, method `evm`, intent `charge`) | the same, with the hash of the challenge as its nonce |
 //! | several of them, or several networks | the cheapest way that the budget allows and for which the payer has the money; of equal ones that which may cost less, then the [preferred](PayLayerBuilder::prefer) method, then the first of the [standards](PayLayerBuilder::standards), then the seller's order |
 //!
@@ -73,6 +74,9 @@
 //!   while it is open. A smaller charge, which `PAYMENT-RESPONSE` states, counts once the payer's chain confirms it: until then, and where the
 //!   statement cannot be true, the maximum counts. After a statement that cannot be true nothing more is paid to that host in this process
 //!   ([`BudgetDenial::Mischarged`]).
+//! - **A voucher is signed over what was charged so far, and one price.** In each channel one request is open at a time, and the journal has its voucher before
+//!   the seller sees it. What a seller says of its charge must add up, and a higher count is believed only with this payer's own signature, and for a
+//!   purchase that was given up. The budget counts what is deposited, until the chain shows that it came back. See [channels](crate::guide::channels#for-payers).
 //! - **The token's own domain is signed for**, as its contract states it, or as it is known here for USDC. A seller that names another
 //!   one is not paid.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayErrorKind::BilledAgain`]; a refusal is an
@@ -160,6 +164,7 @@ mod events;
 mod failure;
 mod flow;
 mod future;
+mod held_channel;
 mod http;
 mod inner;
 mod layer;
@@ -189,9 +194,10 @@ pub(crate) use flow::budget::Denial;
 pub use flow::budget::{Budget, BudgetBuilder, BudgetDenial, BudgetError, Proposal};
 #[cfg(test)]
 pub(crate) use flow::journal::RETENTION;
-pub use flow::journal::{FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState};
-pub(crate) use flow::journal::{JournalPayment, PermitCharge, Signed};
+pub use flow::journal::{ChannelPhase, FileJournal, Journal, JournalEntry, JournalError, MemoryJournal, PurchaseState};
+pub(crate) use flow::journal::{ChannelRecord, JournalPayment, PermitCharge, Signed};
 pub use future::ResponseFuture;
+pub use held_channel::HeldChannel;
 pub use http::body::{Body, ReplayBody};
 pub use http::replay_request::ProofIn;
 #[cfg(feature = "reqwest")]
@@ -200,9 +206,9 @@ pub use http::response_body::{BodyError, ResponseBody};
 pub use layer::PayLayer;
 pub use pass::{HeldPass, PassError, PassLayer, UsePass};
 pub use payer::{
-    AuthorizationRequest, AuthorizationStatus, Authorizer, MissingAllowance, Payer, PayerError, PermitFunds,
-    PermitRequest, PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest,
-    TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, ChannelFunds, ChannelSigner, DepositRequest,
+    MissingAllowance, Payer, PayerError, PermitFunds, PermitRequest, PermitSigner, PreparedAuthorization,
+    PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;

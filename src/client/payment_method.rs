@@ -12,16 +12,21 @@ pub enum PaymentMethod {
     /// By a signed permit (Permit2), which the seller turns into a transfer: of an amount up to a maximum (`upto`), or of a token without
     /// EIP-3009. It costs the payer no gas, once Permit2 is allowed to move the token.
     Permit,
+    /// By the voucher of a payment channel (`batch-settlement`), into which the payer deposits once for many answers. It costs the payer no
+    /// gas, and the seller none for each answer. A layer opens channels only where this is its
+    /// [preferred](crate::client::PayLayerBuilder::prefer) method.
+    Channel,
 }
 
 impl PaymentMethod {
-    /// Returns a name for logs and tables: `authorization`, `transfer` or `permit`.
+    /// Returns a name for logs and tables: `authorization`, `transfer`, `permit` or `channel`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Authorization => "authorization",
             Self::Transfer => "transfer",
             Self::Permit => "permit",
+            Self::Channel => "channel",
         }
     }
 }

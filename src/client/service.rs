@@ -12,9 +12,10 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    Failure, PayError, ReplayBody, ResponseBody, ResponseFuture, box_error::BoxError, http::request_copy::RequestCopy,
-    inner::ClientInner,
+    Failure, HeldChannel, PayError, ReplayBody, ResponseBody, ResponseFuture, box_error::BoxError,
+    http::request_copy::RequestCopy, inner::ClientInner, way::channel::close,
 };
+use crate::protocol::channel::ChannelId;
 
 /// An HTTP client that pays for answers: the [`Service`] that [`PayLayer`](super::PayLayer) makes. Its module has an example.
 #[derive(Clone)]
@@ -41,6 +42,27 @@ impl<S> Pay<S> {
     /// Returns the inner client. Clones of the service, and running calls, still pay.
     pub fn into_inner(self) -> S {
         self.service
+    }
+
+    /// Closes a payment channel: asks its seller for what is left, and waits until the chain shows that it came back. It costs the payer no
+    /// gas. The budget then counts that much less.
+    ///
+    /// From the call on, nothing more is bought by the channel, also where the call fails: call it again, or
+    /// [withdraw](super::PayLayer::withdraw_channel) without the seller. [`PayLayer::channels`](super::PayLayer::channels) lists the channels.
+    ///
+    /// # Errors
+    /// [`PayErrorKind::Channel`](super::PayErrorKind::Channel) if there is no such channel, a purchase was left in it, the seller refuses, or
+    /// the chain does not show within the layer's [patience](super::PayLayerBuilder::patience) that anything came back.
+    pub async fn close_channel<B, R>(&self, channel: ChannelId) -> Result<Option<HeldChannel>, PayError>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        S::Error: Into<BoxError>,
+        B: ReplayBody,
+        R: Body<Data = Bytes>,
+    {
+        Box::pin(close::close(&self.inner, self.service.clone(), channel)).await?;
+        let channels = self.inner.registry.channels();
+        Ok(channels.iter().filter_map(HeldChannel::of).find(|held| held.id == channel))
     }
 }
 

@@ -15,6 +15,8 @@ const LARGEST: usize = 16 * 1024 * 1024;
 pub(super) struct Settings {
     pub(super) proof_in: ProofIn,
     pub(super) prefer: PaymentMethod,
+    /// For how many answers a deposit into a channel is to last.
+    pub(super) deposit_for: u32,
     /// Those that are signed for; of equal prices the first goes first.
     pub(super) standards: Vec<Standard>,
     pub(super) confirmations: u64,
@@ -37,6 +39,8 @@ impl Default for Settings {
         Self {
             proof_in: ProofIn::Header,
             prefer: PaymentMethod::Authorization,
+            // As the clients of the standard do.
+            deposit_for: 10,
             standards: Standard::ALL.to_vec(),
             confirmations: 1,
             poll_every: Duration::from_secs(1),

@@ -9,6 +9,8 @@ mod authorization_status;
 pub mod bench;
 mod builder;
 mod cancel;
+mod channel;
+mod channel_signer;
 mod error;
 mod faults;
 mod nonce_search;
@@ -20,6 +22,7 @@ mod relation;
 mod status;
 mod trace;
 mod transaction;
+mod withdraw;
 
 use std::{fmt, sync::Arc};
 
@@ -62,6 +65,9 @@ use crate::{
 /// signs, and signs no permit above either. [`allow_permit2`](Self::allow_permit2) makes the allowance. A permit counts as void under the same
 /// conditions as an authorization that expired. What a seller charged of it is read from the transaction's own call, by every responding
 /// node and a majority of those configured.
+///
+/// **Channels.** The wallet's own key signs the vouchers of its payment channels. What a channel holds is the least that any node says, and what is
+/// claimed of it the most. A withdrawal without the seller is two ordinary transactions of the account.
 ///
 /// **Networks.** A wallet pays on the network of its nodes. [`and`](Self::and) joins wallets of several networks; each has
 /// its own nodes, so nodes of one network that do not answer stop the payments on that network alone.

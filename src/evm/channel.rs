@@ -11,6 +11,8 @@ mod tests;
 mod views;
 
 pub(crate) use batch::{changes_channels, claim_directly, read_results};
+#[cfg(all(feature = "client", feature = "wallet"))]
+pub(crate) use calls::{begin_withdrawal, end_withdrawal};
 pub(crate) use calls::{claim, deposit, multicall, refund, settle};
 #[cfg(test)]
 pub(crate) use events::{ChannelEvent, read_event};

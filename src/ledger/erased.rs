@@ -53,6 +53,12 @@ pub(crate) trait ErasedAccounts: Send + Sync + 'static {
         amount: Amount,
         memo: Option<&'a AccountMemo>,
     ) -> Boxed<'a, ChargeOutcome>;
+    fn take_back<'a>(
+        &'a self,
+        lease: &'a DrawLease,
+        amount: Amount,
+        memo: Option<&'a AccountMemo>,
+    ) -> Boxed<'a, ChargeOutcome>;
     fn release_draw<'a>(&'a self, lease: &'a DrawLease) -> Boxed<'a, ()>;
     fn close_account(&self, id: AccountId) -> Boxed<'_, Option<ClosedAccount>>;
     fn account(&self, id: AccountId) -> Boxed<'_, Option<Account>>;
@@ -82,6 +88,15 @@ impl<A: AccountLedger> ErasedAccounts for A {
         memo: Option<&'a AccountMemo>,
     ) -> Boxed<'a, ChargeOutcome> {
         Box::pin(metrics::ledger("charge", AccountLedger::charge(self, lease, amount, memo)))
+    }
+
+    fn take_back<'a>(
+        &'a self,
+        lease: &'a DrawLease,
+        amount: Amount,
+        memo: Option<&'a AccountMemo>,
+    ) -> Boxed<'a, ChargeOutcome> {
+        Box::pin(metrics::ledger("take_back", AccountLedger::take_back(self, lease, amount, memo)))
     }
 
     fn release_draw<'a>(&'a self, lease: &'a DrawLease) -> Boxed<'a, ()> {

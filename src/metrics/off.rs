@@ -3,7 +3,7 @@
 
 use std::{fmt, future::Future, sync::Arc};
 
-use crate::protocol::Network;
+use crate::protocol::{Amount, Network};
 
 #[inline]
 pub(crate) fn describe() {}
@@ -33,6 +33,12 @@ pub(crate) fn sold(_: &Arc<str>, _: Network, _: &dyn fmt::Display, _: impl FnOnc
 
 #[inline]
 pub(crate) fn allowed(_: &Arc<str>, _: Network, _: &dyn fmt::Display, _: impl FnOnce() -> u64) {}
+
+#[inline]
+pub(crate) fn claimed_of_channels(_: Network, _: &dyn fmt::Display, _: Amount) {}
+
+#[inline]
+pub(crate) fn lost_in_channels(_: Network, _: &dyn fmt::Display, _: u128) {}
 
 #[inline]
 pub(crate) fn answered_after(_: &Arc<str>, _: impl FnOnce() -> u64) {}

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, sync::Arc, time::Instant};
 
 use ::metrics::{Counter, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
-use crate::protocol::Network;
+use crate::protocol::{Amount, Network};
 
 const QUOTES: &str = "x402_quotes_total";
 const REFUSALS: &str = "x402_refusals_total";
@@ -13,6 +13,8 @@ const REDEMPTIONS: &str = "x402_redemptions_total";
 const SALES: &str = "x402_sales_total";
 const BASE_UNITS: &str = "x402_sold_base_units_total";
 const ALLOWED: &str = "x402_allowed_base_units_total";
+const CLAIMED: &str = "x402_channels_claimed_base_units_total";
+const LOST: &str = "x402_channels_lost_base_units_total";
 const HANDLER: &str = "x402_handler_seconds";
 const BLOCK_TO_ANSWER: &str = "x402_block_to_answer_seconds";
 const VERIFICATION: &str = "x402_verification_seconds";
@@ -41,6 +43,12 @@ pub(crate) fn describe() {
         ALLOWED,
         Unit::Count,
         "Base units of the token that payers allowed for sales whose handler set the charge."
+    );
+    describe_counter!(CLAIMED, Unit::Count, "Base units of the token that were sold in channels and are claimed.");
+    describe_counter!(
+        LOST,
+        Unit::Count,
+        "Base units of the token that were sold in channels and cannot be claimed any more."
     );
     describe_histogram!(
         HANDLER,
@@ -106,6 +114,21 @@ pub(crate) fn allowed(
     let [network, token]: [Arc<str>; 2] = [network.to_string().into(), token.to_string().into()];
     counter!(ALLOWED, "resource" => Arc::clone(resource), "network" => network, "token" => token)
         .increment(base_units());
+}
+
+/// What a claim brought of one channel.
+pub(crate) fn claimed_of_channels(network: Network, token: &dyn fmt::Display, amount: Amount) {
+    of_channels(CLAIMED, network, token, amount.to_u128().unwrap_or(u128::MAX));
+}
+
+/// What the chain no longer has of what was sold in a channel.
+pub(crate) fn lost_in_channels(network: Network, token: &dyn fmt::Display, amount: u128) {
+    of_channels(LOST, network, token, amount);
+}
+
+fn of_channels(name: &'static str, network: Network, token: &dyn fmt::Display, amount: u128) {
+    counter!(name, "network" => network.to_string(), "token" => token.to_string())
+        .increment(u64::try_from(amount).unwrap_or(u64::MAX));
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds of a payment's age")]

@@ -31,6 +31,7 @@ pub use merchant::{
     builder::MerchantBuilder,
     chain::Chain,
     claimer::{Claimed, Claimer},
+    open_channels::OpenChannel,
     pass::{Pass, PassIssuer},
     restored::{LoggedSale, RestoredSales},
     unredeemed::{Unredeemed, UnredeemedReason},

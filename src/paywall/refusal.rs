@@ -101,12 +101,6 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// For a voucher that was charged for an answer to another request, which never left.
-    pub(crate) fn is_charged_for_another() -> Self {
-        let detail = "This voucher was charged for another request, whose answer was not delivered. Send that request again with the same PAYMENT-SIGNATURE. Do not pay again.";
-        Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
-    }
-
     /// For a transfer in the standard's header, where that is not taken there.
     pub(crate) fn takes_no_payment_proofs() -> Self {
         let detail = "This seller takes no proofs of transfers in the PAYMENT-SIGNATURE header: show the transfer in the x402-payment header. Do not pay again.";

@@ -132,6 +132,12 @@ impl Amount {
         Self(each.saturating_mul(parts).saturating_add(rest * parts / of))
     }
 
+    /// So many times the amount, at most [`MAX`](Self::MAX).
+    #[cfg(feature = "client")]
+    pub(crate) fn times(self, count: u32) -> Self {
+        Self(self.0.saturating_mul(U256::from(count)))
+    }
+
     /// The number of base units, if it has at most 128 bits.
     pub(crate) fn to_u128(self) -> Option<u128> {
         self.0.try_into().ok()

@@ -32,7 +32,7 @@ use crate::protocol::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `ChannelSettler`",
     label = "this does not settle channels",
-    note = "`WalletSettler` needs the feature `wallet`"
+    note = "`WalletSettler` needs the feature `wallet`, `FacilitatorSettler` the features `facilitator` and `wallet`"
 )]
 pub trait ChannelSettler: Send + Sync + 'static {
     /// Returns the account that signs claims and refunds of channels in this token, as quotes name it; `None` where there are no channels.
@@ -44,6 +44,9 @@ pub trait ChannelSettler: Send + Sync + 'static {
 
     /// Returns what the chain says of a channel now. A channel that was never opened has nothing in it.
     ///
+    /// A claim counts in [`total_claimed`](ChannelOnChain::total_claimed), and a deposit in [`balance`](ChannelOnChain::balance), once it is
+    /// as deep as the settler's policy wants: what a reorganisation may remove is not claimed yet, and covers nothing yet.
+    ///
     /// Where several nodes are asked, the answer is the worst of theirs for the seller. Shortly after a deposit, a node that lags makes it
     /// lower than it is: ask again.
     fn channel_state(
@@ -51,6 +54,22 @@ pub trait ChannelSettler: Send + Sync + 'static {
         network: Network,
         config: &ChannelConfig,
     ) -> impl Future<Output = Result<ChannelOnChain, SettleError>> + Send;
+
+    /// Returns the same of several channels, in their order. A settler that can read them by one question does; by default one is read after
+    /// the other.
+    fn channel_states(
+        &self,
+        network: Network,
+        configs: &[ChannelConfig],
+    ) -> impl Future<Output = Result<Vec<ChannelOnChain>, SettleError>> + Send {
+        async move {
+            let mut states = Vec::with_capacity(configs.len());
+            for config in configs {
+                states.push(self.channel_state(network, config).await?);
+            }
+            Ok(states)
+        }
+    }
 
     /// Returns whether a voucher is signed as the contract wants it. Of a channel with a voucher key this is asked only where the features
     /// `evm` and `wallet` are both off.
@@ -64,12 +83,13 @@ pub trait ChannelSettler: Send + Sync + 'static {
         voucher: &Voucher,
     ) -> impl Future<Output = Result<bool, SettleError>> + Send;
 
-    /// Checks whether a deposit could be made now. Nothing is sent.
+    /// Checks whether a deposit could be made now. Nothing is sent. `voucher` came with it: facilitators want to see it.
     fn verify_deposit(
         &self,
         network: Network,
         config: &ChannelConfig,
         deposit: &ChannelDeposit,
+        voucher: &Voucher,
     ) -> impl Future<Output = Result<Validity, SettleError>> + Send;
 
     /// Makes a deposit, and returns once its transaction is mined. Its authorization can be used once, so the chain ensures that it is made
@@ -79,6 +99,7 @@ pub trait ChannelSettler: Send + Sync + 'static {
         network: Network,
         config: &ChannelConfig,
         deposit: &ChannelDeposit,
+        voucher: &Voucher,
         recorder: &TransactionRecorder,
     ) -> impl Future<Output = Settlement> + Send;
 
@@ -137,6 +158,9 @@ pub struct ChannelOnChain {
     pub withdraw_requested_at: Option<ChainTime>,
     /// How many refunds there were: the nonce of the next one.
     pub refund_nonce: u64,
+    /// The number of the block that was read: the lowest. `None` where the settler does not know it. By it the ledger tells the later of two
+    /// readings, and believes only a later one that a claim is gone.
+    pub as_of: Option<u64>,
 }
 
 impl ChannelOnChain {
@@ -150,7 +174,15 @@ impl ChannelOnChain {
             withdrawing: Amount::ZERO,
             withdraw_requested_at: None,
             refund_nonce: 0,
+            as_of: None,
         }
+    }
+
+    /// Sets the number of the block that was read.
+    #[must_use]
+    pub const fn at_block(mut self, number: u64) -> Self {
+        self.as_of = Some(number);
+        self
     }
 
     /// Sets what the payer began to withdraw, in base units, and when.
@@ -194,6 +226,18 @@ impl ChannelOnChain {
             withdrawing: self.withdrawing.max(other.withdrawing),
             withdraw_requested_at: [self, other].into_iter().filter_map(|state| state.withdraw_requested_at).min(),
             refund_nonce: self.refund_nonce.max(other.refund_nonce),
+            // A node that claims to be far ahead must not make later readings look old.
+            as_of: self.as_of.zip(other.as_of).map(|(one, other)| one.min(other)),
+        }
+    }
+
+    /// Returns the newest state, in which a claim or a deposit counts only once it is in this deeper one, too.
+    #[cfg_attr(not(feature = "wallet"), allow(dead_code, reason = "only a wallet reads at two depths"))]
+    pub(crate) fn sure_of(self, claims_at: &Self, deposits_at: &Self) -> Self {
+        Self {
+            balance: self.balance.min(deposits_at.balance),
+            total_claimed: self.total_claimed.min(claims_at.total_claimed),
+            ..self
         }
     }
 }
@@ -269,6 +313,8 @@ pub struct ChannelRefund {
     pub nonce: u64,
     /// What was sold and is not claimed yet. It is claimed in the same transaction, before the rest is given back.
     pub claim: Option<VoucherClaim>,
+    /// The payer's voucher that asks for it, over what was sold.
+    pub voucher: Option<Voucher>,
 }
 
 impl ChannelRefund {
@@ -276,13 +322,20 @@ impl ChannelRefund {
     /// claimed.
     #[must_use]
     pub const fn new(config: ChannelConfig, amount: u128, nonce: u64) -> Self {
-        Self { config, amount, nonce, claim: None }
+        Self { config, amount, nonce, claim: None, voucher: None }
     }
 
     /// Sets what is claimed before.
     #[must_use]
     pub fn with_claim(mut self, claim: Option<VoucherClaim>) -> Self {
         self.claim = claim;
+        self
+    }
+
+    /// Sets the voucher that asks for it.
+    #[must_use]
+    pub fn with_voucher(mut self, voucher: Voucher) -> Self {
+        self.voucher = Some(voucher);
         self
     }
 }
@@ -304,9 +357,23 @@ mod tests {
             withdrawing: units(5),
             withdraw_requested_at: Some(time(9)),
             refund_nonce: 2,
+            as_of: Some(6),
         };
+        let (one, other) = (one.at_block(7), other.at_block(6));
         assert_eq!([one.worse(other), other.worse(one)], [worse; 2]);
         assert_eq!(worse.worse(one.with_withdrawal(units(1), time(8))).withdraw_requested_at, Some(time(8)));
         assert_eq!(worse.covers(), units(85));
+        assert_eq!(worse.worse(ChannelOnChain::new(units(1), units(1))).as_of, None);
+    }
+
+    #[test]
+    fn a_deposit_and_a_claim_count_once_they_are_deep() {
+        let units = Amount::from_base_units;
+        let newest = ChannelOnChain::new(units(100), units(60)).with_refund_nonce(1).at_block(20);
+        let [claims_at, deposits_at] = [(90, 40), (80, 50)]
+            .map(|(balance, claimed)| ChannelOnChain::new(units(balance), units(claimed)).at_block(8));
+        let sure = newest.sure_of(&claims_at, &deposits_at);
+        assert_eq!((sure.balance, sure.total_claimed, sure.claimed_at_most), (units(80), units(40), units(60)));
+        assert_eq!((sure.refund_nonce, sure.as_of), (1, Some(20)));
     }
 }

@@ -106,6 +106,11 @@ pub(crate) trait ErasedChannelSettler: Send + Sync + 'static {
         network: Network,
         config: &'a ChannelConfig,
     ) -> Boxed<'a, Result<ChannelOnChain, SettleError>>;
+    fn channel_states<'a>(
+        &'a self,
+        network: Network,
+        configs: &'a [ChannelConfig],
+    ) -> Boxed<'a, Result<Vec<ChannelOnChain>, SettleError>>;
     fn is_signed_by_account<'a>(
         &'a self,
         network: Network,
@@ -117,12 +122,14 @@ pub(crate) trait ErasedChannelSettler: Send + Sync + 'static {
         network: Network,
         config: &'a ChannelConfig,
         deposit: &'a ChannelDeposit,
+        voucher: &'a Voucher,
     ) -> Boxed<'a, Result<Validity, SettleError>>;
     fn deposit<'a>(
         &'a self,
         network: Network,
         config: &'a ChannelConfig,
         deposit: &'a ChannelDeposit,
+        voucher: &'a Voucher,
         recorder: &'a TransactionRecorder,
     ) -> Boxed<'a, Settlement>;
     fn claim<'a>(
@@ -157,6 +164,14 @@ impl<S: ChannelSettler> ErasedChannelSettler for S {
         Box::pin(ChannelSettler::channel_state(self, network, config))
     }
 
+    fn channel_states<'a>(
+        &'a self,
+        network: Network,
+        configs: &'a [ChannelConfig],
+    ) -> Boxed<'a, Result<Vec<ChannelOnChain>, SettleError>> {
+        Box::pin(ChannelSettler::channel_states(self, network, configs))
+    }
+
     fn is_signed_by_account<'a>(
         &'a self,
         network: Network,
@@ -171,8 +186,9 @@ impl<S: ChannelSettler> ErasedChannelSettler for S {
         network: Network,
         config: &'a ChannelConfig,
         deposit: &'a ChannelDeposit,
+        voucher: &'a Voucher,
     ) -> Boxed<'a, Result<Validity, SettleError>> {
-        Box::pin(ChannelSettler::verify_deposit(self, network, config, deposit))
+        Box::pin(ChannelSettler::verify_deposit(self, network, config, deposit, voucher))
     }
 
     fn deposit<'a>(
@@ -180,9 +196,10 @@ impl<S: ChannelSettler> ErasedChannelSettler for S {
         network: Network,
         config: &'a ChannelConfig,
         deposit: &'a ChannelDeposit,
+        voucher: &'a Voucher,
         recorder: &'a TransactionRecorder,
     ) -> Boxed<'a, Settlement> {
-        Box::pin(ChannelSettler::deposit(self, network, config, deposit, recorder))
+        Box::pin(ChannelSettler::deposit(self, network, config, deposit, voucher, recorder))
     }
 
     fn claim<'a>(

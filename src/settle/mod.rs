@@ -8,7 +8,11 @@ mod erased;
 mod error;
 #[cfg(feature = "facilitator")]
 mod facilitator;
+#[cfg(feature = "wallet")]
+mod on_chain;
 mod permit;
+#[cfg(feature = "wallet")]
+mod questions;
 mod recorder;
 #[cfg(feature = "wallet")]
 mod wallet;
@@ -21,6 +25,8 @@ pub use channel::{
 pub(crate) use erased::ErasedSettler;
 pub(crate) use erased::{ErasedChannelSettler, ErasedPermitSettler};
 pub use error::{SettleError, SettleErrorKind};
+#[cfg(all(feature = "facilitator", feature = "wallet"))]
+pub use facilitator::ChannelSettings;
 #[cfg(feature = "facilitator")]
 pub use facilitator::{FacilitatorAction, FacilitatorCall, FacilitatorSettler, FacilitatorSettlerBuilder};
 pub use permit::{PermitPayment, PermitRequirements, PermitSettler, PermitTerms};

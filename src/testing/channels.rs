@@ -41,12 +41,12 @@ const UNCOVERED: Reason = Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEED
 /// let deposit = ChannelDeposit::new(100, Erc3009Deposit::new([9; 32], times, signature.clone()));
 ///
 /// settler.script([ChannelStep::Unknown]);
-/// let make = async || settler.deposit(Network::BASE, &channel, &deposit, &TransactionRecorder::none()).await;
+/// let voucher = Voucher::new(channel.id(Network::BASE), 40, signature);
+/// let make = async || settler.deposit(Network::BASE, &channel, &deposit, &voucher, &TransactionRecorder::none()).await;
 /// assert_eq!(make().await, Settlement::Unknown(None));
 /// assert!(matches!(make().await, Settlement::Settled(_)));
 /// assert_eq!(settler.channel_state(Network::BASE, &channel).await?.balance, Amount::from_base_units(100));
 ///
-/// let voucher = Voucher::new(channel.id(Network::BASE), 40, signature);
 /// let claimed = settler.claim(Network::BASE, &[VoucherClaim::new(channel, voucher, 30)]).await?;
 /// assert!(matches!(claimed, ClaimOutcome::Claimed(Some(_))));
 /// assert_eq!(settler.channel_state(Network::BASE, &channel).await?.total_claimed, Amount::from_base_units(30));
@@ -346,6 +346,7 @@ impl ChannelSettler for ScriptedChannels {
         network: Network,
         config: &ChannelConfig,
         deposit: &ChannelDeposit,
+        _voucher: &Voucher,
     ) -> Result<Validity, SettleError> {
         self.available()?;
         let nonce = nonce_of(config.id(network), deposit);
@@ -360,6 +361,7 @@ impl ChannelSettler for ScriptedChannels {
         network: Network,
         config: &ChannelConfig,
         deposit: &ChannelDeposit,
+        _voucher: &Voucher,
         _recorder: &TransactionRecorder,
     ) -> Settlement {
         self.with(|script| script.deposits += 1);

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use tower_x402::{
-    ChannelPolicy,
+    ChannelPolicy, HealthError,
     protocol::{ChainTime, v2::Reason},
     settle::ChannelOnChain,
     testing::ChannelStep,
 };
 
 use crate::{
-    counter::{PRICE, Stall, id, offered, serving, told, units},
+    counter::{PRICE, Stall, id, offered, refused, serving, told, units},
     support::{NOW, ask},
 };
 
@@ -83,10 +83,80 @@ async fn a_channel_that_is_withdrawn_from_and_not_claimed_is_no_health() {
     stall.channels.script([ChannelStep::Unknown]);
     let _ = stall.shop.merchant.claim_now().await.unwrap();
     let at_risk = stall.shop.merchant.health().await.unwrap_err();
-    assert!(
-        matches!(at_risk, tower_x402::HealthError::ChannelAtRisk { channel } if channel == id(&config)),
-        "{at_risk}"
-    );
+    assert!(matches!(at_risk, HealthError::ChannelAtRisk { channel } if channel == id(&config)), "{at_risk}");
     let _ = stall.shop.merchant.claim_now().await.unwrap();
     stall.shop.merchant.health().await.unwrap();
+}
+
+/// What was lost is told once, and the rest is claimed.
+#[tokio::test]
+async fn what_is_lost_for_good_is_noted_and_health_recovers() {
+    let stall = Stall::open().await;
+    let config = sold(&stall).await;
+    // A withdrawal, or a reorganisation, has left half of one answer.
+    stall.channels.set_state(id(&config), ChannelOnChain::new(units(PRICE / 2), units(0)).at_block(20));
+    stall.shop.clock.advance(Duration::from_secs(u64::from(config.withdraw_delay)));
+    let at_risk = stall.shop.merchant.health().await.unwrap_err();
+    assert!(matches!(at_risk, HealthError::ChannelAtRisk { .. }), "{at_risk}");
+    let claimed = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left), (1, 0));
+    assert_eq!(stall.channels.claims()[0][0].total_claimed, PRICE / 2);
+    stall.shop.merchant.health().await.unwrap();
+    // There is nothing more to be claimed, however often that is tried.
+    stall.shop.clock.advance(Duration::from_secs(u64::from(config.withdraw_delay)));
+    let again = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!((again.channels, again.left, stall.channels.claims().len()), (0, 0, 1));
+    stall.shop.merchant.health().await.unwrap();
+    // Deposited again, it is owed, and claimed.
+    stall.channels.set_state(id(&config), ChannelOnChain::new(units(1_000), units(PRICE / 2)).at_block(30));
+    stall.shop.clock.advance(Duration::from_secs(30));
+    let claimed = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left), (1, 0));
+    assert_eq!(stall.channels.claims()[1][0].total_claimed, 3 * PRICE);
+}
+
+#[tokio::test]
+async fn where_no_worker_takes_its_turn_what_is_owed_for_long_is_no_health() {
+    let stall = Stall::open().await;
+    let _ = stall.shop.merchant.claim_now().await.unwrap();
+    let config = sold(&stall).await;
+    stall.shop.merchant.health().await.unwrap();
+    stall.shop.clock.advance(Duration::from_secs(u64::from(config.withdraw_delay) / 2 + 1));
+    let silent = stall.shop.merchant.health().await.unwrap_err();
+    assert!(matches!(silent, HealthError::ChannelAtRisk { channel } if channel == id(&config)), "{silent}");
+    let _ = stall.shop.merchant.claim_now().await.unwrap();
+    stall.shop.merchant.health().await.unwrap();
+}
+
+/// The chain drops a claim, and later the deposit.
+#[tokio::test]
+async fn what_a_reorganisation_removes_is_owed_again_and_sells_no_more() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let state = |balance, claimed, block| ChannelOnChain::new(units(balance), units(claimed)).at_block(block);
+    stall.channels.set_state(id(&config), state(1_000, 0, 10));
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    stall.channels.set_state(id(&config), state(1_000, 0, 11));
+    let _ = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!(stall.channels.claims().len(), 1);
+    // A node that is behind takes nothing back; a later block does.
+    for (block, claims) in [(9, 1), (12, 2)] {
+        stall.channels.set_state(id(&config), state(1_000, 0, block));
+        stall.shop.clock.advance(Duration::from_secs(301));
+        stall.shop.chain.set_head(ChainTime::from_unix(NOW + 301));
+        let wrong = offered(&service).await;
+        assert_eq!(ask(&service, stall.pays(&wrong, &config, 9 * PRICE)).await.status(), 402);
+        let _ = stall.shop.merchant.claim_now().await.unwrap();
+        assert_eq!(stall.channels.claims().len(), claims, "{block}");
+    }
+    let offer = offered(&service).await;
+    let _ = told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await);
+    // The worker, in this process or another, finds that the deposit is gone.
+    stall.channels.set_state(id(&config), state(0, 0, 13));
+    stall.shop.clock.advance(Duration::from_secs(30));
+    let _ = stall.shop.merchant.claim_now().await.unwrap();
+    let offer = offered(&service).await;
+    let answer = ask(&service, stall.pays(&offer, &config, 3 * PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
+    assert_eq!(counter.runs(), 2);
 }

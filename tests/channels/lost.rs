@@ -6,13 +6,13 @@ use axum::body::Body;
 use http::Request;
 use tower_x402::{
     ledger::{AccountId, AccountLedger as _},
-    protocol::{Network, channel::ChannelConfig, headers::PAYMENT_SIGNATURE},
+    protocol::{ChainTime, Network, channel::ChannelConfig, headers::PAYMENT_SIGNATURE, v2::ChannelRequirements},
 };
 
 use crate::{
-    counter::{PRICE, Stall, counting, id, is_silent, number, offered, serving, told},
+    counter::{PRICE, Stall, counting, id, is_silent, number, offered, refused, serving, told},
     support::{
-        Counter, ask, assert_problem,
+        Counter, NOW, ask, assert_problem,
         faults::{Fault, Op},
         layered, read,
     },
@@ -64,35 +64,111 @@ fn is_silent_unless_unknown(answer: &crate::support::Answer) {
     }
 }
 
-/// The process dies behind the charge: what it would have committed is not there.
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_was_charged_and_never_left_is_made_again_for_the_same_charge() {
-    let stall = Stall::open().await;
-    let counter = Counter::default();
-    let dear = layered(&stall.metered(), counting(&counter, Some(60)));
-    let offer = offered(&dear).await;
+/// A route whose process died behind the charge of its first answer: what it would have committed is not there.
+async fn died(stall: &Stall, charge: u128) -> (ChannelRequirements, ChannelConfig) {
+    let service = layered(&stall.metered(), counting(&Counter::default(), Some(charge)));
+    let offer = offered(&service).await;
     let config = stall.channel(&offer, 1_000);
     stall.shop.faults.always(Op::Commit, Fault::Fail);
-    let answer = ask(&dear, stall.pays(&offer, &config, PRICE)).await;
+    let answer = ask(&service, stall.pays(&offer, &config, PRICE)).await;
     let _ = assert_problem(answer, 503, "outcome_unknown").await;
     stall.shop.faults.heal();
-    assert_eq!(charged(&stall, &config).await, 60);
-    // Another request has no part in it, and is not billed.
-    let mut other = stall.pays(&offer, &config, PRICE);
-    *other.uri_mut() = "/answer?other=1".parse().unwrap();
-    let answer = ask(&dear, other).await;
+    assert_eq!(charged(stall, &config).await, charge);
+    (offer, config)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_charge_whose_answer_never_left_is_taken_back_and_the_same_voucher_buys() {
+    for is_new_quote in [false, true] {
+        let stall = Stall::open().await;
+        let (first, config) = died(&stall, 60).await;
+        let counter = Counter::default();
+        // Whatever the handler says this time.
+        let service = layered(&stall.metered(), counting(&counter, Some(10)));
+        let offer = if is_new_quote { offered(&service).await } else { first.clone() };
+        for (fault, taken) in [(Fault::Fail, 60), (Fault::AnswerLost, 0)] {
+            stall.shop.faults.next(Op::TakeBack, [fault]);
+            let answer = ask(&service, stall.pays(&offer, &config, PRICE)).await;
+            is_silent(&answer);
+            let _ = assert_problem(answer, 503, "ledger_unavailable").await;
+            assert_eq!(charged(&stall, &config).await, taken);
+        }
+        stall.shop.clock.advance(Duration::from_secs(61));
+        assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (10, 10));
+        // One answer for one charge: the quote that was not answered buys nothing more for the same voucher.
+        let again = ask(&service, stall.pays(&first, &config, PRICE)).await;
+        match is_new_quote {
+            true => assert_eq!(refused(&again), "invalid_batch_settlement_evm_cumulative_amount_mismatch"),
+            false => _ = assert_problem(again, 409, "already_consumed").await,
+        }
+        assert_eq!((counter.runs(), charged(&stall, &config).await), (1, 10));
+        let next = offered(&service).await;
+        assert_eq!(told(&ask(&service, stall.pays(&next, &config, 10 + PRICE)).await), (10, 20));
+    }
+}
+
+/// A dearer or a cheaper request than the one that was not answered.
+#[tokio::test]
+async fn what_was_not_answered_is_no_part_of_another_price() {
+    let stall = Stall::open().await;
+    let (_, config) = died(&stall, 60).await;
+    let dear =
+        layered(&stall.shop.merchant.charge("dear", "0.0002 USDC").unwrap(), counting(&Counter::default(), None));
+    let offer = offered(&dear).await;
+    assert_eq!(told(&ask(&dear, stall.pays(&offer, &config, 2 * PRICE)).await), (2 * PRICE, 2 * PRICE));
+}
+
+/// The sale is under way, or its process died a moment ago: nothing is billed meanwhile.
+#[tokio::test]
+async fn while_an_answer_may_still_leave_its_charge_stands() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.metered(), counting(&Counter::default(), Some(60)));
+    let offer = offered(&service).await;
+    let config = stall.channel(&offer, 1_000);
+    stall.shop.faults.next(Op::Commit, [Fault::Hang]);
+    let first = tokio::spawn({
+        let (service, request) = (service.clone(), stall.pays(&offer, &config, PRICE));
+        async move { ask(&service, request).await }
+    });
+    while stall.channels.reads() == 0 || charged(&stall, &config).await == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let another = offered(&service).await;
+    let answer = ask(&service, stall.pays(&another, &config, PRICE)).await;
     is_silent(&answer);
-    let _ = assert_problem(answer, 400, "invalid_redemption").await;
-    // Whatever the handler says this time.
-    let cheap = layered(&stall.metered(), counting(&counter, Some(10)));
-    let answer = ask(&cheap, stall.pays(&offer, &config, PRICE)).await;
-    assert_eq!(told(&answer), (60, 60));
-    assert_eq!((counter.runs(), charged(&stall, &config).await), (2, 60));
-    // It is sold now.
-    let again = ask(&cheap, stall.pays(&offer, &config, PRICE)).await;
-    let _ = assert_problem(again, 409, "already_consumed").await;
-    let next = offered(&cheap).await;
-    assert_eq!(told(&ask(&cheap, stall.pays(&next, &config, 60 + PRICE)).await), (10, 70));
+    let _ = assert_problem(answer, 409, "channel_busy").await;
+    assert_eq!(charged(&stall, &config).await, 60);
+    first.abort();
+}
+
+#[tokio::test]
+async fn what_was_sold_is_never_taken_back_nor_what_was_sold_too_long_ago_to_know() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+    let another = offered(&service).await;
+    let answer = ask(&service, stall.pays(&another, &config, PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");
+    assert_eq!((counter.runs(), charged(&stall, &config).await), (1, PRICE));
+
+    let stall = Stall::open().await;
+    let (_, config) = died(&stall, PRICE).await;
+    stall.shop.clock.advance(Duration::from_secs(30 * 86_400));
+    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 30 * 86_400));
+    let service = layered(&stall.metered(), counting(&counter, None));
+    let offer = offered(&service).await;
+    let answer = ask(&service, stall.pays(&offer, &config, PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");
+}
+
+/// The worker claims what was answered, and no more.
+#[tokio::test]
+async fn what_was_not_answered_is_not_claimed() {
+    let stall = Stall::open().await;
+    let (_, config) = died(&stall, 60).await;
+    let claimed = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left, stall.channels.claims().len()), (0, 0, 0));
+    assert_eq!(charged(&stall, &config).await, 0);
 }
 
 /// A client that leaves while it waits has paid nothing, or has its answer again.
@@ -123,6 +199,8 @@ async fn a_client_that_leaves_costs_nothing_that_it_does_not_get() {
             ["already_consumed", "channel_busy", "redemption_in_progress"]
                 .contains(&answer.headers()["x402-error"].to_str().unwrap())
         ),
+        // So many handlers ran for nothing that the next one has to wait.
+        429 => assert_eq!(answer.headers()["x402-error"], "too_many_attempts"),
         status => panic!("{status} {:?}", read(answer).await),
     }
     assert!(charged(&stall, &config).await <= PRICE);

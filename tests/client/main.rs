@@ -27,6 +27,7 @@ mod again;
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/agent.rs"]
 mod agent;
+mod allowing;
 mod answers;
 mod arbitrary;
 mod bound;

@@ -216,6 +216,15 @@ impl AccountLedger for Dying {
         charged
     }
 
+    async fn take_back(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> Result<ChargeOutcome, LedgerError> {
+        self.inner.take_back(lease, amount, memo).await
+    }
+
     async fn release_draw(&self, lease: &DrawLease) -> Result<(), LedgerError> {
         self.inner.release_draw(lease).await
     }

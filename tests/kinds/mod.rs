@@ -141,6 +141,15 @@ impl AccountLedger for AnyLedger {
         of_each!(self, ledger => ledger.charge(lease, amount, memo).await)
     }
 
+    async fn take_back(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> Result<ChargeOutcome, LedgerError> {
+        of_each!(self, ledger => ledger.take_back(lease, amount, memo).await)
+    }
+
     async fn release_draw(&self, lease: &DrawLease) -> Result<(), LedgerError> {
         of_each!(self, ledger => ledger.release_draw(lease).await)
     }

@@ -69,6 +69,8 @@ enum Fault {
     ForgetsMemo,
     /// Grants whatever is expected.
     IgnoresExpected,
+    /// Says that it has taken back, and has not.
+    TakesNothingBack,
     /// Says that what is busy is used up.
     NeverBusy,
     /// Forgets every account that has an end.
@@ -248,6 +250,19 @@ impl AccountLedger for Broken {
                 Ok(outcome)
             }
             (_, outcome) => Ok(outcome),
+        }
+    }
+
+    async fn take_back(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> Result<ChargeOutcome, LedgerError> {
+        let amount = if self.fault == Fault::TakesNothingBack { Amount::ZERO } else { amount };
+        match self.ask(AccountQuestion::TakeBack(lease.clone(), amount, memo.cloned())).await {
+            AccountAnswer::Charged(outcome) => Ok(outcome),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -448,6 +463,7 @@ async fn every_fault_of_accounts_is_caught_by_its_check() {
         (Fault::IgnoresSpent, "what_was_spent_before"),
         (Fault::ForgetsClaims, "what_is_charged_is_owed"),
         (Fault::NeverLowers, "a_limit_falls_and_rises"),
+        (Fault::TakesNothingBack, "what_is_charged_is_taken_back"),
         (Fault::TakesOlder, "the_later_block_counts"),
         (Fault::KeepsVoidLeases, "claimed_and_not_on_record"),
         (Fault::NotesInMemo, "memo_and_note"),

@@ -34,6 +34,7 @@ mod example_agent;
 mod leaving;
 mod lists;
 mod messages;
+mod metered;
 mod mpp;
 mod named;
 mod official;

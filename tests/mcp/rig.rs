@@ -58,11 +58,16 @@ impl Rig {
     }
 
     pub async fn open_with(set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Self {
+        Self::open_settling(|builder, settler| set(builder.settler(settler))).await
+    }
+
+    /// With a settler that is to be set.
+    pub async fn open_settling(set: impl FnOnce(MerchantBuilder, ScriptedSettler) -> MerchantBuilder) -> Self {
         let mut settler = None;
         let shop = Shop::open_on(|builder, chain| {
             let scripted = ScriptedSettler::new(chain.clone());
             settler = Some(scripted.clone());
-            set(builder.settler(scripted))
+            set(builder, scripted)
         })
         .await;
         let play: Play =

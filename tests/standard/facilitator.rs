@@ -16,8 +16,13 @@ pub struct Facilitator {
 impl Facilitator {
     /// One that is honest, and pays the gas with the settler's key.
     pub async fn start(world: &World) -> Self {
+        Self::start_with(world, &[]).await
+    }
+
+    /// The same with more flags.
+    pub async fn start_with(world: &World, flags: &[&str]) -> Self {
         let mut command = script("facilitator.mjs").await;
-        command.args([world.chain.rpc_url(), world.settler().private_key()]);
+        command.args([world.chain.rpc_url(), world.settler().private_key()]).args(flags);
         Self { server: Server::start(&mut command).await, http: client() }
     }
 

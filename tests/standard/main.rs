@@ -22,6 +22,8 @@
 )]
 
 mod buying;
+mod channels;
+mod channels_faults;
 mod charged;
 mod charged_ours;
 mod circle;
@@ -34,8 +36,11 @@ mod messages;
 mod metered;
 mod metered_attacks;
 #[expect(dead_code, reason = "what only its `main` uses")]
-#[path = "../../examples/metered.rs"]
+#[path = "../../examples/metered/main.rs"]
 mod metered_example;
+mod metered_ours;
+#[cfg(unix)]
+mod metered_processes;
 mod mpp;
 mod named;
 mod networks;
@@ -108,6 +113,7 @@ impl World {
             .install_with_npm(true)
             .mine_every(Duration::from_secs(1))
             .with_permit2()
+            .with_channels()
             .start()
             .await
             .unwrap();

@@ -39,12 +39,12 @@ impl Stage {
         Self::with(by, |builder| builder).await
     }
 
-    async fn with(by: By, set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Option<Self> {
+    pub async fn with(by: By, set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Option<Self> {
         let world = World::with(Token::Ours).await?;
         allow(&world, world.chain.usdc(), Amount::MAX).await;
         let (builder, facilitator) = settling(&world, by).await;
         let merchant = set(builder).build().await.unwrap();
-        let app = router(&merchant).unwrap();
+        let app = router(&merchant, false).unwrap();
         let shop = Shop::serving(merchant, app, Counter::default()).await;
         Some(Self { world, shop, facilitator })
     }
@@ -56,7 +56,7 @@ impl Stage {
 }
 
 /// Takes permits.
-async fn settling(world: &World, by: By) -> (MerchantBuilder, Option<Facilitator>) {
+pub async fn settling(world: &World, by: By) -> (MerchantBuilder, Option<Facilitator>) {
     let merchant = merchant(world).await;
     match by {
         By::Wallet => (merchant.permit_settler(wallet(world).await), None),

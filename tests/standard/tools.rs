@@ -14,11 +14,12 @@ use crate::support::{
 
 const PACKAGES: [(&str, &str); 2] =
     [("package.json", include_str!("js/package.json")), ("package-lock.json", include_str!("js/package-lock.json"))];
-const SCRIPTS: [(&str, &str); 11] = [
+const SCRIPTS: [(&str, &str); 12] = [
     ("buy.mjs", include_str!("js/buy.mjs")),
     ("buy_mpp.mjs", include_str!("js/buy_mpp.mjs")),
     ("buy_v1.mjs", include_str!("js/buy_v1.mjs")),
     ("chain.mjs", include_str!("js/chain.mjs")),
+    ("channel.mjs", include_str!("js/channel.mjs")),
     ("circle.mjs", include_str!("js/circle.mjs")),
     ("discovery.mjs", include_str!("js/discovery.mjs")),
     ("express.mjs", include_str!("js/express.mjs")),

@@ -71,6 +71,7 @@ pub enum Op {
     Draw,
     RenewDraw,
     Charge,
+    TakeBack,
     ReleaseDraw,
     Reflect,
 }
@@ -284,6 +285,15 @@ impl AccountLedger for Faulty {
         memo: Option<&AccountMemo>,
     ) -> Result<ChargeOutcome, LedgerError> {
         self.through(Op::Charge, self.inner.charge(lease, amount, memo)).await
+    }
+
+    async fn take_back(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> Result<ChargeOutcome, LedgerError> {
+        self.through(Op::TakeBack, self.inner.take_back(lease, amount, memo)).await
     }
 
     async fn release_draw(&self, lease: &DrawLease) -> Result<(), LedgerError> {

@@ -131,6 +131,7 @@ fn reason(reason: UnredeemedReason) -> &'static str {
         UnredeemedReason::NotRedeemed => "not redeemed",
         UnredeemedReason::TooOld => "too old",
         UnredeemedReason::BelowMark => "below mark",
+        UnredeemedReason::PermitUntold => "permit untold",
         UnredeemedReason::BelowEveryPrice { .. } => "below every price",
         _ => "unknown",
     }

@@ -21,6 +21,19 @@ pub(crate) fn show(step: &PurchaseEvent) {
             amount.to_decimal(*decimals),
             valid_before.unix()
         ),
+        PurchaseEvent::Vouched { channel, amount, total, deposit, decimals, .. } => {
+            let shown = |amount: &tower_x402::protocol::Amount| amount.to_decimal(*decimals);
+            let with = deposit.as_ref().map(|deposit| format!(", with a deposit of {}", shown(deposit)));
+            format!(
+                "signed      {} by channel {channel}, {} in all{}",
+                shown(amount),
+                shown(total),
+                with.unwrap_or_default()
+            )
+        }
+        PurchaseEvent::Corrected { charged, decimals } => {
+            format!("corrected   the seller has charged {} so far, and proves it", charged.to_decimal(*decimals))
+        }
         PurchaseEvent::Bumping { transaction: Some(transaction) } => {
             format!("paying      dearer, instead: {transaction}")
         }

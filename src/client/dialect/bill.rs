@@ -7,7 +7,7 @@ use http_body::Body;
 use crate::{
     client::{
         Budget, Failure, JournalEntry, ResponseBody,
-        dialect::{AuthorizationTerms, PermitTerms, SignedTerms, TransferTerms, echo::Demanded},
+        dialect::{AuthorizationTerms, ChannelTerms, PermitTerms, SignedTerms, TransferTerms, echo::Demanded},
         http::Peek,
     },
     protocol::{
@@ -34,6 +34,8 @@ pub(crate) struct Bill {
     pub(crate) authorizations: Vec<AuthorizationTerms>,
     /// A signed permit, on one of these terms.
     pub(crate) permits: Vec<PermitTerms>,
+    /// The voucher of a channel, on one of these terms.
+    pub(crate) channels: Vec<ChannelTerms>,
 }
 
 impl Bill {
@@ -104,6 +106,7 @@ impl Bill {
             let demanded = Demanded::of(headers, required);
             bill.authorizations = AuthorizationTerms::of(&demanded, budget, now);
             bill.permits = PermitTerms::of(&demanded, budget, now);
+            bill.channels = ChannelTerms::of(&demanded, budget, now);
         }
         let (demands, is_malformed) = mpp::Demand::of_headers(headers);
         if is_malformed {
@@ -116,20 +119,26 @@ impl Bill {
     }
 
     fn is_empty(&self) -> bool {
-        self.transfers.is_empty() && self.authorizations.is_empty() && self.permits.is_empty()
+        self.transfers.is_empty()
+            && self.authorizations.is_empty()
+            && self.permits.is_empty()
+            && self.channels.is_empty()
     }
 
     /// Returns the offers, one for each way to pay: transfers first.
     pub(crate) fn quotes(&self) -> impl Iterator<Item = &Quote> {
         let authorizations = self.authorizations.iter().map(|terms| &terms.quote);
         let permits = self.permits.iter().map(|terms| &terms.quote);
-        self.transfers.iter().map(|terms| &terms.quote).chain(authorizations).chain(permits)
+        let channels = self.channels.iter().map(|terms| &terms.quote);
+        self.transfers.iter().map(|terms| &terms.quote).chain(authorizations).chain(permits).chain(channels)
     }
 
     /// Returns the terms on which what was signed for this purchase is still worth the same.
     pub(crate) fn terms_for(&self, entry: &JournalEntry) -> Option<SignedTerms<'_>> {
         let authorization = self.authorizations.iter().find(|terms| terms.take(entry)).map(SignedTerms::Authorization);
-        authorization.or_else(|| self.permits.iter().find(|terms| terms.take(entry)).map(SignedTerms::Permit))
+        let permit = || self.permits.iter().find(|terms| terms.take(entry)).map(SignedTerms::Permit);
+        let channel = || self.channels.iter().find(|terms| terms.take(entry)).map(SignedTerms::Channel);
+        authorization.or_else(permit).or_else(channel)
     }
 
     /// Returns the offer for this purchase, if the payment covers it.

@@ -2,6 +2,7 @@
 
 pub(crate) mod authorization_terms;
 pub(crate) mod bill;
+pub(crate) mod channel_terms;
 mod echo;
 pub(crate) mod permit_terms;
 pub(crate) mod reply;
@@ -13,6 +14,7 @@ pub(crate) mod transfer_terms;
 
 pub(crate) use authorization_terms::AuthorizationTerms;
 pub(crate) use bill::Bill;
+pub(crate) use channel_terms::ChannelTerms;
 pub(crate) use permit_terms::PermitTerms;
 pub(crate) use reply::SellerReply;
 pub(crate) use signed_terms::SignedTerms;

@@ -1,6 +1,6 @@
-//! `SignedTerms`: terms on which a signed payment is worth the same, of either kind.
+//! `SignedTerms`: terms on which a signed payment is worth the same, of any kind.
 
-use super::{AuthorizationTerms, PermitTerms};
+use super::{AuthorizationTerms, ChannelTerms, PermitTerms};
 use crate::{
     client::JournalEntry,
     protocol::{IntentId, Quote},
@@ -11,6 +11,7 @@ use crate::{
 pub(crate) enum SignedTerms<'a> {
     Authorization(&'a AuthorizationTerms),
     Permit(&'a PermitTerms),
+    Channel(&'a ChannelTerms),
 }
 
 impl<'a> SignedTerms<'a> {
@@ -18,23 +19,26 @@ impl<'a> SignedTerms<'a> {
         match self {
             Self::Authorization(terms) => &terms.quote,
             Self::Permit(terms) => &terms.quote,
+            Self::Channel(terms) => &terms.quote,
         }
     }
 
     /// Whether the seller names an intent: then each of its quotes is another one.
-    pub(crate) const fn has_intent(self) -> bool {
+    pub(crate) fn has_intent(self) -> bool {
         match self {
             Self::Authorization(terms) => terms.intent.is_some(),
             Self::Permit(terms) => terms.has_intent(),
+            Self::Channel(terms) => terms.has_intent(),
         }
     }
 
     /// Returns the intent and the message under which the payment of a purchase is shown from now on; `None` if it stays as it is. A permit
-    /// is never redeemed by its transaction, so it has no intent.
+    /// and a voucher are never redeemed by a transaction, so they have no intent.
     pub(crate) fn renewal_of(self, entry: &JournalEntry) -> Option<(Option<&'a IntentId>, String)> {
         match self {
             Self::Authorization(terms) => Some((terms.intent.as_ref(), terms.message_for(entry)?)),
             Self::Permit(terms) => Some((None, terms.message(entry.permit()?, entry.id))),
+            Self::Channel(terms) => Some((None, terms.message(&entry.vouched()?.payload, entry.id))),
         }
     }
 }

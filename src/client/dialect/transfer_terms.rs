@@ -42,7 +42,7 @@ impl TransferTerms {
         // A permit is shown again, and never redeemed by its transaction.
         let redeemable = match entry.signed() {
             Some(Signed::Authorization(_)) => entry.transaction.is_some(),
-            Some(Signed::Permit(_)) => false,
+            Some(Signed::Permit(_) | Signed::Voucher(_)) => false,
             None => true,
         };
         redeemable && entry.covers(&self.quote)

@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::{
     client::{
         JournalEntry, JournalPayment, PaymentMethod, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest,
-        http::ReplayRequest,
+        http::{ReplayRequest, RequestIdentity},
     },
-    protocol::{Asset, ChainTime, Quote},
+    protocol::{Amount, Asset, ChainTime, Quote},
 };
 
 /// The entry of a purchase for which nothing is prepared yet.
@@ -42,6 +42,32 @@ pub(crate) fn entry<B: ReplayBody>(
     }
 }
 
+/// The record of a channel that is to be opened at this seller.
+pub(crate) fn channel(identity: &RequestIdentity, quote: &Quote, at: ChainTime) -> JournalEntry {
+    JournalEntry {
+        id: PurchaseId::random(),
+        at,
+        state: PurchaseState::Paying,
+        host: identity.host.clone(),
+        request: identity.what.clone(),
+        fingerprint: String::new(),
+        intent: String::new(),
+        secret: None,
+        expiry: at,
+        recipient: quote.recipient,
+        network: quote.network,
+        is_elsewhere: false,
+        amount: Amount::ZERO,
+        decimals: quote.decimals,
+        payment: JournalPayment::None,
+        transaction: None,
+        settled: None,
+        delivered: false,
+        billed: 0,
+        charged: None,
+    }
+}
+
 /// The proposal for the approval hook; what is signed has a validity.
 pub(crate) fn proposal<B: ReplayBody>(
     request: &ReplayRequest<B>,
@@ -63,6 +89,7 @@ pub(crate) fn proposal<B: ReplayBody>(
         decimals: quote.decimals,
         assets,
         paid_by,
+        deposit: None,
         valid_for,
     }
 }

@@ -17,5 +17,5 @@ pub(crate) use journal::ErasedJournal;
 pub(crate) use left_over::LeftOver;
 pub(crate) use pacing::Pacing;
 pub(crate) use progress::Progress;
-pub(crate) use registry::{Delivery, PurchaseGuard, PurchaseRegistry};
+pub(crate) use registry::{ChannelGuard, Delivery, FoundChannel, PurchaseGuard, PurchaseRegistry, WantedChannel};
 pub(crate) use seller::{Offered, Replied, Seller};

@@ -17,14 +17,17 @@ use crate::{
         Failure, JournalEntry, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
         ResponseBody, Timings,
         box_error::BoxError,
-        dialect::{AuthorizationTerms, Bill, PermitTerms, TransferTerms, reply},
+        dialect::{AuthorizationTerms, Bill, ChannelTerms, PermitTerms, TransferTerms, reply},
         flow::{
             Conversation, LeftOver, Offered, Outcome, Progress, PurchaseGuard, Seller, from_quote,
             left_over::{self},
         },
         http::{ReplayRequest, RequestIdentity},
         inner::ClientInner,
-        way::{Asking, Authorizing, Followed, Permitting, TransferDriver, Way, charge, transfer::in_time},
+        way::{
+            Asking, Authorizing, ChannelPlan, Followed, Permitting, TransferDriver, Vouching, Way, charge,
+            transfer::in_time,
+        },
     },
     protocol::{Amount, Asset, ChainTime, Quote, TokenDomain, TxHash},
 };
@@ -166,7 +169,9 @@ where
         }
         if self.request().is_quote_only() {
             let way = in_time(self.deadline, "choosing a way to pay", self.asking(&inner).choose(&bill)).await??;
-            inner.registry.affords(&self.request().identity.host, way.quote().amount, &inner.budget)?;
+            if !way.spends().is_zero() {
+                inner.registry.affords(&self.request().identity.host, way.spends(), &inner.budget)?;
+            }
             response.extensions_mut().insert(way.quote().clone());
             return Ok(response);
         }
@@ -195,6 +200,7 @@ where
             (None, Way::Transfer(terms, assets)) => self.paid_now(terms, assets).await?,
             (None, Way::Authorization(terms, asset, domain)) => self.authorized_now(terms, asset, domain).await?,
             (None, Way::Permit(terms, asset)) => self.permitted_now(terms, asset).await?,
+            (None, Way::Channel(terms, asset, plan)) => Box::pin(self.vouched_now(terms, asset, plan)).await?,
         };
         if guard.entry().id != self.progress.purchase() {
             self.resumes_with(&guard)?;
@@ -330,6 +336,34 @@ where
         Ok(guard)
     }
 
+    /// Signs a voucher, and a deposit where the channel holds too little, with the same exception.
+    async fn vouched_now(
+        &mut self,
+        terms: &ChannelTerms,
+        asset: Asset,
+        plan: ChannelPlan,
+    ) -> Result<PurchaseGuard, Failure> {
+        let inner = Arc::clone(&self.inner);
+        let entry = JournalEntry { intent: String::new(), ..self.entry(&terms.quote) };
+        let valid_for = terms.valid_for().min(inner.settings.patience);
+        let deposit = plan.deposited();
+        let is_deposited = !deposit.is_zero();
+        let (assets, method) = (vec![asset], PaymentMethod::Channel);
+        let ends = is_deposited.then_some(valid_for);
+        let proposal = from_quote::proposal(self.request(), &terms.quote, entry.id, assets, method, ends);
+        let proposal = Proposal { deposit: is_deposited.then_some(deposit), ..proposal };
+        let guard = inner.registry.reserve_deposit(entry, deposit, &inner.budget)?;
+        self.approved(proposal).await?;
+        if let Some(left) = self.left_meanwhile()? {
+            return Ok(left);
+        }
+        let (progress, deadline, place) = (&self.progress, self.deadline, self.request().place());
+        let vouching = Vouching { inner: &inner, progress, deadline, valid_for, place };
+        let guard = vouching.sign(guard, terms, plan).await?;
+        self.timings.pay = self.lap();
+        Ok(guard)
+    }
+
     /// Asks for approval. How long a human takes is no matter of patience.
     async fn approved(&mut self, proposal: Proposal) -> Result<(), Failure> {
         let asked = Instant::now();
@@ -439,7 +473,9 @@ where
     fn bought(&self, entry: &JournalEntry, parts: &Parts) -> Purchase {
         let (transaction, paid_with) = (entry.transaction, entry.paid_with());
         let confirmed = match entry.paid_by() {
-            PaymentMethod::Authorization | PaymentMethod::Permit => reply::claims_success(parts),
+            PaymentMethod::Authorization | PaymentMethod::Permit | PaymentMethod::Channel => {
+                reply::claims_success(parts)
+            }
             PaymentMethod::Transfer => transaction.is_some_and(|transaction| reply::confirms(parts, transaction)),
         };
         Purchase {

@@ -1,6 +1,8 @@
 //! `PurchaseRegistry`: the open purchases of this process, the calls that work on them, and the spending of the last
 //! day. The journal records every change.
 
+mod channel_table;
+mod channels;
 mod delivery;
 mod guard;
 mod inner;
@@ -10,21 +12,26 @@ mod unconfirmed;
 
 use std::{fmt, sync::Arc};
 
+pub(crate) use self::{
+    channel_table::ChannelKey,
+    channels::{ChannelGuard, FoundChannel, WantedChannel},
+    delivery::Delivery,
+    guard::PurchaseGuard,
+};
 use self::{
     delivery::Closing,
     inner::{PATIENCE, RegistryInner},
     open::{Claim, OpenPurchases},
 };
-pub(crate) use self::{delivery::Delivery, guard::PurchaseGuard};
 use crate::{
     client::{
-        Budget, Denial, Failure, JournalEntry, JournalError, JournalPayment, PurchaseId, PurchaseState,
+        Budget, ChannelRecord, Denial, Failure, JournalEntry, JournalError, JournalPayment, PurchaseId, PurchaseState,
         dialect::Bill,
         flow::{ErasedJournal, Spent},
         http::host,
     },
     clock::Clock,
-    protocol::{Amount, ChainTime, TxHash},
+    protocol::{Amount, ChainTime, TxHash, channel::ChannelId},
 };
 
 /// How many purchases that are too old one call closes: each is a write to the journal.
@@ -149,6 +156,70 @@ impl PurchaseRegistry {
         budget.afford(entry.amount, tables.spent.at(entry.at, &entry.host, budget))?;
         tables.spent.set_aside(&entry);
         Ok(PurchaseGuard::new(&self.inner, entry))
+    }
+
+    /// Reserves what a purchase by a channel deposits, which may be nothing, in the same way.
+    pub(crate) fn reserve_deposit(
+        &self,
+        entry: JournalEntry,
+        deposit: Amount,
+        budget: &Budget,
+    ) -> Result<PurchaseGuard, Denial> {
+        let mut tables = self.inner.tables();
+        tables.spent.forget(entry.at);
+        if !deposit.is_zero() {
+            budget.afford(deposit, tables.spent.at(entry.at, &entry.host, budget))?;
+        }
+        tables.spent.set_amount_aside(&entry, deposit);
+        Ok(PurchaseGuard::new(&self.inner, entry))
+    }
+
+    /// Finds a channel, or begins one, and keeps it for the caller.
+    pub(crate) fn hold_channel(
+        &self,
+        wanted: &WantedChannel<'_>,
+        new: impl FnOnce() -> (JournalEntry, ChannelRecord),
+    ) -> FoundChannel {
+        self.inner.hold_channel(wanted, new)
+    }
+
+    /// Keeps the channel of that name for its closing; `None` if there is none.
+    pub(crate) fn hold_channel_named(&self, id: ChannelId) -> Option<FoundChannel> {
+        self.inner.hold_channel_named(id)
+    }
+
+    /// Waits until something has changed in some channel, or for a moment.
+    pub(crate) async fn channel_changes(&self) {
+        self.inner.channel_changes().await;
+    }
+
+    /// Returns every channel, oldest first.
+    pub(crate) fn channels(&self) -> Vec<JournalEntry> {
+        self.inner.channels()
+    }
+
+    /// Returns what is known of a channel.
+    pub(crate) fn channel(&self, key: ChannelKey) -> Option<ChannelRecord> {
+        self.inner.channel(key)
+    }
+
+    /// Changes the record of a channel, durably, before anything more is shown in it.
+    pub(crate) async fn change_channel(
+        &self,
+        key: ChannelKey,
+        change: impl FnOnce(&mut ChannelRecord),
+    ) -> Result<(), JournalError> {
+        self.inner.change_channel(key, None, change).await
+    }
+
+    /// Does the same where the answer is there already.
+    pub(crate) async fn note_channel(&self, key: ChannelKey, change: impl FnOnce(&mut ChannelRecord)) {
+        self.inner.note_channel(key, change).await;
+    }
+
+    /// Returns when an open purchase was begun.
+    pub(crate) fn begun(&self, id: PurchaseId) -> Option<ChainTime> {
+        self.unfinished().into_iter().find(|entry| entry.id == id).map(|entry| entry.at)
     }
 
     /// Guards a purchase that moves no money, because it was paid elsewhere.

@@ -153,6 +153,13 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.uri.path()
     }
 
+    /// The address without the query, which may hold secrets; and the method.
+    pub(crate) fn place(&self) -> (String, String) {
+        let Parts { uri, method, .. } = &self.parts;
+        let scheme = uri.scheme_str().unwrap_or("https");
+        (format!("{scheme}://{}{}", self.identity.host, uri.path()), method.to_string())
+    }
+
     /// The request as the caller made it.
     pub(crate) fn plain(&self) -> Option<Request<B>> {
         Some(Request::from_parts(self.parts.clone(), self.body.as_ref()?.replay()?))

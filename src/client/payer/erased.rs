@@ -3,8 +3,9 @@
 use std::{future::Future, pin::Pin};
 
 use super::{
-    AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PermitFunds, PermitRequest, PermitSigner,
-    PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
+    AuthorizationRequest, AuthorizationStatus, Authorizer, ErasedChannelSigner, Payer, PayerError, PermitFunds,
+    PermitRequest, PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest,
+    TransferStatus,
 };
 use crate::protocol::{
     Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash, permit2::SignedPermit,
@@ -30,6 +31,7 @@ pub(crate) trait ErasedPayer: Send + Sync + 'static {
     ) -> Boxed<'a, Result<Option<PaymentSignature>, PayerError>>;
     fn authorizations(&self) -> Option<&dyn ErasedAuthorizer>;
     fn permits(&self) -> Option<&dyn ErasedPermitSigner>;
+    fn channels(&self) -> Option<&dyn ErasedChannelSigner>;
 }
 
 /// The boxed twin of [`Authorizer`].
@@ -91,6 +93,10 @@ impl<P: Payer> ErasedPayer for P {
 
     fn permits(&self) -> Option<&dyn ErasedPermitSigner> {
         Payer::permits(self).map(|signer| signer as &dyn ErasedPermitSigner)
+    }
+
+    fn channels(&self) -> Option<&dyn ErasedChannelSigner> {
+        Payer::channels(self).map(|signer| signer as &dyn ErasedChannelSigner)
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod authorization;
 mod authorizer;
+mod channel_signer;
 mod erased;
+mod erased_channel;
 mod error;
 mod guard;
 mod none;
@@ -10,14 +12,18 @@ mod permit;
 mod permit_signer;
 mod status;
 mod stored;
+pub(in crate::client) mod stored_channel;
 mod stored_permit;
 mod transfer;
+mod voucher;
 
 use std::future::Future;
 
 pub use authorization::{AuthorizationRequest, AuthorizationStatus};
 pub use authorizer::Authorizer;
+pub use channel_signer::ChannelSigner;
 pub(super) use erased::{ErasedAuthorizer, ErasedPayer, ErasedPermitSigner};
+pub(super) use erased_channel::ErasedChannelSigner;
 pub use error::{MissingAllowance, PayerError};
 pub use guard::SubmitGuard;
 pub(super) use none::NoPayer;
@@ -27,6 +33,8 @@ pub use status::TransferStatus;
 #[cfg(feature = "wallet")]
 pub(crate) use transfer::TransferOrder;
 pub use transfer::{PreparedAuthorization, PreparedPermit, PreparedTransfer, TransferRequest};
+pub(crate) use voucher::PreparedVoucher;
+pub use voucher::{ChannelFunds, DepositRequest};
 
 use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash};
 
@@ -58,7 +66,8 @@ use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash}
 ///
 /// **Authorizations.** Sellers of the x402 standard take a signed authorization (EIP-3009), and pay the gas themselves. A payer that
 /// signs them is an [`Authorizer`] too, and returns it from [`authorizations`](Payer::authorizations). A payer that signs permits (Permit2) is
-/// a [`PermitSigner`], and returns it from [`permits`](Payer::permits).
+/// a [`PermitSigner`], and returns it from [`permits`](Payer::permits); one that pays by channels is a [`ChannelSigner`], and returns it from
+/// [`channels`](Payer::channels).
 ///
 /// **Time.** The layer's patience does not interrupt these calls: each has to end by itself, if necessary with an
 /// error. A hanging `prepare` or `send` blocks every other payment.
@@ -169,5 +178,10 @@ pub trait Payer: Send + Sync + 'static {
     /// Returns the capability to sign permits. `None`, the default: this payer pays no `upto`, and no token by Permit2.
     fn permits(&self) -> Option<&impl PermitSigner> {
         None::<&permit_signer::NoPermitSigner>
+    }
+
+    /// Returns the capability to pay by channels. `None`, the default: this payer opens none.
+    fn channels(&self) -> Option<&impl ChannelSigner> {
+        None::<&channel_signer::NoChannelSigner>
     }
 }

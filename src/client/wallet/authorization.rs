@@ -47,7 +47,7 @@ pub(super) async fn authorizes(
 }
 
 /// Returns a token's domain, as it is known here or as its contract states it. That it has none is not kept: a node may err.
-async fn domain(account: &Account, token: Address) -> Result<Option<TokenDomain>, Failure> {
+pub(super) async fn domain(account: &Account, token: Address) -> Result<Option<TokenDomain>, Failure> {
     if let Some(usdc) = TokenDomain::usdc_of(account.key.network).filter(|usdc| usdc.token == token) {
         return Ok(Some(usdc));
     }

@@ -40,6 +40,17 @@ pub(super) async fn status(
     let (signed, domain) = ours(account, prepared).await?;
     let signed = &signed.authorization;
     let nonce = &Nonce { token: domain.token, payer: signed.from, nonce: signed.nonce };
+    of_nonce(account, final_after, nonce, signed.valid_before, since).await
+}
+
+/// The status of what was signed for that nonce, and can be used before `end`.
+pub(super) async fn of_nonce(
+    account: &Account,
+    final_after: u64,
+    nonce: &Nonce,
+    end: ChainTime,
+    since: ChainTime,
+) -> Result<AuthorizationStatus, PayerError> {
     let nodes = &account.key.nodes;
     let heard: Vec<bool> = nodes.each(|node| is_used(node, nonce)).await.into_iter().flatten().collect();
     if heard.is_empty() {
@@ -49,7 +60,7 @@ pub(super) async fn status(
     if heard.contains(&true) {
         return used(nodes, final_after, nonce, since).await;
     }
-    let is_void = nodes.all_say(|node| has_ended(node, final_after, nonce, signed.valid_before)).await;
+    let is_void = nodes.all_say(|node| has_ended(node, final_after, nonce, end)).await;
     Ok(if is_void { AuthorizationStatus::Void } else { AuthorizationStatus::Unused })
 }
 

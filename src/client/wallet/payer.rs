@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{NetworkWallet, WalletPayer, authorization, authorization_status, cancel, permit, prepare, status};
 use crate::{
     client::{
-        AuthorizationRequest, AuthorizationStatus, Authorizer, Payer, PayerError, PermitFunds, PermitRequest,
-        PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest,
-        TransferStatus,
+        AuthorizationRequest, AuthorizationStatus, Authorizer, ChannelSigner, Payer, PayerError, PermitFunds,
+        PermitRequest, PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, SubmitGuard,
+        TransferRequest, TransferStatus,
     },
     evm::wallet::signer::Sign,
     protocol::{
@@ -61,6 +61,10 @@ impl Payer for WalletPayer {
     }
 
     fn permits(&self) -> Option<&impl PermitSigner> {
+        Some(self)
+    }
+
+    fn channels(&self) -> Option<&impl ChannelSigner> {
         Some(self)
     }
 }

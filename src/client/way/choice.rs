@@ -6,10 +6,11 @@ use self::domains::{Domains, SIGNS_NONE};
 use crate::{
     client::{
         Denial, Failure, MissingAllowance, PayerError, PaymentMethod, PermitFunds, Standard,
-        dialect::{AuthorizationTerms, Bill, PermitTerms, TransferTerms},
+        dialect::{AuthorizationTerms, Bill, ChannelTerms, PermitTerms, TransferTerms},
         flow,
         http::RequestIdentity,
         inner::ClientInner,
+        way::channel::plan::{ChannelPlan, plan},
     },
     protocol::{Amount, Asset, Quote, TokenDomain},
 };
@@ -19,6 +20,7 @@ pub(crate) enum Way<'a> {
     Transfer(&'a TransferTerms, Vec<Asset>),
     Authorization(&'a AuthorizationTerms, Asset, TokenDomain),
     Permit(&'a PermitTerms, Asset),
+    Channel(&'a ChannelTerms, Asset, ChannelPlan),
 }
 
 impl Way<'_> {
@@ -28,6 +30,15 @@ impl Way<'_> {
             Self::Transfer(terms, _) => &terms.quote,
             Self::Authorization(terms, ..) => &terms.quote,
             Self::Permit(terms, _) => &terms.quote,
+            Self::Channel(terms, ..) => &terms.quote,
+        }
+    }
+
+    /// What it takes of the budget: the price, or what is deposited.
+    pub(crate) fn spends(&self) -> Amount {
+        match self {
+            Self::Channel(_, _, plan) => plan.deposited(),
+            way => way.quote().amount,
         }
     }
 }
@@ -87,6 +98,7 @@ impl Asking<'_> {
                 Offer::Transfer(terms) => self.affordable(terms, assets).await,
                 Offer::Authorization(terms) => authorized(terms, assets, &mut domains).await,
                 Offer::Permit(terms) => self.permitted(terms, assets).await,
+                Offer::Channel(terms) => self.vouched(terms, assets).await,
             };
             match way {
                 Ok(way) => return Ok(way),
@@ -103,7 +115,8 @@ impl Asking<'_> {
     fn admitted<'b>(&self, bill: &'b Bill, refusal: &mut Option<Failure>) -> Vec<(Offer<'b>, Vec<Asset>)> {
         let transfers = bill.transfers.iter().map(Offer::Transfer);
         let authorizations = bill.authorizations.iter().map(Offer::Authorization);
-        let offers = transfers.chain(authorizations).chain(bill.permits.iter().map(Offer::Permit));
+        let (permits, channels) = (bill.permits.iter().map(Offer::Permit), bill.channels.iter().map(Offer::Channel));
+        let offers = transfers.chain(authorizations).chain(permits).chain(channels);
         let admitted = offers.filter_map(|offer| match self.offered(offer) {
             Ok(assets) => Some((offer, assets)),
             Err(error) => {
@@ -118,6 +131,9 @@ impl Asking<'_> {
     fn offered(&self, offer: Offer<'_>) -> Result<Vec<Asset>, Failure> {
         if offer.standard().is_some_and(|standard| !self.inner.settings.standards.contains(&standard)) {
             return Err(OTHER_STANDARD.into());
+        }
+        if matches!(offer, Offer::Channel(_)) && self.inner.settings.prefer != PaymentMethod::Channel {
+            return Err(NO_CHANNELS.into());
         }
         let assets = self.admit(offer.quote())?;
         match offer {
@@ -137,6 +153,14 @@ impl Asking<'_> {
             }
         }
         if held.is_empty() { Err(HOLDS_TOO_LITTLE.into()) } else { Ok(Way::Transfer(terms, held)) }
+    }
+
+    /// A channel that covers the price, or can be topped up.
+    async fn vouched<'b>(&self, terms: &'b ChannelTerms, assets: Vec<Asset>) -> Result<Way<'b>, Failure> {
+        let asset = assets.into_iter().next().ok_or(Denial::Asset)?;
+        // Boxed, so that the other ways do not carry its state.
+        let plan = Box::pin(plan(self.inner, self.identity, terms, &asset)).await?;
+        Ok(Way::Channel(terms, asset, plan))
     }
 
     /// The permit, if the account has so much, and allows Permit2 to move it. Nothing is signed.
@@ -162,6 +186,7 @@ enum Offer<'a> {
     Transfer(&'a TransferTerms),
     Authorization(&'a AuthorizationTerms),
     Permit(&'a PermitTerms),
+    Channel(&'a ChannelTerms),
 }
 
 impl Offer<'_> {
@@ -170,12 +195,18 @@ impl Offer<'_> {
             Self::Transfer(terms) => &terms.quote,
             Self::Authorization(terms) => &terms.quote,
             Self::Permit(terms) => &terms.quote,
+            Self::Channel(terms) => &terms.quote,
         }
     }
 
     /// Whether it may cost less than its amount.
     const fn is_metered(&self) -> bool {
-        matches!(self, Self::Permit(terms) if terms.facilitator().is_some())
+        match self {
+            Self::Permit(terms) => terms.facilitator().is_some(),
+            // The seller charges what the answer costs.
+            Self::Channel(_) => true,
+            Self::Transfer(_) | Self::Authorization(_) => false,
+        }
     }
 
     /// Its place among offers of one price: the preferred method, then what costs the payer no gas, then transfers.
@@ -184,7 +215,8 @@ impl Offer<'_> {
             method if method == preferred => 0,
             PaymentMethod::Authorization => 1,
             PaymentMethod::Permit => 2,
-            PaymentMethod::Transfer => 3,
+            PaymentMethod::Channel => 3,
+            PaymentMethod::Transfer => 4,
         }
     }
 
@@ -192,7 +224,7 @@ impl Offer<'_> {
         match self {
             Self::Transfer(_) => None,
             Self::Authorization(terms) => Some(terms.standard()),
-            Self::Permit(_) => Some(Standard::X402),
+            Self::Permit(_) | Self::Channel(_) => Some(Standard::X402),
         }
     }
 
@@ -201,6 +233,7 @@ impl Offer<'_> {
             Self::Transfer(_) => PaymentMethod::Transfer,
             Self::Authorization(_) => PaymentMethod::Authorization,
             Self::Permit(_) => PaymentMethod::Permit,
+            Self::Channel(_) => PaymentMethod::Channel,
         }
     }
 }
@@ -218,6 +251,9 @@ async fn authorized<'b>(
 
 const OTHER_STANDARD: PayerError =
     PayerError::Refused("the layer's `standards` leave out the one in which the seller asks for an authorization");
+const NO_CHANNELS: PayerError = PayerError::Refused(
+    "the seller takes payment channels, and the layer opens none: `prefer(PaymentMethod::Channel)` lets it",
+);
 const SIGNS_NO_PERMITS: PayerError = PayerError::Refused("the payer signs no permits of this token");
 const HOLDS_TOO_LITTLE: PayerError =
     PayerError::Refused("the payer has too little of the accepted tokens, or nothing to pay the network's fee with");

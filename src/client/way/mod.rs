@@ -1,6 +1,8 @@
-//! How the money moves: by a transfer that the payer sends, or an authorization or a permit that the seller settles.
+//! How the money moves: by a transfer that the payer sends, an authorization or a permit that the seller settles, or a voucher that it charges to a
+//! channel.
 
 pub(crate) mod authorization;
+pub(crate) mod channel;
 pub(crate) mod choice;
 mod dispatch;
 pub(crate) mod permit;
@@ -9,6 +11,7 @@ pub(crate) mod transfer;
 mod watch;
 
 pub(crate) use authorization::sign::Authorizing;
+pub(crate) use channel::{plan::ChannelPlan, sign::Vouching};
 pub(crate) use choice::{Asking, Way};
 pub(crate) use dispatch::DispatchContext;
 pub(crate) use permit::{

@@ -14,6 +14,12 @@ pub(crate) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<
             let signer = inner.permit_signer().map_err(|reason| unsettled(Some(reason)))?;
             signer.permit_status(prepared).await
         }
+        Signed::Voucher(vouched) => {
+            // A voucher has no fate of its own. It is charged, or it is not.
+            let Some(deposit) = vouched.deposit() else { return Ok(AuthorizationStatus::Unused) };
+            let signer = inner.channel_signer().map_err(|reason| unsettled(Some(reason)))?;
+            signer.deposit_status(vouched.network, vouched.config(), deposit, entry.at).await
+        }
     };
     match said {
         Ok(AuthorizationStatus::Unused | AuthorizationStatus::Void) if entry.is_settled() => {

@@ -30,6 +30,8 @@ pub(super) mod sol {
         function refundWithSignature(
             ChannelConfig config, uint128 amount, uint256 nonce, bytes receiverAuthorizerSignature
         ) external;
+        function initiateWithdraw(ChannelConfig config, uint128 amount) external;
+        function finalizeWithdraw(ChannelConfig config) external;
         function multicall(bytes[] data) external returns (bytes[] results);
         function channels(bytes32 channelId) external view returns (uint128 balance, uint128 totalClaimed);
         function pendingWithdrawals(bytes32 channelId) external view returns (uint128 amount, uint40 initiatedAt);

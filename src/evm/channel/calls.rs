@@ -57,6 +57,18 @@ pub(crate) fn refund(channel: &ChannelConfig, amount: u128, nonce: u64, signatur
     sol::refundWithSignatureCall { config, amount, nonce, receiverAuthorizerSignature: signature }.abi_encode()
 }
 
+/// Returns the call data by which a payer begins to withdraw this amount, in base units.
+#[cfg(all(feature = "client", feature = "wallet"))]
+pub(crate) fn begin_withdrawal(channel: &ChannelConfig, amount: u128) -> Vec<u8> {
+    sol::initiateWithdrawCall { config: channel.into(), amount }.abi_encode()
+}
+
+/// Returns the call data that ends a withdrawal whose delay is over.
+#[cfg(all(feature = "client", feature = "wallet"))]
+pub(crate) fn end_withdrawal(channel: &ChannelConfig) -> Vec<u8> {
+    sol::finalizeWithdrawCall { config: channel.into() }.abi_encode()
+}
+
 /// Returns the call data of several calls of the contract in one. If one fails, all of them do.
 pub(crate) fn multicall(calls: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     sol::multicallCall { data: calls.into_iter().map(Bytes::from).collect() }.abi_encode()

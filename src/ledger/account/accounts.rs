@@ -108,6 +108,22 @@ pub trait AccountLedger: Send + Sync + 'static {
         memo: Option<&AccountMemo>,
     ) -> impl Future<Output = Result<ChargeOutcome, LedgerError>> + Send;
 
+    /// Takes back `amount` of what was spent under earlier leases, durably, if this lease is still held, and ends it without a charge: what it
+    /// was spent for was never delivered. A `memo` replaces the account's in the same atomic step. Hold a lease that
+    /// [expects](Draw::expecting) the sum, so that no other reservation is under way.
+    ///
+    /// What is claimed is not taken back, nor more than was spent: the outcome is [`ChargeOutcome::TooMuch`] then, and nothing changed.
+    /// Repeatable, as [`charge`](Self::charge).
+    ///
+    /// # Errors
+    /// As [`open_account`](Self::open_account).
+    fn take_back(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> impl Future<Output = Result<ChargeOutcome, LedgerError>> + Send;
+
     /// Gives back what a lease holds. Repeatable; does nothing unless the lease is still held and was not charged.
     ///
     /// # Errors
@@ -193,6 +209,15 @@ impl<A: AccountLedger> AccountLedger for Arc<A> {
         A::charge(self, lease, amount, memo)
     }
 
+    fn take_back(
+        &self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+    ) -> impl Future<Output = Result<ChargeOutcome, LedgerError>> + Send {
+        A::take_back(self, lease, amount, memo)
+    }
+
     fn release_draw(&self, lease: &DrawLease) -> impl Future<Output = Result<(), LedgerError>> + Send {
         A::release_draw(self, lease)
     }
@@ -257,6 +282,10 @@ impl AccountLedger for NoAccounts {
     }
 
     async fn charge(&self, _: &DrawLease, _: Amount, _: Option<&AccountMemo>) -> Result<ChargeOutcome, LedgerError> {
+        match *self {}
+    }
+
+    async fn take_back(&self, _: &DrawLease, _: Amount, _: Option<&AccountMemo>) -> Result<ChargeOutcome, LedgerError> {
         match *self {}
     }
 

@@ -52,6 +52,19 @@ macro_rules! account_ledger {
                 }
             }
 
+            async fn take_back(
+                &self,
+                lease: &$crate::ledger::account::DrawLease,
+                amount: $crate::protocol::Amount,
+                memo: Option<&$crate::ledger::account::AccountMemo>,
+            ) -> Result<$crate::ledger::account::ChargeOutcome, $crate::ledger::error::LedgerError> {
+                use $crate::ledger::account::{AccountAnswer, AccountQuestion};
+                match self.ask_account(AccountQuestion::TakeBack(lease.clone(), amount, memo.cloned())).await? {
+                    AccountAnswer::Charged(outcome) => Ok(outcome),
+                    _ => Err($crate::ledger::error::LedgerError::unavailable()),
+                }
+            }
+
             async fn release_draw(
                 &self,
                 lease: &$crate::ledger::account::DrawLease,

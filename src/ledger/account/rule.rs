@@ -30,6 +30,8 @@ pub enum AccountQuestion {
     Renew(DrawLease),
     /// [`charge`](super::AccountLedger::charge)
     Charge(DrawLease, Amount, Option<AccountMemo>),
+    /// [`take_back`](super::AccountLedger::take_back)
+    TakeBack(DrawLease, Amount, Option<AccountMemo>),
     /// [`release_draw`](super::AccountLedger::release_draw)
     Release(DrawLease),
     /// [`close_account`](super::AccountLedger::close_account)
@@ -50,7 +52,7 @@ pub enum AccountAnswer {
     Drawn(DrawOutcome),
     /// To [`Renew`](AccountQuestion::Renew).
     Renewed(DrawRenewal),
-    /// To [`Charge`](AccountQuestion::Charge).
+    /// To [`Charge`](AccountQuestion::Charge) and [`TakeBack`](AccountQuestion::TakeBack).
     Charged(ChargeOutcome),
     /// To [`Release`](AccountQuestion::Release): whether the lease was held until now.
     Released(bool),
@@ -69,7 +71,9 @@ impl AccountQuestion {
         match self {
             Self::Open(opening) => opening.id(),
             Self::Draw(draw) => draw.account(),
-            Self::Renew(lease) | Self::Charge(lease, ..) | Self::Release(lease) => lease.account(),
+            Self::Renew(lease) | Self::Charge(lease, ..) | Self::TakeBack(lease, ..) | Self::Release(lease) => {
+                lease.account()
+            }
             Self::Close(id) | Self::Look(id) => *id,
             Self::Reflect(reflection) => reflection.account(),
         }
@@ -78,7 +82,7 @@ impl AccountQuestion {
     /// Returns whether what it writes must outlive a power cut. A lease need not, since its holder does not.
     #[must_use]
     pub const fn must_last(&self) -> bool {
-        matches!(self, Self::Open(_) | Self::Charge(..) | Self::Close(_) | Self::Reflect(_))
+        matches!(self, Self::Open(_) | Self::Charge(..) | Self::TakeBack(..) | Self::Close(_) | Self::Reflect(_))
     }
 
     /// Returns whether it begins something: ends and renewals of leases come first.
@@ -141,7 +145,7 @@ fn unknown(question: &AccountQuestion) -> AccountAnswer {
         AccountQuestion::Open(_) => AccountAnswer::Opened(OpenOutcome::Closed),
         AccountQuestion::Draw(_) => AccountAnswer::Drawn(DrawOutcome::Unknown),
         AccountQuestion::Renew(_) => AccountAnswer::Renewed(DrawRenewal::LeaseLost),
-        AccountQuestion::Charge(..) => AccountAnswer::Charged(ChargeOutcome::LeaseLost),
+        AccountQuestion::Charge(..) | AccountQuestion::TakeBack(..) => AccountAnswer::Charged(ChargeOutcome::LeaseLost),
         AccountQuestion::Release(_) => AccountAnswer::Released(false),
         AccountQuestion::Close(_) => AccountAnswer::Closed(None),
         AccountQuestion::Look(_) => AccountAnswer::Account(None),
@@ -186,6 +190,11 @@ impl AccountRecord {
             AccountQuestion::Charge(lease, amount, memo) => {
                 let before = self.held.len();
                 let outcome = self.charge(lease, *amount, memo.as_ref(), now);
+                (AccountAnswer::Charged(outcome), self.held.len() != before)
+            }
+            AccountQuestion::TakeBack(lease, amount, memo) => {
+                let before = self.held.len();
+                let outcome = self.take_back(lease, *amount, memo.as_ref(), now);
                 (AccountAnswer::Charged(outcome), self.held.len() != before)
             }
             AccountQuestion::Release(lease) => {
@@ -297,6 +306,35 @@ impl AccountRecord {
                 self.spent = spent;
                 self.remember(lease.fencing_token());
                 self.owe(now);
+                if let Some(memo) = memo {
+                    self.memo = memo.clone();
+                }
+            }
+        }
+        ChargeOutcome::Done { left: self.left(now) }
+    }
+
+    /// What was spent under earlier leases is less by that, unless it is claimed.
+    fn take_back(
+        &mut self,
+        lease: &DrawLease,
+        amount: Amount,
+        memo: Option<&AccountMemo>,
+        now: AccountTime,
+    ) -> ChargeOutcome {
+        let is_held = self.held.iter().any(|held| held.0 == lease.fencing_token());
+        match is_held {
+            false if self.charged.contains(&lease.fencing_token()) => {}
+            false => return ChargeOutcome::LeaseLost,
+            true => {
+                let claimed = self.claims.as_ref().map_or(Amount::ZERO, |claims| claims.claimed);
+                let Some(spent) = self.spent.checked_sub(amount).filter(|spent| *spent >= claimed) else {
+                    return ChargeOutcome::TooMuch;
+                };
+                self.take(lease);
+                self.spent = spent;
+                self.remember(lease.fencing_token());
+                self.owe_less();
                 if let Some(memo) = memo {
                     self.memo = memo.clone();
                 }

@@ -16,8 +16,8 @@ use super::{
     claims::{
         a_closed_pass_is_kept, a_lease_for_a_task, a_limit_falls_and_rises, a_lower_limit_ends_what_ran_out,
         claimed_and_not_on_record, closed_and_owed, expired_and_owed, lists_are_paged, memo_and_note,
-        others_are_not_reflected_on, the_later_block_counts, what_is_charged_is_owed, what_is_claimed_is_not_owed,
-        what_was_spent_before,
+        others_are_not_reflected_on, the_later_block_counts, what_is_charged_is_owed, what_is_charged_is_taken_back,
+        what_is_claimed_is_not_owed, what_was_spent_before,
     },
     claims_race::{
         a_dropped_reflection_is_repeated, charges_and_reflections, claim_or_late_charge,
@@ -75,6 +75,7 @@ suite! {
     a_lease_for_a_task: "an account of nothing is a lease that one holds at a time";
     what_was_spent_before: "what was spent before the opening counts, as claimed where the account is claimable, if the account is new";
     what_is_charged_is_owed: "what is charged of a claimable account is owed, since the first charge, and listed";
+    what_is_charged_is_taken_back: "a charge is taken back once, under a lease that is held, with its memo, and never what is claimed";
     what_is_claimed_is_not_owed: "what is claimed is not owed, and what is left over is owed since then";
     the_later_block_counts: "what was read at an earlier block changes nothing, and a claim is undone by a later block alone";
     claimed_and_not_on_record: "what was claimed and is not on record was spent, and what is held beside it is lost";

@@ -267,6 +267,32 @@ pub(super) async fn a_lower_limit_ends_what_ran_out<H: Harness<Ledger: AccountLe
     Ok(())
 }
 
+pub(super) async fn what_is_charged_is_taken_back<H: Harness<Ledger: AccountLedger>>(
+    fixture: &Fixture<'_, H>,
+) -> Result<(), Fault> {
+    let (id, back) = (fixture.open_claimable(10).await?, memo("back")?);
+    fixture.spend(id, 3).await?;
+    fixture.spend(id, 4).await?;
+    fixture.reflect(&Reflection::new(id).claimed(units(3))).await?;
+    let lease = fixture.draw(id, 0).await?;
+    let too_much = fixture.ledger.take_back(&lease, units(5), Some(&back)).await?;
+    must_be!(too_much, ChargeOutcome::TooMuch, "what is claimed");
+    for _ in 0..2 {
+        let taken = fixture.ledger.take_back(&lease, units(4), Some(&back)).await?;
+        must_be!(taken, told if done(7)(&told), "what is not claimed, and its repetition");
+    }
+    let account = fixture.look(id).await?;
+    must_be!(account.spent == units(3) && account.memo == back, true, "what is left of it");
+    must_be!(account.owed().is_zero() && claims(&account)?.since.is_none(), true, "nothing is owed");
+    must_be!(fixture.listed().await?.0.contains(&id), false, "what is owed lists it");
+    let released = fixture.draw(id, 1).await?;
+    fixture.ledger.release_draw(&released).await?;
+    must_be!(fixture.ledger.take_back(&released, units(0), None).await?, ChargeOutcome::LeaseLost, "without a lease");
+    fixture.spend(id, 2).await?;
+    must_be!(fixture.look(id).await?.owed(), owed if owed == units(2), "what is charged later");
+    Ok(())
+}
+
 pub(super) async fn memo_and_note<H: Harness<Ledger: AccountLedger>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     let id = fixture.account();
     let opening = Opening::new(id, units(9)).with_memo(memo("opener")?).claimable();

@@ -6,39 +6,39 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::{
-    ledger::{Account, AccountId, ErasedLedger, accounts_of},
+    ledger::accounts_of,
+    metrics,
     paywall::{
         error::HealthError,
-        merchant::{Merchant, turn::Turn},
+        merchant::{
+            Merchant,
+            debts::{PAGE, answered, debts},
+            turn::{Report, Turn},
+        },
         seller::{
             chain::SellingChain,
             channels::{
-                Channel, Channels,
-                due::{Owed, due},
-                record::{ChannelMemo, read_note},
+                Channels,
+                due::{Owed, due, first_to_claim},
+                record::ChannelMemo,
             },
             inner::MerchantInner,
             time_limits::{ledger_in_time, verifier_in_time},
         },
     },
-    protocol::{ChainTime, Network, TxHash, channel::VoucherClaim},
-    settle::{CLAIMS_MAX, ChannelOnChain, ClaimOutcome, SettleError, SweepOutcome},
+    protocol::{ChainTime, TxHash, channel::VoucherClaim},
+    settle::{CLAIMS_MAX, ClaimOutcome, SettleError, SweepOutcome},
 };
 
 /// How often it looks what is due. A withdrawal that a payer began is claimed within a minute.
 const EVERY: Duration = Duration::from_secs(10);
 /// After how many looks it sweeps what others claimed.
 const SWEEP_EACH: u32 = 60;
-/// How long a turn reads channels before it claims. Those that are left count as the ledger has them: what is owed for long is due without
-/// a word of the chain.
-const READING: Duration = Duration::from_secs(60);
 /// The longest turn.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
-/// How many accounts are listed at once.
-const PAGE: usize = 500;
 
 /// Claims on the chain what was sold in [channels](crate::MerchantBuilder::channel_settler), and sweeps it to the seller.
 ///
@@ -135,8 +135,9 @@ impl Claimer {
         };
         // A settler that hangs must not keep it from the others.
         let done = timeout(LONGEST, self.claim_on(chain, channels, effort, claimed)).await;
-        turn.end().await;
-        done.unwrap_or(Err(SettleError::unavailable().into()))
+        let done = done.unwrap_or(Err(SettleError::unavailable().into()));
+        turn.end(done.as_ref().ok().copied()).await;
+        done.map(drop)
     }
 
     /// Claims what is due on one network, and sweeps it.
@@ -146,75 +147,64 @@ impl Claimer {
         channels: &Channels,
         effort: Effort,
         claimed: &mut Claimed,
-    ) -> Result<(), HealthError> {
+    ) -> Result<Report, HealthError> {
         // What was sold is claimed all the same where one of these does not answer.
         let _ = channels.learn().await;
         let clock = ChainTime::from_unix(self.merchant.clock.unix());
         let head = verifier_in_time(chain.view.head()).await.unwrap_or(clock);
-        let owed = self.rows(channels, head).await?;
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix());
-        let due = due(owed, &channels.policy, now, effort.all);
-        let mut sweeps = effort.sweeps;
+        let owed = debts(&self.merchant, channels, head).await?;
+        let now = self.merchant.clock.unix();
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
+        let due = answered(&self.merchant, due(&owed, &channels.policy, time, effort.all), head).await;
+        let (mut sweeps, mut done) = (effort.sweeps, Vec::new());
         // A contract account may recognise its voucher now, and no longer when the claim is mined: it fails alone.
         let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
             due.into_iter().partition(|row| row.channel.config.voucher_key().is_some());
         for rows in by_key.chunks(CLAIMS_MAX).chain(by_account.chunks(1)) {
-            let done = self.claim_rows(channels, rows.iter().collect(), claimed).await;
-            for row in done {
+            for row in self.claim_rows(channels, rows.iter().collect(), claimed).await {
                 let _ = channels.read(&*self.merchant.ledger, &row.channel, head).await;
+                done.push(row.channel.id);
                 sweeps = true;
             }
         }
         if sweeps {
             self.sweep(channels, claimed).await?;
         }
+        let left = owed.iter().filter(|row| !done.contains(&row.channel.id));
+        Ok(Report { at: now, first: first_to_claim(left) })
+    }
+
+    /// Checks that no payer can soon take back what was sold to it, by the report of the last turn: that what is owed is claimed before half of
+    /// the channel's delay is over, and that there are turns.
+    pub(super) async fn health(&self) -> Result<(), HealthError> {
+        let now = self.merchant.clock.unix();
+        for chain in self.merchant.chains.iter() {
+            let Some(channels) = &chain.channels else { continue };
+            let report = Report::last(&*self.merchant.ledger, chain.network).await?;
+            match report {
+                Some(Report { first: Some((until, channel)), .. }) if until < now => {
+                    return Err(HealthError::ChannelAtRisk { channel });
+                }
+                Some(report) if now <= report.at.saturating_add(channels.policy.silent_for().as_secs()) => {}
+                // No turn came to its end for so long.
+                _ => self.nothing_waits(now).await?,
+            }
+        }
         Ok(())
     }
 
-    /// The channels on a network of which something is owed.
-    async fn rows(&self, channels: &Channels, head: ChainTime) -> Result<Vec<Owed>, HealthError> {
-        let (mut rows, mut answers, end) = (Vec::new(), true, Instant::now() + READING);
-        for (id, account) in self.owed().await? {
-            let Some((channel, memo)) = named(id, &account, channels.network()) else { continue };
-            // What it says of a withdrawal may be old.
-            let state = match channels.is_lately_read(&channel) {
-                Some(known) => Some(known.state),
-                // Where one was not answered, the others wait for no answer.
-                None if answers && Instant::now() < end => {
-                    let read = channels.read(&*self.merchant.ledger, &channel, head).await;
-                    answers = read.is_ok();
-                    read.ok().map(|read| read.state)
-                }
-                None => None,
-            };
-            let claims = account.claims.as_ref();
-            let state = state.or_else(|| claims.and_then(|claims| read_note(&claims.note)));
-            let Some(claim) = memo.claim(channel.id) else { continue };
-            let is_withdrawn_from = state.is_some_and(|state| is_at_risk(&account, &state));
-            let since = claims.and_then(|claims| claims.since);
-            rows.push(Owed { channel, claim, owed: account.owed(), since, is_withdrawn_from });
-        }
-        Ok(rows)
-    }
-
-    /// Checks that no payer can soon take back what was sold to it: that what is owed in a channel which is withdrawn from is claimed before
-    /// half of the delay is over.
-    pub(super) async fn health(&self) -> Result<(), HealthError> {
-        if self.merchant.chains.iter().all(|chain| chain.channels.is_none()) {
-            return Ok(());
-        }
-        let now = self.merchant.clock.unix();
-        for (_, account) in self.owed().await? {
+    /// Checks, where no worker tells, that nothing has been owed for half of a delay: in as many channels as one question lists.
+    async fn nothing_waits(&self, now: u64) -> Result<(), HealthError> {
+        let ledger = &*self.merchant.ledger;
+        let page = ledger_in_time(async { accounts_of(ledger)?.owed(None, PAGE).await }).await?;
+        for (_, account) in page {
             let Some(memo) = ChannelMemo::read(&account.memo) else { continue };
+            let Some(since) = account.claims.as_ref().and_then(|claims| claims.since) else { continue };
+            let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
             let half = u64::from(memo.config.withdraw_delay) / 2;
-            let claims = account.claims.as_ref();
-            let note = claims.and_then(|claims| read_note(&claims.note)).filter(|state| is_at_risk(&account, state));
-            let requested = note.and_then(|state| state.withdraw_requested_at).map(ChainTime::unix);
-            // Where nothing is claimed for so long, nothing claims.
-            let since = claims.and_then(|claims| claims.since);
-            let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
-            let waits = requested.into_iter().chain(since.map(|since| since.as_secs()));
-            if waits.min().is_some_and(|begun| begun.saturating_add(half) < now) {
+            // What is lost waits for nothing.
+            let is_lost = account.owed().to_u128().is_some_and(|owed| owed <= memo.lost);
+            if !is_lost && since.saturating_add(half) < now {
                 return Err(HealthError::ChannelAtRisk { channel: memo.config.id(memo.network) });
             }
         }
@@ -257,6 +247,9 @@ impl Claimer {
             match channels.settler.claim(channels.network(), &claims).await {
                 Ok(ClaimOutcome::Claimed(transaction)) => {
                     tracing::info!(channels = rows.len(), ?transaction, "claimed");
+                    for row in &rows {
+                        metrics::claimed_of_channels(channels.network(), &row.channel.config.token, row.owed);
+                    }
                     claimed.channels += rows.len();
                     claimed.transactions.extend(transaction);
                     return rows;
@@ -286,37 +279,4 @@ impl Claimer {
         }
         Vec::new()
     }
-
-    /// The accounts of which something is owed, on all networks.
-    async fn owed(&self) -> Result<Vec<(AccountId, Account)>, HealthError> {
-        let (mut owed, mut after) = (Vec::new(), None);
-        loop {
-            let page = ledger_in_time(page(&*self.merchant.ledger, after)).await?;
-            let is_last = page.len() < PAGE;
-            after = page.last().map(|(id, _)| *id);
-            owed.extend(page);
-            if is_last {
-                return Ok(owed);
-            }
-        }
-    }
-}
-
-async fn page(
-    ledger: &dyn ErasedLedger,
-    after: Option<AccountId>,
-) -> Result<Vec<(AccountId, Account)>, crate::ledger::LedgerError> {
-    accounts_of(ledger)?.owed(after, PAGE).await
-}
-
-/// Whether what is owed can be lost to a withdrawal: more was sold than what stays in the channel covers.
-fn is_at_risk(account: &Account, state: &ChannelOnChain) -> bool {
-    state.withdraw_requested_at.is_some() && account.spent > state.covers()
-}
-
-/// The channel of an account, if it is one on this network.
-fn named(id: AccountId, account: &Account, network: Network) -> Option<(Channel, ChannelMemo)> {
-    let memo = ChannelMemo::read(&account.memo).filter(|memo| memo.network == network)?;
-    let channel = Channel::new(memo.config, network);
-    (channel.account == id).then_some((channel, memo))
 }

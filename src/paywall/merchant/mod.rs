@@ -3,8 +3,11 @@
 pub(crate) mod builder;
 pub(crate) mod chain;
 pub(crate) mod claimer;
+mod debts;
 mod discovery;
+pub(crate) mod open_channels;
 pub(crate) mod pass;
+mod recharged;
 mod replay;
 pub(crate) mod restored;
 #[cfg(feature = "mcp")]

@@ -4,8 +4,15 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     ledger::{Claim, CommitOutcome, LedgerError, ReserveOutcome, accounts_of},
-    paywall::{error::HealthError, merchant::Merchant, seller::time_limits::ledger_in_time},
-    protocol::{ChainTime, IntentKey, Network, Payment, PaymentId, Transfer},
+    paywall::{
+        error::HealthError,
+        merchant::{
+            Merchant,
+            recharged::{LastVouchers, recharge, voucher_of},
+        },
+        seller::{channels::record::ChannelMemo, time_limits::ledger_in_time},
+    },
+    protocol::{Amount, ChainTime, IntentKey, Network, Payment, PaymentId, Transfer, channel::VoucherPayment},
     verify::{TransferHistory, TransferQuery},
 };
 
@@ -28,13 +35,15 @@ pub struct LoggedSale {
     pub resource: String,
     /// The ledger's key of the intent. `None` where the log does not have it: the payment alone is then recorded as used.
     pub intent: Option<IntentKey>,
+    /// The voucher that paid for it, with its channel and everything charged so far.
+    pub(super) voucher: Option<Box<ChannelMemo>>,
 }
 
 impl LoggedSale {
     /// Returns the sale of this payment, of an intent that is not known.
     #[must_use]
     pub fn new(payment: PaymentId, resource: impl Into<String>) -> Self {
-        Self { payment, resource: resource.into(), intent: None }
+        Self { payment, resource: resource.into(), intent: None, voucher: None }
     }
 
     /// Sets the ledger's key of the intent.
@@ -57,7 +66,9 @@ impl LoggedSale {
         }
         let payment = value("payment")?.parse().ok()?;
         let intent = value("intent").and_then(|hex| const_hex::decode_to_array(hex).ok());
-        Some(Self::new(payment, value("resource").unwrap_or_default()).with_intent(intent.map(IntentKey::new)))
+        let voucher = value("voucher").and_then(|hex| voucher_of(&payment, hex));
+        let sale = Self::new(payment, value("resource").unwrap_or_default()).with_intent(intent.map(IntentKey::new));
+        Some(Self { voucher, ..sale })
     }
 }
 
@@ -117,6 +128,9 @@ impl Merchant {
     /// The sale of a [`Pass`](crate::Pass) opens its account again, with all of its calls, if the log names its intent and the pass was defined
     /// before this call: by its [`service`](crate::Pass::service), or by a route that takes it. Its time begins anew.
     ///
+    /// A sale by the voucher of a [channel](crate::MerchantBuilder::channel_settler) has no transfer. The log has its voucher, and by the last one of each
+    /// channel its account is charged as much as the log says, so that it is claimed.
+    ///
     /// Call it before the first sale, and before you [raise](crate::ledger::Maintenance::raise_mark_to) the mark: a
     /// payment below the mark can no longer be recorded. The transfers are read from `history`, from chain time `since`
     /// on. The call is repeatable. The book shows these sales with the time of their second recording; kept answers do
@@ -170,21 +184,38 @@ impl Merchant {
         let transfers = history.transfers(&query).await?;
         let transfers: HashMap<PaymentId, Transfer> =
             transfers.into_iter().map(|transfer| (transfer.payment_id(), transfer)).collect();
-        let mut restored = RestoredSales::default();
+        let (mut restored, mut vouchers) = (RestoredSales::default(), LastVouchers::default());
         let is_of_another = |sale: &&LoggedSale| {
             let other = sale.payment.network();
             other != network && inner.on(other).is_some()
         };
         for sale in sales.iter().filter(|sale| !is_of_another(sale)) {
-            let Some(paid) = transfers.get(&sale.payment) else {
-                restored.not_found.push(sale.payment);
-                continue;
+            let recorded = match (transfers.get(&sale.payment), &sale.voucher) {
+                (Some(paid), _) => self.record(sale, paid, head).await?,
+                (None, Some(voucher))
+                    if chain.channels.is_some() && inner.recipients.contains(&voucher.config.receiver) =>
+                {
+                    vouchers.add(voucher);
+                    self.record_voucher(sale, voucher, head).await?
+                }
+                (None, _) => {
+                    restored.not_found.push(sale.payment);
+                    continue;
+                }
             };
-            match self.record(sale, paid, head).await? {
+            match recorded {
                 Recorded::Now => restored.recorded += 1,
                 Recorded::Before => restored.known += 1,
                 Recorded::BelowMark => restored.below_mark.push(sale.payment),
                 Recorded::Held => restored.held.push(sale.payment),
+            }
+        }
+        // Last: an account never has a charge whose sale is not on record.
+        if let Some(channels) = &chain.channels {
+            for voucher in vouchers.into_all() {
+                if !recharge(&inner.ledger, channels, &voucher, head).await? {
+                    restored.held.extend(voucher.payment_id());
+                }
             }
         }
         Ok(restored)
@@ -195,6 +226,35 @@ impl Merchant {
         let inner = self.inner();
         let Some(pass) = inner.catalog.pass(resource) else { return Ok(()) };
         ledger_in_time(accounts_of(&*inner.ledger)?.open_account(&pass.opening(intent, paid))).await.map(drop)
+    }
+
+    /// Records that a voucher bought an answer.
+    async fn record_voucher(
+        &self,
+        sale: &LoggedSale,
+        voucher: &ChannelMemo,
+        head: ChainTime,
+    ) -> Result<Recorded, LedgerError> {
+        let (inner, Some(last)) = (self.inner(), &voucher.last) else { return Ok(Recorded::Held) };
+        let payment = VoucherPayment::new(voucher.network, &voucher.config, last.total, last.intent)
+            .with_amount(Amount::from_base_units(last.charge))
+            .with_shown(ChainTime::from_unix(head.unix().saturating_add(1)));
+        let claim = Claim::builder(sale.resource.as_str(), last.intent)
+            .payments([payment])
+            .pay_until(last.pay_until.max(head.after(inner.quote_ttl.saturating_add(inner.quote_grace))))
+            .head(head)
+            .max_payment_age(inner.max_payment_age)
+            .lease(inner.lease)
+            .build();
+        Ok(match ledger_in_time(Arc::clone(&inner.ledger).reserve(claim)).await? {
+            ReserveOutcome::Granted(lease) => match ledger_in_time(inner.ledger.commit(&lease, None)).await? {
+                CommitOutcome::Done => Recorded::Now,
+                CommitOutcome::LeaseLost => Recorded::Held,
+            },
+            ReserveOutcome::PaymentUsed | ReserveOutcome::IntentConsumed => Recorded::Before,
+            ReserveOutcome::BeforeMemory => Recorded::BelowMark,
+            ReserveOutcome::Busy { .. } | ReserveOutcome::PurchaseConsumed => Recorded::Held,
+        })
     }
 
     async fn record(&self, sale: &LoggedSale, paid: &Transfer, head: ChainTime) -> Result<Recorded, LedgerError> {

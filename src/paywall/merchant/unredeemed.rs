@@ -131,7 +131,9 @@ impl Merchant {
     fn listed(&self, transfer: &Transfer, refund: Option<Refund>, head: ChainTime, mark: ChainTime) -> Unredeemed {
         let last = transfer.block_time.after(self.inner.max_payment_age);
         let lowest = self.inner.catalog.lowest_price();
-        let reason = match lowest.filter(|lowest| transfer.amount < *lowest) {
+        // What was charged of a permit may be any part of its price, and still buys its answer.
+        let is_below = |lowest: &Amount| transfer.binding.permit().is_none() && transfer.amount < *lowest;
+        let reason = match lowest.filter(is_below) {
             // For any age and any price: a sale without a record must not be refunded.
             _ if transfer.block_time <= mark => UnredeemedReason::BelowMark,
             _ if transfer.binding.permit() == Some(ByPermit::Untold) => UnredeemedReason::PermitUntold,

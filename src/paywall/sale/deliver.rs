@@ -199,7 +199,8 @@ async fn conclude<ResB, E>(
             let paid = guard.payment();
             // What a restored ledger has to be told of it: `LoggedSale`.
             tracing::info!(
-                payment = %paid.id(), intent = %const_hex::encode(guard.intent().as_bytes()), resource = &*route.resource, payer = ?paid.payer(), amount = %paid.amount(),
+                payment = %paid.id(), intent = %const_hex::encode(guard.intent().as_bytes()), resource = &*route.resource, payer = ?paid.payer(),
+                voucher = unsettled.and_then(Unsettled::logged).map(tracing::field::display), amount = %paid.amount(),
                 "sold"
             );
             count(route, paid, guard.maximum());

@@ -163,6 +163,15 @@ impl DrawGuard {
         }
     }
 
+    /// Ends the lease by taking back so much of what was charged under earlier ones, and leaves a memo on the account with it.
+    pub(crate) async fn take_back(&mut self, amount: Amount, memo: &AccountMemo) -> Result<ChargeOutcome, LedgerError> {
+        let taken = async { accounts_of(&*self.ledger)?.take_back(&self.lease, amount, Some(memo)).await };
+        let outcome = timeout(CHARGE_TRY, taken).await.unwrap_or(Err(LedgerError::unavailable()))?;
+        // What was too much is still held.
+        self.settled = !matches!(outcome, ChargeOutcome::TooMuch);
+        Ok(outcome)
+    }
+
     /// Gives back what is held, and waits a moment for it, so that an immediate retry finds it.
     pub(crate) async fn release(mut self) {
         self.give_back().await;

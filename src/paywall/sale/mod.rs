@@ -14,4 +14,5 @@ pub(crate) mod read_ahead;
 pub(crate) mod recording;
 pub(crate) mod reservation;
 pub(crate) mod settle;
+pub(crate) mod unanswered;
 pub(crate) mod upkeep;

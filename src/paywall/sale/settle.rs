@@ -71,6 +71,11 @@ pub(crate) trait Unsettled: Send + Sync {
         None
     }
 
+    /// What the log keeps of the sale, so that a restored ledger can be told of it, where that is more than the payment.
+    fn logged(&self) -> Option<String> {
+        None
+    }
+
     /// What the payment shows of itself to get a sold answer again.
     fn shown(&self) -> Shown;
 }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+#[cfg(feature = "client")]
+use crate::protocol::v2::message;
 use crate::protocol::{
     Address,
     v2::{InvalidMessage, object::Object, values},
@@ -80,6 +82,12 @@ impl ChannelConfig {
     #[must_use]
     pub fn voucher_key(&self) -> Option<Address> {
         Some(self.payer_authorizer).filter(|key| *key != Address::ZERO)
+    }
+
+    /// Reads what its serialisation wrote.
+    #[cfg(feature = "client")]
+    pub(crate) fn from_json(json: &str) -> Option<Self> {
+        message::from_json(json.as_bytes(), Self::read).ok()
     }
 
     pub(in crate::protocol) fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {

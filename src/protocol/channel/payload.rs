@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use super::{ChannelConfig, ChannelDeposit, Voucher};
+#[cfg(feature = "client")]
+use crate::protocol::v2::message;
 use crate::protocol::v2::{InvalidMessage, object::Object, values};
 
 /// A payment of the scheme `batch-settlement`: a voucher, and what is to happen with its channel.
@@ -58,6 +60,12 @@ impl ChannelPayload {
     pub const fn voucher(&self) -> &Voucher {
         let (Self::Deposit { voucher, .. } | Self::Voucher { voucher, .. } | Self::Refund { voucher, .. }) = self;
         voucher
+    }
+
+    /// Reads what its serialisation wrote.
+    #[cfg(feature = "client")]
+    pub(crate) fn from_json(json: &str) -> Option<Self> {
+        message::from_json(json.as_bytes(), Self::read).ok()?
     }
 
     /// Reads a payload; `None` where it is of none of the three types.

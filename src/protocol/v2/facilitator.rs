@@ -12,6 +12,10 @@ use crate::protocol::{Address, Network};
 
 /// The member of a kind of `upto` that names the account which settles.
 const FACILITATOR: &str = "facilitatorAddress";
+/// The scheme of payment channels.
+const CHANNELS: &str = "batch-settlement";
+/// Its member that names the account which signs claims for sellers.
+const AUTHORIZER: &str = "receiverAuthorizer";
 
 /// The body of `POST /verify` and `POST /settle`: a payment and its requirements.
 ///
@@ -101,6 +105,14 @@ impl SupportedKind {
         Self { scheme: "upto".to_owned(), extra, ..Self::exact(network) }
     }
 
+    /// Returns the scheme `batch-settlement` on this chain, of version 2. `authorizer`: the account that signs claims, if the facilitator
+    /// does so for sellers.
+    #[must_use]
+    pub fn channels(network: Network, authorizer: Option<Address>) -> Self {
+        let extra = authorizer.map(|authorizer| JsonObject::new().with(AUTHORIZER, authorizer.to_string()));
+        Self { scheme: CHANNELS.to_owned(), extra: extra.unwrap_or_default(), ..Self::exact(network) }
+    }
+
     fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         let version = object.json("x402Version")?;
         Ok(Self {
@@ -130,6 +142,19 @@ impl Supported {
     #[must_use]
     pub fn settles_up_to(&self, network: Network) -> bool {
         self.kinds_of(network, "upto").next().is_some()
+    }
+
+    /// Returns whether it keeps payment channels, the scheme `batch-settlement` of version 2, on this chain.
+    #[must_use]
+    pub fn keeps_channels(&self, network: Network) -> bool {
+        self.kinds_of(network, CHANNELS).next().is_some()
+    }
+
+    /// Returns the account that signs claims of channels on this chain for sellers, if it has one.
+    #[must_use]
+    pub fn receiver_authorizer(&self, network: Network) -> Option<Address> {
+        let told = self.kinds_of(network, CHANNELS).find_map(|kind| kind.extra.text(AUTHORIZER));
+        told.and_then(values::address).filter(|authorizer| *authorizer != Address::ZERO)
     }
 
     /// Returns the accounts that may send a payment of `upto` on this chain: first the one that it names for the scheme, then all that

@@ -109,7 +109,7 @@ fn is_used(reason: &Reason) -> bool {
 /// Returns whether this reason proves that the payment is not on its way. Facilitators use the same words for a
 /// time-out of their node and for a failed transaction, so those words prove nothing. Unknown words prove nothing
 /// either.
-fn is_final(reason: &Reason) -> bool {
+pub(super) fn is_final(reason: &Reason) -> bool {
     let word = reason.as_str();
     (LOOKED_AT.iter().any(|beginning| word.starts_with(beginning)) || LOOKED_AT_PERMIT.contains(&word))
         && !SENT.iter().any(|end| word.ends_with(end))

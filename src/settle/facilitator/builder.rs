@@ -4,10 +4,12 @@ use std::{error::Error, fmt, future::Future, time::Duration};
 
 use http::HeaderMap;
 
+#[cfg(feature = "wallet")]
+use super::keeper::{ChannelSettings, Keeper};
 use super::{
     call::{Authorizer, FacilitatorCall},
     endpoint::Endpoint,
-    settler::{FacilitatorSettler, Limits},
+    settler::{FacilitatorSettler, Inner, Limits},
     transport::Transport,
 };
 use crate::{
@@ -47,6 +49,8 @@ pub struct FacilitatorSettlerBuilder {
     authorizer: Option<Authorizer>,
     domains: Vec<TokenDomain>,
     limits: Limits,
+    #[cfg(feature = "wallet")]
+    channels: Option<ChannelSettings>,
 }
 
 impl FacilitatorSettler {
@@ -69,7 +73,14 @@ impl fmt::Debug for FacilitatorSettlerBuilder {
 
 impl FacilitatorSettlerBuilder {
     fn new() -> Self {
-        Self { urls: Vec::new(), authorizer: None, domains: Vec::new(), limits: Limits::default() }
+        Self {
+            urls: Vec::new(),
+            authorizer: None,
+            domains: Vec::new(),
+            limits: Limits::default(),
+            #[cfg(feature = "wallet")]
+            channels: None,
+        }
     }
 
     /// Adds a facilitator: its base URL, below which are `/verify`, `/settle` and `/supported`. `https`, or `http` on loopback.
@@ -120,12 +131,19 @@ impl FacilitatorSettlerBuilder {
         self
     }
 
+    /// Keeps [payment channels](crate::settle::ChannelSettler), with these settings. Without them it keeps none.
+    #[cfg(feature = "wallet")]
+    pub fn channels(mut self, settings: ChannelSettings) -> Self {
+        self.channels = Some(settings);
+        self
+    }
+
     /// Builds the settler. Nothing is sent yet.
     ///
     /// # Errors
     /// Returns [`SettleErrorKind::InvalidEndpoint`] for no URL, or one that is neither `https` nor on loopback, and
     /// [`SettleErrorKind::InvalidSetting`] for a time limit of zero or of more than an hour, of verifying
-    /// more than a minute.
+    /// more than a minute. What [`channels`](Self::channels) was given can fail in the same ways.
     pub fn build(self) -> Result<FacilitatorSettler, SettleError> {
         for (what, limit, most) in [
             ("verify_timeout", self.limits.verify, VERIFY_MAX),
@@ -139,7 +157,12 @@ impl FacilitatorSettlerBuilder {
         let transport = |url: &String| Transport::new(url, self.authorizer.clone()).map(Endpoint::new);
         let endpoints: Option<Vec<_>> = self.urls.iter().map(transport).collect();
         match endpoints.filter(|endpoints| !endpoints.is_empty()) {
-            Some(endpoints) => Ok(FacilitatorSettler::new(endpoints, self.domains, self.limits)),
+            Some(endpoints) => {
+                let inner = Inner::new(endpoints, self.domains, self.limits);
+                #[cfg(feature = "wallet")]
+                let inner = inner.keeping(self.channels.map(Keeper::build).transpose()?);
+                Ok(FacilitatorSettler::new(inner))
+            }
             None => Err(SettleError::new(SettleErrorKind::InvalidEndpoint)),
         }
     }

@@ -3,8 +3,12 @@
 mod answers;
 mod builder;
 mod call;
+#[cfg(feature = "wallet")]
+mod channels;
 mod domains;
 mod endpoint;
+#[cfg(feature = "wallet")]
+mod keeper;
 mod question;
 mod recent;
 mod settler;
@@ -13,4 +17,6 @@ mod transport;
 
 pub use builder::FacilitatorSettlerBuilder;
 pub use call::{FacilitatorAction, FacilitatorCall};
+#[cfg(feature = "wallet")]
+pub use keeper::ChannelSettings;
 pub use settler::FacilitatorSettler;

@@ -11,6 +11,8 @@ use std::{
 
 use tokio::time::{Instant, timeout};
 
+#[cfg(feature = "wallet")]
+use super::keeper::Keeper;
 use super::{
     answers::{is_denial, settlement, validity},
     call::FacilitatorAction,
@@ -31,7 +33,7 @@ use crate::{
 };
 
 /// For how long an answer to `/supported` serves, unless its being there is the question.
-const SUPPORTED_AGE: Duration = Duration::from_secs(300);
+pub(super) const SUPPORTED_AGE: Duration = Duration::from_secs(300);
 
 /// How old an answer to `/supported` may be as a sign of health.
 const HEALTH_AGE: Duration = Duration::from_secs(10);
@@ -52,13 +54,16 @@ const HEALTH_AGE: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Clone)]
 pub struct FacilitatorSettler {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    endpoints: Vec<Endpoint>,
-    domains: Vec<TokenDomain>,
-    limits: Limits,
+pub(super) struct Inner {
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) domains: Vec<TokenDomain>,
+    pub(super) limits: Limits,
+    /// For payment channels.
+    #[cfg(feature = "wallet")]
+    pub(super) keeper: Option<Keeper>,
     /// Which facilitator verified a payment: the same one settles it.
     verified: Recent<usize>,
     /// The payments that were sent and may be settled, with the number of the last attempt. A refusal of such a payment
@@ -90,31 +95,41 @@ impl fmt::Debug for FacilitatorSettler {
 }
 
 impl FacilitatorSettler {
-    pub(super) fn new(endpoints: Vec<Endpoint>, domains: Vec<TokenDomain>, limits: Limits) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                endpoints,
-                domains,
-                limits,
-                verified: Recent::default(),
-                sent: Recent::default(),
-                attempts: AtomicU64::default(),
-            }),
-        }
+    pub(super) fn new(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
     }
 }
 
 impl Inner {
+    pub(super) fn new(endpoints: Vec<Endpoint>, domains: Vec<TokenDomain>, limits: Limits) -> Self {
+        Self {
+            endpoints,
+            domains,
+            limits,
+            #[cfg(feature = "wallet")]
+            keeper: None,
+            verified: Recent::default(),
+            sent: Recent::default(),
+            attempts: AtomicU64::default(),
+        }
+    }
+
+    /// With what a seller has of its own for payment channels.
+    #[cfg(feature = "wallet")]
+    pub(super) fn keeping(self, keeper: Option<Keeper>) -> Self {
+        Self { keeper, ..self }
+    }
+
     /// Returns the facilitators in their order for a payment: the preferred one, then the order of the settings,
     /// then those that failed just now.
-    fn order(&self, preferred: Option<usize>) -> Vec<(usize, &Endpoint)> {
+    pub(super) fn order(&self, preferred: Option<usize>) -> Vec<(usize, &Endpoint)> {
         let mut order: Vec<_> = self.endpoints.iter().enumerate().collect();
         order.sort_by_key(|(index, endpoint)| (Some(*index) != preferred, endpoint.is_resting()));
         order
     }
 
     /// Fails unless one of the facilitators settles on this chain. Returns what the first says that settles in this way there.
-    async fn settles(
+    pub(super) async fn settles(
         &self,
         network: Network,
         way: impl Fn(&Supported) -> bool,

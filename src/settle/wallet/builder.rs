@@ -146,6 +146,14 @@ impl WalletSettlerBuilder {
         self
     }
 
+    /// Sets how many blocks a deposit into a payment channel must have, its own included, before it covers vouchers: 1 by default. With
+    /// more, the first answer after a deposit waits for them, up to a minute. Claims always wait as long as
+    /// [`final_after`](Self::final_after) says.
+    pub const fn deposit_confirmations(mut self, blocks: u64) -> Self {
+        self.policy.deposit_confirmations = blocks;
+        self
+    }
+
     /// Sets how long a transaction may wait before it is sent again or replaced: 15 seconds by default, at least one.
     pub const fn replace_after(mut self, wait: Duration) -> Self {
         self.policy.replace_after = wait;

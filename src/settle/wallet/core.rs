@@ -16,6 +16,7 @@ use super::{flights::Flights, inquiries::Inquiries, recall::Recall};
 use crate::{
     evm::wallet::{account::Account, fees::Fees, signer::Signer},
     protocol::{Address, Amount, ChainTime, TokenDomain, v2::Reason},
+    settle::on_chain::Depths,
 };
 
 /// What an ordinary payment of ether takes.
@@ -49,6 +50,8 @@ pub(super) struct Policy {
     pub(super) min_balance: u128,
     /// After how many further blocks a block is believed to stay.
     pub(super) final_after: u64,
+    /// In how many blocks a deposit must be, its own included, before it covers vouchers.
+    pub(super) deposit_confirmations: u64,
     /// How long a transaction may wait before it is replaced.
     pub(super) replace_after: Duration,
     /// Whether payers may be contract accounts, those of keys that delegate to a contract among them.
@@ -65,6 +68,7 @@ impl Default for Policy {
             max_fee_per_gas: MAX_FEE_PER_GAS,
             min_balance: MIN_BALANCE,
             final_after: 12,
+            deposit_confirmations: 1,
             replace_after: Duration::from_secs(15),
             contract_accounts: true,
             gas_share: GAS_SHARE,
@@ -99,6 +103,12 @@ pub(super) struct Core {
 }
 
 impl Core {
+    /// How deep a claim and a deposit have to be before they count.
+    pub(super) const fn depths(&self) -> Depths {
+        let Policy { final_after, deposit_confirmations, .. } = self.policy;
+        Depths { final_after, deposit_confirmations }
+    }
+
     pub(super) fn new(account: Account, policy: Policy) -> Self {
         let (held, filled) = (Mutex::default(), tokio::sync::Mutex::default());
         Self {

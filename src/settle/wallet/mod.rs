@@ -9,7 +9,6 @@ mod gaps;
 mod inquiries;
 mod order;
 mod permits;
-mod questions;
 mod reasons;
 mod recall;
 mod settling;

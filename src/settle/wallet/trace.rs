@@ -1,6 +1,5 @@
 //! `Trace`: what a call that settles leaves on the chain, by which anyone can tell whether it has happened.
 
-use super::questions;
 use crate::{
     evm::{channel, eip3009, permit2},
     protocol::{
@@ -8,6 +7,7 @@ use crate::{
         channel::{BATCH_SETTLEMENT, ChannelId},
         permit2::PERMIT2,
     },
+    settle::questions,
 };
 
 /// What a call leaves on the chain. No call takes it back.

@@ -35,7 +35,7 @@ fn up_to(answer: &Answer) -> UpToRequirements {
 }
 
 /// An honest client's permit.
-fn permits(offer: &UpToRequirements, nonce: [u8; 32]) -> Request<Body> {
+pub fn permits(offer: &UpToRequirements, nonce: [u8; 32]) -> Request<Body> {
     permits_for(r#"{"query":"why"}"#, offer, nonce)
 }
 
@@ -52,12 +52,12 @@ fn permits_for(question: &str, offer: &UpToRequirements, nonce: [u8; 32]) -> Req
     request
 }
 
-async fn offered<S: Handler>(service: &X402<S>) -> UpToRequirements {
+pub async fn offered<S: Handler>(service: &X402<S>) -> UpToRequirements {
     up_to(&ask(service, post(r#"{"query":"why"}"#)).await)
 }
 
 /// Says this of its charge, in the extensions and in the header.
-fn saying(charge: Option<u128>, header: Option<&'static str>) -> impl Handler {
+pub fn saying(charge: Option<u128>, header: Option<&'static str>) -> impl Handler {
     answering(Counter::default(), move |_: &Request<RequestBody<Body>>| {
         let mut answer = Response::new(Body::from("an answer"));
         if let Some(charge) = charge {

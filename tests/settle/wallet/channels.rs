@@ -51,6 +51,11 @@ fn voucher(config: &ChannelConfig, most: u128, key: &PrivateKeySigner) -> Vouche
     Voucher::new(id, most, PaymentSignature::new(signature.as_bytes()).unwrap())
 }
 
+/// A voucher that comes with a deposit, and at which nobody looks here.
+fn shown(config: &ChannelConfig) -> Voucher {
+    Voucher::new(config.id(Network::BASE), 1, PaymentSignature::new([1; 65]).unwrap())
+}
+
 /// A claim of a voucher of the payer's.
 fn row(chain: &DevChain, config: &ChannelConfig, most: u128, total: u128) -> VoucherClaim {
     VoucherClaim::new(*config, voucher(config, most, &key(chain, PAYER)), total)
@@ -63,7 +68,7 @@ async fn deposited(
     deposit: &ChannelDeposit,
 ) -> Settlement {
     let none = TransactionRecorder::none();
-    while_mining(chain, settler.deposit(Network::BASE, config, deposit, &none)).await
+    while_mining(chain, settler.deposit(Network::BASE, config, deposit, &shown(config), &none)).await
 }
 
 /// Channels of these salts, with 100 units in each.
@@ -86,7 +91,10 @@ async fn swept(chain: &DevChain, settler: &WalletSettler) -> SweepOutcome {
 }
 
 async fn state(settler: &WalletSettler, config: &ChannelConfig) -> ChannelOnChain {
-    settler.channel_state(Network::BASE, config).await.unwrap()
+    let state = settler.channel_state(Network::BASE, config).await.unwrap();
+    let mut without_block = state;
+    without_block.as_of = None;
+    without_block
 }
 
 fn holding(balance: u128, claimed: u128) -> ChannelOnChain {
@@ -126,12 +134,16 @@ async fn a_deposit_is_recorded_before_it_is_sent_and_made_once() {
     let config = channel(&chain, 0, 1);
     let deposit = deposit_of(&chain, &config, 100, 7).await;
     assert_eq!(state(&settler, &config).await, ChannelOnChain::default());
-    let verified = async |deposit: &ChannelDeposit| settler.verify_deposit(Network::BASE, &config, deposit).await;
+    let verified =
+        async |deposit: &ChannelDeposit| settler.verify_deposit(Network::BASE, &config, deposit, &shown(&config)).await;
     assert_eq!(verified(&deposit).await, Ok(Validity::Valid));
 
     // A process that died between the record and sending has sent nothing.
     let unwritten = TransactionRecorder::new(|_| async { false });
-    assert_eq!(settler.deposit(Network::BASE, &config, &deposit, &unwritten).await, Settlement::Unknown(None));
+    assert_eq!(
+        settler.deposit(Network::BASE, &config, &deposit, &shown(&config), &unwritten).await,
+        Settlement::Unknown(None)
+    );
     let killed = builder(&chain).endpoint(chain.rpc_url()).connect().await.unwrap();
     let (recorded, again) = (Arc::<Mutex<Vec<TxHash>>>::default(), deposit.clone());
     let records = Arc::clone(&recorded);
@@ -141,7 +153,7 @@ async fn a_deposit_is_recorded_before_it_is_sent_and_made_once() {
             records.lock().unwrap().push(hash);
             std::future::pending::<bool>()
         });
-        killed.deposit(Network::BASE, &config, &again, &recorder).await
+        killed.deposit(Network::BASE, &config, &again, &shown(&config), &recorder).await
     });
     until(async || recorded.lock().unwrap().len() == 1).await;
     process.shutdown_background();
@@ -153,7 +165,8 @@ async fn a_deposit_is_recorded_before_it_is_sent_and_made_once() {
         written.lock().unwrap().push(hash);
         async { true }
     });
-    let made = while_mining(&chain, settler.deposit(Network::BASE, &config, &deposit, &recorder)).await;
+    let made =
+        while_mining(&chain, settler.deposit(Network::BASE, &config, &deposit, &shown(&config), &recorder)).await;
     assert_eq!(hashes.lock().unwrap().as_slice(), &[transaction(made)]);
     assert_eq!(state(&settler, &config).await, holding(100, 0));
 
@@ -169,10 +182,10 @@ async fn what_is_no_deposit_is_refused_before_anything_is_sent() {
     let config = channel(&chain, 0, 1);
     let good = deposit_of(&chain, &config, 100, 7).await;
     let refused = async |config: &ChannelConfig, deposit: &ChannelDeposit, reason: &str| {
-        let verified = settler.verify_deposit(Network::BASE, config, deposit).await;
+        let verified = settler.verify_deposit(Network::BASE, config, deposit, &shown(config)).await;
         assert_eq!(verified, Ok(Validity::Refused(word(reason))), "{reason}");
         let none = TransactionRecorder::none();
-        let settled = settler.deposit(Network::BASE, config, deposit, &none).await;
+        let settled = settler.deposit(Network::BASE, config, deposit, &shown(config), &none).await;
         assert!(matches!(settled, Settlement::Refused(_)), "{reason}: {settled:?}");
     };
     let mut more = good.clone();
@@ -191,7 +204,8 @@ async fn what_is_no_deposit_is_refused_before_anything_is_sent() {
         ([times.valid_before, times.valid_before.after(Duration::from_secs(60))], "payload_authorization_valid_after"),
     ] {
         let mistimed = Erc3009Deposit::new(times.salt, valid, times.signature.clone());
-        let verified = settler.verify_deposit(Network::BASE, &config, &ChannelDeposit::new(100, mistimed)).await;
+        let verified =
+            settler.verify_deposit(Network::BASE, &config, &ChannelDeposit::new(100, mistimed), &shown(&config)).await;
         assert_eq!(verified, Ok(Validity::Refused(word(reason))));
     }
     assert_eq!((count_of(&chain, "pending").await, state(&settler, &config).await), (0, ChannelOnChain::default()));
@@ -272,7 +286,8 @@ async fn a_claim_that_a_reorganisation_removes_is_made_again() {
     let task = tokio::spawn(async move { claiming.claim(Network::BASE, &claim).await });
     until(async || count_of(&chain, "pending").await == before + 1).await;
     chain.mine(1).await.unwrap();
-    assert_eq!(state(&settler, &config).await, holding(100, 30));
+    let seen = state(&settler, &config).await;
+    assert_eq!((seen.total_claimed, seen.claimed_at_most), (Amount::ZERO, units(30)), "mined, and not claimed yet");
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(!task.is_finished(), "it is mined, and may go");
     chain.reorg(1, &[]).await.unwrap();
@@ -281,6 +296,29 @@ async fn a_claim_that_a_reorganisation_removes_is_made_again() {
     let outcome = while_mining(&chain, task).await.unwrap().unwrap();
     assert!(matches!(outcome, ClaimOutcome::Claimed(Some(_))), "{outcome:?}");
     assert_eq!(state(&settler, &config).await, holding(100, 30));
+}
+
+#[tokio::test]
+async fn a_deposit_covers_vouchers_once_it_is_as_deep_as_the_seller_wants() {
+    let chain = with_channels().await;
+    let opener = settler(&chain).await;
+    let head = async || opener.channel_state(Network::BASE, &channel(&chain, 0, 1)).await.unwrap().as_of.unwrap();
+    let before = head().await;
+    let configs = opened(&chain, &opener, 0, &[1, 2]).await;
+    let deep = head().await - before + 1;
+    let careful = builder(&chain).deposit_confirmations(deep).endpoint(chain.rpc_url()).connect().await.unwrap();
+    let balances = async |settler: &WalletSettler| {
+        let states = settler.channel_states(Network::BASE, &configs).await.unwrap();
+        assert_eq!(states[0].as_of, states[1].as_of);
+        states.iter().map(|state| state.balance).collect::<Vec<_>>()
+    };
+    let (hundred, nothing) = (vec![units(100); 2], vec![Amount::ZERO; 2]);
+    assert_eq!((balances(&opener).await, balances(&careful).await), (hundred.clone(), nothing.clone()));
+    chain.mine(deep).await.unwrap();
+    assert_eq!(balances(&careful).await, hundred);
+    chain.reorg(head().await - before, &[]).await.unwrap();
+    chain.rpc("anvil_dropAllTransactions", json!([])).await.unwrap();
+    assert_eq!((balances(&opener).await, balances(&careful).await), (nothing.clone(), nothing));
 }
 
 #[tokio::test]

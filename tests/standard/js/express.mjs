@@ -1,7 +1,8 @@
 // Sells with the official middleware, unmodified: node express.mjs FACILITATOR RECIPIENT [PORT].
-// GET /choice offers a scheme and a network that nobody knows before the one that is meant.
+// GET /metered asks for at most five cents. GET /choice offers a scheme and a network that nobody knows before the one that is meant.
 import { HTTPFacilitatorClient } from "@x402/core/server";
 import { ExactEvmScheme } from "@x402/evm/exact/server";
+import { UptoEvmScheme } from "@x402/evm/upto/server";
 import { paymentMiddleware, x402ResourceServer } from "@x402/express";
 import { PRICES, open } from "./shop.mjs";
 
@@ -29,6 +30,7 @@ const stream = {
 
 const server = new x402ResourceServer(new Facilitator({ url, timeoutMs: 20_000 }))
   .register(NETWORK, new ExactEvmScheme())
+  .register(NETWORK, new UptoEvmScheme())
   .register(ELSEWHERE, new ExactEvmScheme())
   .register(NETWORK, stream);
 
@@ -42,5 +44,8 @@ const routes = Object.entries(PRICES).map(([route, price]) => {
   const accepts = route === "GET /choice" ? [...unknown, ours(price)] : ours(price);
   return [route, { accepts, description: `what ${route} answers`, mimeType: "application/json" }];
 });
+
+const metered = { scheme: "upto", network: NETWORK, payTo, price: "$0.05" };
+routes.push(["GET /metered", { accepts: metered, description: "what is metered", mimeType: "application/json" }]);
 
 open(paymentMiddleware(Object.fromEntries(routes), server), port);

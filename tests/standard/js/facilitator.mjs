@@ -1,21 +1,25 @@
-// A facilitator over the official packages: node facilitator.mjs RPC KEY [--fault NAME].
+// A facilitator over the official packages: node facilitator.mjs RPC KEY [--fault NAME] [--authorizer KEY]. With the second key it signs claims and
+// refunds of payment channels for sellers.
 // POST /fault with a name changes the fault while it runs, with an empty body ends it; GET /calls tells how often it was asked.
 import { createServer } from "node:http";
 import { parseArgs } from "node:util";
 import { x402Facilitator } from "@x402/core/facilitator";
 import { toFacilitatorEvmSigner } from "@x402/evm";
+import { BatchSettlementEvmScheme } from "@x402/evm/batch-settlement/facilitator";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { ExactEvmSchemeV1 } from "@x402/evm/exact/v1/facilitator";
 import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
+import { privateKeyToAccount } from "viem/accounts";
 import { announce, wallet } from "./chain.mjs";
 
-const { values, positionals } = parseArgs({ options: { fault: { type: "string" } }, allowPositionals: true });
+const { values, positionals } = parseArgs({ options: { fault: { type: "string" }, authorizer: { type: "string" } }, allowPositionals: true });
 const [rpc, key] = positionals;
 const client = await wallet(rpc, key);
 const signer = toFacilitatorEvmSigner({ ...client, address: client.account.address });
 const facilitator = new x402Facilitator()
   .register(`eip155:${client.chain.id}`, new ExactEvmScheme(signer))
   .register(`eip155:${client.chain.id}`, new UptoEvmScheme(signer))
+  .register(`eip155:${client.chain.id}`, new BatchSettlementEvmScheme(signer, values.authorizer && privateKeyToAccount(values.authorizer)))
   .registerV1("base", new ExactEvmSchemeV1(signer));
 
 let fault = values.fault;

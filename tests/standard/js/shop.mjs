@@ -22,6 +22,10 @@ export function open(paywall, port) {
   app.get("/weather", (request, response) => response.json({ weather: "sunny", run: ran(request) }));
   app.post("/report", express.json(), (request, response) => response.json({ report: request.body, run: ran(request) }));
   app.get("/choice", (request, response) => response.json({ choice: "mine", run: ran(request) }));
+  app.get("/metered", (request, response) => {
+    response.set("Settlement-Overrides", JSON.stringify({ amount: "1858" }));
+    response.json({ metered: true, run: ran(request) });
+  });
   app.get("/dear", (request, response) => response.json({ dear: true, run: ran(request) }));
   app.get("/broken", (request, response) => {
     ran(request);

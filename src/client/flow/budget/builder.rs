@@ -62,6 +62,7 @@ pub struct BudgetBuilder {
     per_payment: Option<String>,
     per_host: Option<String>,
     per_day: Option<String>,
+    per_deposit: Option<String>,
     gas_per_payment: Option<String>,
     gas_per_day: Option<String>,
     gas_on: Vec<(Network, String, String)>,
@@ -89,6 +90,13 @@ impl BudgetBuilder {
     /// Sets the limit for a day, over all hosts. Required.
     pub fn per_day(mut self, limit: impl Into<String>) -> Self {
         self.per_day = Some(limit.into());
+        self
+    }
+
+    /// Sets the limit for one deposit into a payment channel. Default: the limit for one payment. A channel that needs a larger one is not
+    /// opened.
+    pub fn per_deposit(mut self, limit: impl Into<String>) -> Self {
+        self.per_deposit = Some(limit.into());
         self
     }
 
@@ -186,6 +194,8 @@ impl BudgetBuilder {
         let (gas_per_payment, gas_per_day) = (self.gas_per_payment.as_deref(), self.gas_per_day.as_deref());
         let gas_on = self.gas_on.iter().map(|(network, payment, day)| Ok((*network, limits(payment, day)?)));
         let per_day = limit(self.per_day.as_ref(), "per_day")?;
+        let per_payment = limit(self.per_payment.as_ref(), "per_payment")?;
+        let per_deposit = self.per_deposit.as_ref().map_or(Ok(per_payment), |text| limit(Some(text), "per_deposit"))?;
         let mut recipients_for: HashMap<String, Vec<Address>> = HashMap::new();
         for (host, recipient) in &self.recipients_for {
             let host = host::without_port(host).ok_or(Fault::Host("recipient_for"))?;
@@ -194,9 +204,10 @@ impl BudgetBuilder {
         let domain = |domain: &String| host::without_port(domain).ok_or(Fault::Host("group_subdomains"));
         Ok(Budget {
             decimals,
-            per_payment: limit(self.per_payment.as_ref(), "per_payment")?,
+            per_payment,
             per_host: self.per_host.as_ref().map_or(Ok(per_day), |text| limit(Some(text), "per_host"))?,
             per_day,
+            per_deposit,
             gas: limits(gas_per_payment.unwrap_or(GAS_PER_PAYMENT), gas_per_day.unwrap_or(GAS_PER_DAY))?,
             gas_on: gas_on.collect::<Result<_, Fault>>()?,
             domains: self.domains.iter().map(domain).collect::<Result<_, _>>()?,

@@ -17,6 +17,8 @@ pub enum BudgetDenial {
     PerHost,
     /// The price would exceed what may be spent in a day.
     PerDay,
+    /// The least deposit into a payment channel is above the limit for one deposit.
+    PerDeposit,
     /// The fee of the transfer's transaction could be above the limit for one payment.
     GasPerPayment,
     /// The fee of the transfer's transaction could exceed what may be spent on fees in a day.
@@ -65,6 +67,10 @@ pub(crate) enum Denial {
     #[error("{price} would exceed the daily limit of {limit} ({spent} already spent): nothing was paid")]
     PerDay { price: String, spent: String, limit: String },
     #[error(
+        "a deposit of {deposit} would exceed the limit of {limit} for one deposit: nothing was paid; raise `per_deposit`"
+    )]
+    PerDeposit { deposit: String, limit: String },
+    #[error(
         "a network fee of {fee} would exceed the limit of {limit} for one payment: nothing was paid; wait, or raise `gas_per_payment`"
     )]
     GasPerPayment { fee: String, limit: String },
@@ -111,6 +117,7 @@ impl Denial {
             Self::MaxPrice { .. } => BudgetDenial::MaxPrice,
             Self::PerHost { .. } => BudgetDenial::PerHost,
             Self::PerDay { .. } => BudgetDenial::PerDay,
+            Self::PerDeposit { .. } => BudgetDenial::PerDeposit,
             Self::GasPerPayment { .. } => BudgetDenial::GasPerPayment,
             Self::GasPerDay { .. } => BudgetDenial::GasPerDay,
             Self::Recipient(_) => BudgetDenial::Recipient,

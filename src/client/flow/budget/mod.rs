@@ -32,6 +32,10 @@ const COIN_DECIMALS: u8 = 18;
 /// after its expiry, unless the transaction that used it is known. A payment by a permit counts with its maximum while it is open, and with
 /// the charge once the chain confirms that; one that was never used, and never can be, counts nothing.
 ///
+/// **Channels.** A deposit into a payment channel counts like a payment, until the chain shows that it came back; what is then bought out of the
+/// channel counts nothing more. One deposit is at most [`per_deposit`](BudgetBuilder::per_deposit). The price of each answer is within
+/// [`per_payment`](BudgetBuilder::per_payment), as always.
+///
 /// **Network fees.** What the transactions of transfers and cancellations may cost has limits of its own, in the chain's coin:
 /// [`gas_per_payment`](BudgetBuilder::gas_per_payment) and [`gas_per_day`](BudgetBuilder::gas_per_day), which have defaults. They hold on
 /// each network separately, because every chain has a coin of its own; [`gas_on`](BudgetBuilder::gas_on) sets those of one network. They apply to
@@ -64,6 +68,7 @@ pub struct Budget {
     per_payment: Amount,
     per_host: Amount,
     per_day: Amount,
+    per_deposit: Amount,
     gas: GasLimits,
     gas_on: HashMap<Network, GasLimits>,
     recipients: Option<Vec<Address>>,
@@ -98,6 +103,7 @@ impl Budget {
             per_payment: Amount::ZERO,
             per_host: Amount::ZERO,
             per_day: Amount::ZERO,
+            per_deposit: Amount::ZERO,
             gas: GasLimits { per_payment: Amount::ZERO, per_day: Amount::ZERO },
             gas_on: HashMap::new(),
             recipients: None,
@@ -189,6 +195,20 @@ impl Budget {
         Ok(())
     }
 
+    /// The most that is deposited at once.
+    pub(crate) const fn deposit_limit(&self) -> Amount {
+        self.per_deposit
+    }
+
+    /// Whether so much may be deposited at once.
+    pub(crate) fn allows_deposit(&self, deposit: Amount) -> Result<(), Denial> {
+        if deposit > self.per_deposit {
+            let (deposit, limit) = (self.shown(deposit), self.shown(self.per_deposit));
+            return Err(Denial::PerDeposit { deposit, limit });
+        }
+        Ok(())
+    }
+
     /// Whether a transaction may cost so much beside those of the last day on the same network.
     pub(crate) fn affords_gas(&self, network: Network, fee: Amount, spent: Amount) -> Result<(), Denial> {
         let limits = self.gas_on.get(&network).unwrap_or(&self.gas);
@@ -234,6 +254,7 @@ impl fmt::Debug for Budget {
             .field("per_payment", &self.shown(self.per_payment))
             .field("per_host", &self.shown(self.per_host))
             .field("per_day", &self.shown(self.per_day))
+            .field("per_deposit", &self.shown(self.per_deposit))
             .field("gas_per_payment", &coin(self.gas.per_payment))
             .field("gas_per_day", &coin(self.gas.per_day))
             .field("recipients", &self.recipients)

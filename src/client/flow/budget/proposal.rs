@@ -36,6 +36,8 @@ pub struct Proposal {
     pub assets: Vec<Asset>,
     /// How it would be paid.
     pub paid_by: PaymentMethod,
+    /// What would be deposited into a channel, in base units, where the payment needs that: it is spent until the channel is closed.
+    pub deposit: Option<Amount>,
     /// For how long the seller could use the authorization or permit that would be signed, which counts against the budget for that time and a day
     /// more. `None` for a transfer, which is sent at once.
     pub valid_for: Option<Duration>,

@@ -57,6 +57,9 @@ impl Conversation<'_> {
         if self.failures < FAILURES_MAX {
             return self.pause(guard.entry(), None, None, None).await;
         }
+        if guard.entry().vouched().is_some_and(|vouched| vouched.deposit().is_none()) {
+            return Err(unanswered(guard.entry(), None, None));
+        }
         match self.ask_chain(guard).await? {
             AuthorizationStatus::Void => Ok(Some(Outcome::Void)),
             AuthorizationStatus::Used { .. } if !guard.entry().is_shown() => Ok(Some(Outcome::Settled)),
@@ -121,7 +124,7 @@ impl Conversation<'_> {
     }
 
     /// Puts the same authorization under the quote that comes with a refusal, if that is another one, and asks for the same.
-    async fn renews(&mut self, guard: &mut PurchaseGuard, parts: &Parts) -> bool {
+    pub(super) async fn renews(&mut self, guard: &mut PurchaseGuard, parts: &Parts) -> bool {
         if parts.status != StatusCode::PAYMENT_REQUIRED || self.renewals >= RENEWALS_MAX {
             return false;
         }

@@ -8,6 +8,7 @@ mod authorization;
 mod failing;
 mod judgement;
 mod payer_signature;
+mod voucher;
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ use crate::{
         },
         flow::{Pacing, Progress, PurchaseGuard, Replied, Seller},
         inner::ClientInner,
-        way::{Charged, charge},
+        way::{Charged, channel::counting, charge},
     },
     protocol::{ProblemCode, TxHash},
 };
@@ -209,6 +210,9 @@ impl<'a> Conversation<'a> {
             }
             Next::Sign(code) => self.sign(guard, transaction, code, &parts).await?,
             Next::InHeader => self.place = ProofIn::Header,
+            Next::AskChain(code, _) if guard.entry().vouched().is_some() => {
+                return self.voucher_refused(guard, &parts, code).await;
+            }
             Next::AskChain(code, fresh) => return self.refused(guard, &parts, code, fresh).await,
             Next::Fail(failing) => return Err(self.fail(guard, transaction, failing, &parts).await),
         }
@@ -223,6 +227,21 @@ impl<'a> Conversation<'a> {
         parts: Parts,
         body: ResponseBody<R>,
     ) -> Result<Option<Outcome<R>>, Failure> {
+        // Before anything is awaited of the body: the channel's next request builds on it.
+        let counted = match state {
+            PurchaseState::Answered => self.counted(guard.entry(), &parts).await,
+            _ => None,
+        };
+        if state == PurchaseState::Unspent && guard.entry().vouched().is_some_and(|vouched| vouched.deposit().is_none())
+        {
+            if guard.entry().is_sold() {
+                guard.refuse().await;
+            } else {
+                self.end_uncharged(guard).await;
+            }
+            self.progress.report(PurchaseEvent::Answered(parts.status));
+            return Ok(Some(Outcome::Answered(parts, body)));
+        }
         let Some(body) = read_ahead(guard, state, body, self.inner.settings.read_ahead).await else {
             return self.broke_off(guard.entry(), transaction).await;
         };
@@ -231,8 +250,8 @@ impl<'a> Conversation<'a> {
             None => (reply::settled_by(&parts).or(guard.entry().transaction), guard.entry().closed_as(state)),
         };
         let charged = match state {
-            PurchaseState::Answered => self.charged(guard.entry(), &parts).await,
-            _ => None,
+            PurchaseState::Answered if counted.is_none() => self.charged(guard.entry(), &parts).await,
+            _ => counted,
         };
         close(guard, transaction, state, charged, &parts).await;
         self.progress.report(PurchaseEvent::Answered(parts.status));
@@ -244,13 +263,26 @@ impl<'a> Conversation<'a> {
         entry.permitted()?;
         // Boxed, so that other payments do not carry its state.
         let Charged { charge, is_plausible } = Box::pin(charge::read(self.inner, entry, parts)).await?;
-        if !is_plausible {
-            tracing::warn!(purchase = %entry.id, "the seller states a charge that cannot be true: nothing more is paid to it");
-            self.inner.registry.distrust(&entry.host, &self.inner.budget);
-            let (maximum, decimals) = (entry.amount, entry.decimals);
-            self.progress.report(PurchaseEvent::Mischarged { maximum, decimals });
-        }
+        self.believe(entry, is_plausible);
         Some(charge)
+    }
+
+    /// The same of a channel, whose count goes on with it.
+    async fn counted(&self, entry: &JournalEntry, parts: &Parts) -> Option<PermitCharge> {
+        let Charged { charge, is_plausible } = Box::pin(counting::count(self.inner, entry, parts)).await?;
+        self.believe(entry, is_plausible);
+        Some(charge)
+    }
+
+    /// Pays nothing more to the host of a statement that cannot be true.
+    fn believe(&self, entry: &JournalEntry, is_plausible: bool) {
+        if is_plausible {
+            return;
+        }
+        tracing::warn!(purchase = %entry.id, "the seller states a charge that cannot be true: nothing more is paid to it");
+        self.inner.registry.distrust(&entry.host, &self.inner.budget);
+        let (maximum, decimals) = (entry.amount, entry.decimals);
+        self.progress.report(PurchaseEvent::Mischarged { maximum, decimals });
     }
 
     /// Has the payer sign for its transfer.
@@ -320,6 +352,7 @@ fn unanswered(entry: &JournalEntry, transaction: Option<TxHash>, code: Option<Pr
     let purchase = entry.id;
     match transaction.or(entry.transaction) {
         Some(transaction) => Failure::Unanswered { purchase, transaction, code },
+        None if entry.vouched().is_some() => Failure::VoucherUnanswered { purchase },
         None => Failure::Unsettled { purchase, transaction: None, reason: None },
     }
 }

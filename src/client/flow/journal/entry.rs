@@ -4,9 +4,12 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{charge::PermitCharge, signed::Signed};
+use super::{channel::ChannelRecord, charge::PermitCharge, signed::Signed};
 use crate::{
-    client::{PaymentMethod, PreparedAuthorization, PreparedPermit, PreparedTransfer, PurchaseId, Standard},
+    client::{
+        PaymentMethod, PreparedAuthorization, PreparedPermit, PreparedTransfer, PurchaseId, Standard,
+        payer::PreparedVoucher,
+    },
     protocol::{
         Address, Amount, ChainTime, IntentId, Network, Quote, TxHash, permit2::SignedPermit, v2::SignedAuthorization,
     },
@@ -118,6 +121,10 @@ pub(crate) enum JournalPayment {
     },
     /// The one permit that was signed, as it is shown now.
     Permit(PreparedPermit),
+    /// The one voucher that was signed, as it is shown now.
+    Voucher(Box<PreparedVoucher>),
+    /// No purchase, but a channel that purchases are paid by.
+    Channel(Box<ChannelRecord>),
 }
 
 /// Without the intents: together with the transaction they are the proof.
@@ -176,13 +183,21 @@ impl JournalEntry {
     #[must_use]
     pub fn counts_from(&self) -> ChainTime {
         let settled = self.settled.unwrap_or(self.at).max(self.at);
+        if let JournalPayment::Channel(_) = self.payment {
+            return settled;
+        }
         let is_known = self.transaction.is_some() || self.charged.is_some_and(|charged| charged.is_certain);
         let outstanding = self.signed().filter(|_| !is_known);
         outstanding.map_or(settled, |signed| settled.max(signed.valid_before()))
     }
 
-    /// Returns what counts against the budget: the amount, or what was charged of a permit, once the chain has confirmed it.
+    /// Returns what counts against the budget: the amount, or what was charged of a permit, once the chain has confirmed it; of a voucher, what
+    /// is deposited with it.
     pub(crate) fn counted(&self) -> Amount {
+        if let JournalPayment::Voucher(vouched) = &self.payment {
+            // The voucher is paid out of what was deposited.
+            return if self.state == PurchaseState::Void { Amount::ZERO } else { vouched.deposited() };
+        }
         self.charged.filter(|charged| charged.is_certain).map_or(self.amount, |charged| charged.amount)
     }
 
@@ -203,18 +218,34 @@ impl JournalEntry {
         if let JournalPayment::Permit(permitted) = &self.payment { Some(permitted) } else { None }
     }
 
+    pub(crate) fn vouched(&self) -> Option<&PreparedVoucher> {
+        if let JournalPayment::Voucher(vouched) = &self.payment { Some(vouched) } else { None }
+    }
+
+    pub(crate) fn channel_record(&self) -> Option<&ChannelRecord> {
+        if let JournalPayment::Channel(channel) = &self.payment { Some(channel) } else { None }
+    }
+
+    /// Returns whether this is the record of a payment channel, and no purchase.
+    #[must_use]
+    pub const fn is_channel(&self) -> bool {
+        matches!(self.payment, JournalPayment::Channel(_))
+    }
+
     /// What was signed for it, and the seller settles.
     pub(crate) const fn signed(&self) -> Option<Signed<'_>> {
         match &self.payment {
             JournalPayment::Authorization { authorized, .. } => Some(Signed::Authorization(authorized)),
             JournalPayment::Permit(permitted) => Some(Signed::Permit(permitted)),
-            JournalPayment::Transfer(_) | JournalPayment::None => None,
+            JournalPayment::Voucher(vouched) => Some(Signed::Voucher(vouched)),
+            JournalPayment::Transfer(_) | JournalPayment::Channel(_) | JournalPayment::None => None,
         }
     }
 
     /// The moment before which what was signed for it can be used.
     pub(crate) fn valid_before(&self) -> Option<ChainTime> {
-        Some(self.signed()?.valid_before())
+        let end = self.signed()?.valid_before();
+        Some(end).filter(|end| end.unix() > 0)
     }
 
     /// Returns the authorization that was signed for it, if it is paid in that way.
@@ -229,6 +260,7 @@ impl JournalEntry {
         match self.signed() {
             Some(Signed::Authorization(_)) => PaymentMethod::Authorization,
             Some(Signed::Permit(_)) => PaymentMethod::Permit,
+            Some(Signed::Voucher(_)) => PaymentMethod::Channel,
             None => PaymentMethod::Transfer,
         }
     }
@@ -247,7 +279,9 @@ impl JournalEntry {
 
     /// Whether its proof is worth nothing under another request: the seller's challenge may be for this one alone, or the charge of a permit.
     pub(crate) fn is_for_its_request(&self) -> bool {
-        self.permitted().is_some() || (self.is_shown() && self.standard() == Some(Standard::Mpp))
+        self.permitted().is_some()
+            || self.vouched().is_some()
+            || (self.is_shown() && self.standard() == Some(Standard::Mpp))
     }
 
     /// The transactions in question, at most one of which can be mined: its transfers, or the latest cancellations of
@@ -291,8 +325,8 @@ impl JournalEntry {
         match &mut self.payment {
             JournalPayment::Transfer(transfers) => transfers.push(prepared),
             JournalPayment::Authorization { cancellations, .. } => cancellations.push(prepared),
-            // No transaction is made for a permit.
-            JournalPayment::Permit(_) => {}
+            // No transaction is made for these.
+            JournalPayment::Permit(_) | JournalPayment::Voucher(_) | JournalPayment::Channel(_) => {}
             JournalPayment::None => self.payment = JournalPayment::Transfer(vec![prepared]),
         }
     }
@@ -303,7 +337,10 @@ impl JournalEntry {
             JournalPayment::Transfer(prepared) | JournalPayment::Authorization { cancellations: prepared, .. } => {
                 prepared.last_mut()
             }
-            JournalPayment::Permit(_) | JournalPayment::None => None,
+            JournalPayment::Permit(_)
+            | JournalPayment::Voucher(_)
+            | JournalPayment::Channel(_)
+            | JournalPayment::None => None,
         }
     }
 
@@ -315,7 +352,7 @@ impl JournalEntry {
     /// Whether the money of a purchase that [waits](Self::is_idle) has moved for certain: it is a transfer, which was mined, or an
     /// authorization or a permit that was used.
     pub(crate) fn has_moved(&self) -> bool {
-        self.signed().is_none() || self.is_settled()
+        self.signed().is_none() || self.is_settled() || (self.vouched().is_some() && self.is_sold())
     }
 
     /// Whether it only waits for the same request, which uses its payment or answer, or for its age.
@@ -359,14 +396,15 @@ impl JournalEntry {
         match &mut self.payment {
             JournalPayment::Authorization { authorized, .. } => authorized.message = message,
             JournalPayment::Permit(permitted) => permitted.message = message,
-            JournalPayment::Transfer(_) | JournalPayment::None => {}
+            JournalPayment::Voucher(vouched) => vouched.message = message,
+            JournalPayment::Transfer(_) | JournalPayment::Channel(_) | JournalPayment::None => {}
         }
     }
 
     /// Takes over that nothing was used of what was signed, and nothing ever can be.
     pub(crate) fn becomes_void(&mut self) {
         self.state = PurchaseState::Void;
-        if self.permitted().is_some() {
+        if self.permitted().is_some() || self.vouched().is_some() {
             self.charged = Some(PermitCharge::NOTHING);
         }
     }

@@ -1,5 +1,6 @@
 //! `Journal`: a durable record of each purchase before any money moves, so that a payer pays only once.
 
+mod channel;
 mod charge;
 mod entry;
 mod erased;
@@ -11,6 +12,8 @@ mod signed;
 
 use std::future::Future;
 
+pub use channel::ChannelPhase;
+pub(crate) use channel::ChannelRecord;
 pub(crate) use charge::PermitCharge;
 pub(crate) use entry::JournalPayment;
 #[cfg(test)]

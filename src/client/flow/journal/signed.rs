@@ -1,23 +1,25 @@
 //! `Signed`: what a payer signed and a seller is shown, of either kind.
 
 use crate::{
-    client::{PreparedAuthorization, PreparedPermit},
+    client::{PreparedAuthorization, PreparedPermit, payer::PreparedVoucher},
     protocol::{Address, ChainTime},
 };
 
-/// A payment that the seller settles.
+/// A payment that the seller settles, or charges to a channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Signed<'a> {
     Authorization(&'a PreparedAuthorization),
     Permit(&'a PreparedPermit),
+    Voucher(&'a PreparedVoucher),
 }
 
 impl<'a> Signed<'a> {
-    /// The moment before which it can be used.
+    /// The moment before which it can be used; the beginning of time of a voucher without a deposit, which has no end.
     pub(crate) const fn valid_before(self) -> ChainTime {
         match self {
             Self::Authorization(authorized) => authorized.signed.authorization.valid_before,
             Self::Permit(permitted) => permitted.valid_before(),
+            Self::Voucher(vouched) => vouched.valid_before(),
         }
     }
 
@@ -26,6 +28,7 @@ impl<'a> Signed<'a> {
         match self {
             Self::Authorization(authorized) => authorized.signed.authorization.from,
             Self::Permit(permitted) => permitted.signed.permit.from,
+            Self::Voucher(vouched) => vouched.config().payer,
         }
     }
 
@@ -33,6 +36,7 @@ impl<'a> Signed<'a> {
         match self {
             Self::Authorization(authorized) => authorized.token,
             Self::Permit(permitted) => permitted.signed.permit.token,
+            Self::Voucher(vouched) => vouched.config().token,
         }
     }
 
@@ -41,6 +45,7 @@ impl<'a> Signed<'a> {
         match self {
             Self::Authorization(authorized) => &authorized.message,
             Self::Permit(permitted) => &permitted.message,
+            Self::Voucher(vouched) => &vouched.message,
         }
     }
 }

@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::timeout;
+use tokio::{sync::Notify, time::timeout};
 
-use super::{open::OpenPurchases, spending::Spendings, unconfirmed::UnconfirmedCharges};
+use super::{channel_table::ChannelTable, open::OpenPurchases, spending::Spendings, unconfirmed::UnconfirmedCharges};
 use crate::{
     client::{JournalEntry, JournalError, JournalPayment, flow::ErasedJournal},
     clock::Clock,
@@ -22,6 +22,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct RegistryInner {
     pub(super) journal: Box<dyn ErasedJournal>,
     clock: Arc<dyn Clock>,
+    /// Tells those that wait for a channel.
+    pub(super) channels_changed: Notify,
     tables: Mutex<Tables>,
 }
 
@@ -31,6 +33,7 @@ pub(super) struct Tables {
     pub(super) open: OpenPurchases,
     pub(super) spent: Spendings,
     pub(super) unconfirmed: UnconfirmedCharges,
+    pub(super) channels: ChannelTable,
     /// Hosts that stated a charge that cannot be true.
     pub(super) distrusted: HashSet<String>,
 }
@@ -40,6 +43,10 @@ impl RegistryInner {
     pub(super) async fn load(journal: Box<dyn ErasedJournal>, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
         let mut tables = Tables::default();
         for entry in journal.load().await? {
+            if let Some(record) = entry.channel_record().cloned() {
+                tables.channels.enter(entry, record);
+                continue;
+            }
             // A purchase without a transfer of ours was paid elsewhere. A failed transfer still counts: its failure is
             // only a node's report.
             if entry.payment != JournalPayment::None {
@@ -52,7 +59,10 @@ impl RegistryInner {
                 tables.unconfirmed.add(&entry);
             }
         }
-        Ok(Self { journal, clock, tables: Mutex::new(tables) })
+        for record in tables.channels.refunds() {
+            tables.spent.take_back(&record.deposits, record.refunded);
+        }
+        Ok(Self { journal, clock, channels_changed: Notify::new(), tables: Mutex::new(tables) })
     }
 
     /// Writes to the journal. One that takes longer than `patience` has failed.

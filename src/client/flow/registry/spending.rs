@@ -28,6 +28,8 @@ struct Spending {
     /// Without its port.
     host: String,
     amount: Amount,
+    /// What came back of a deposit.
+    returned: Amount,
     network: Network,
     /// The most that its transactions cost, in the coin of the network.
     gas: Amount,
@@ -38,10 +40,15 @@ struct Spending {
 impl Spendings {
     /// Counts a purchase from now on, with any outcome.
     pub(super) fn set_aside(&mut self, entry: &JournalEntry) {
+        self.set_amount_aside(entry, entry.counted());
+    }
+
+    /// Counts so much for a purchase, whose price is no measure of what is paid for it.
+    pub(super) fn set_amount_aside(&mut self, entry: &JournalEntry, amount: Amount) {
         let host = host::of_entry(&entry.host);
         let (from, gas) = (entry.counts_from(), entry.gas());
-        let (amount, network) = (entry.counted(), entry.network);
-        let spending = Spending { from, is_under_way: true, host, amount, network, gas, challenge: None };
+        let (returned, network) = (Amount::ZERO, entry.network);
+        let spending = Spending { from, is_under_way: true, host, amount, returned, network, gas, challenge: None };
         self.0.insert(entry.id, spending);
     }
 
@@ -53,6 +60,15 @@ impl Spendings {
             spending.amount = entry.counted();
             spending.gas = spending.gas.max(entry.gas());
             spending.challenge = entry.challenge_hash();
+        }
+    }
+
+    /// Counts that so much came back, in all, of the deposits of these purchases, the latest first.
+    pub(super) fn take_back(&mut self, deposits: &[PurchaseId], mut returned: Amount) {
+        for id in deposits.iter().rev() {
+            let Some(spending) = self.0.get_mut(id) else { continue };
+            spending.returned = returned.min(spending.amount);
+            returned = returned.checked_sub(spending.returned).unwrap_or(Amount::ZERO);
         }
     }
 
@@ -99,9 +115,10 @@ impl Spendings {
         let host = budget.grouped(&host);
         let mut spent = Spent { by_host: Amount::ZERO, in_all: Amount::ZERO };
         for (_, one) in self.counted(now) {
-            spent.in_all = add(spent.in_all, one.amount);
+            let amount = one.amount.checked_sub(one.returned).unwrap_or(Amount::ZERO);
+            spent.in_all = add(spent.in_all, amount);
             if budget.grouped(&one.host) == host {
-                spent.by_host = add(spent.by_host, one.amount);
+                spent.by_host = add(spent.by_host, amount);
             }
         }
         spent

@@ -66,6 +66,15 @@ impl AccountRecord {
         }
     }
 
+    /// Notes that nothing is unclaimed any more, where a charge was taken back.
+    pub(super) fn owe_less(&mut self) {
+        if let Some(claims) = &mut self.claims
+            && claims.claimed >= self.spent
+        {
+            claims.since = None;
+        }
+    }
+
     /// A claimable account that is closed has come to its end, and may be forgotten once it is claimed.
     pub(super) fn end_claimable(&mut self, now: AccountTime) {
         if self.is_claimable() {

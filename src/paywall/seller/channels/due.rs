@@ -3,7 +3,13 @@
 use std::time::SystemTime;
 
 use super::{Channel, policy::ChannelPolicy};
-use crate::protocol::{Amount, channel::VoucherClaim};
+use crate::{
+    ledger::Account,
+    protocol::{
+        Amount, ChainTime, IntentKey,
+        channel::{ChannelId, VoucherClaim},
+    },
+};
 
 /// A channel of which something is owed.
 #[derive(Clone, Debug)]
@@ -15,11 +21,30 @@ pub(crate) struct Owed {
     pub(crate) since: Option<SystemTime>,
     /// Its payer takes back what is in it.
     pub(crate) is_withdrawn_from: bool,
+    /// Since when.
+    pub(crate) withdrawn_since: Option<ChainTime>,
+    pub(crate) account: Account,
+    /// What was charged, claimed or not, covered or not.
+    pub(crate) charged: u128,
+    /// The last charge that is part of it, and the intent that it sold.
+    pub(crate) last: Option<(IntentKey, u128)>,
+}
+
+/// The channel that has to be claimed first, and until when, in Unix seconds: before half of its delay is over, since its payer began to
+/// withdraw, or since something is owed. Where nothing is claimed for so long, nothing claims.
+pub(crate) fn first_to_claim<'a>(owed: impl Iterator<Item = &'a Owed>) -> Option<(u64, ChannelId)> {
+    let until = |row: &Owed| {
+        let since = row.since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let begun =
+            row.withdrawn_since.map(ChainTime::unix).into_iter().chain(since.map(|since| since.as_secs())).min();
+        Some((begun?.saturating_add(u64::from(row.channel.config.withdraw_delay) / 2), row.channel.id))
+    };
+    owed.filter_map(until).min_by_key(|(until, _)| *until)
 }
 
 /// Keeps those that are claimed now: `all` of them, what is withdrawn from, what has been owed for long, and everything in a token in which
 /// it is a large enough sum. Those that are withdrawn from come first.
-pub(crate) fn due(owed: Vec<Owed>, policy: &ChannelPolicy, now: SystemTime, all: bool) -> Vec<Owed> {
+pub(crate) fn due(owed: &[Owed], policy: &ChannelPolicy, now: SystemTime, all: bool) -> Vec<Owed> {
     let sum = |token| {
         let of_token = owed.iter().filter(|row| row.channel.config.token == token);
         of_token.fold(Amount::ZERO, |sum, row| sum.checked_add(row.owed).unwrap_or(Amount::MAX))
@@ -41,9 +66,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::protocol::{
-        Address, Network, PaymentSignature,
-        channel::{ChannelConfig, Voucher},
+    use crate::{
+        ledger::AccountMemo,
+        protocol::{
+            Address, Network, PaymentSignature,
+            channel::{ChannelConfig, Voucher},
+        },
     };
 
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -58,7 +86,27 @@ mod tests {
         let voucher = Voucher::new(channel.id, owed, PaymentSignature::new([7; 65]).unwrap());
         let claim = VoucherClaim::new(config, voucher, owed);
         let since = since.map(|ago| now() - ago);
-        Owed { channel, claim, owed: Amount::from_base_units(owed), since, is_withdrawn_from: false }
+        let account = Account {
+            limit: Amount::MAX,
+            spent: Amount::from_base_units(owed),
+            held: Amount::ZERO,
+            expires: None,
+            closed: false,
+            drawn: 1,
+            memo: AccountMemo::default(),
+            claims: None,
+        };
+        Owed {
+            channel,
+            claim,
+            owed: Amount::from_base_units(owed),
+            since,
+            is_withdrawn_from: false,
+            withdrawn_since: None,
+            account,
+            charged: owed,
+            last: None,
+        }
     }
 
     fn payers(due: &[Owed]) -> Vec<u8> {
@@ -70,22 +118,33 @@ mod tests {
         let policy = ChannelPolicy::new().claim_after(HOUR);
         let rows =
             || vec![row(1, 9, 5, Some(HOUR)), row(2, 9, 6, Some(HOUR - Duration::from_secs(1))), row(3, 8, 100, None)];
-        assert_eq!(payers(&due(rows(), &policy, now(), false)), [1]);
-        assert_eq!(payers(&due(rows(), &policy, now(), true)), [1, 2, 3]);
+        assert_eq!(payers(&due(&rows(), &policy, now(), false)), [1]);
+        assert_eq!(payers(&due(&rows(), &policy, now(), true)), [1, 2, 3]);
         // By token: base units of different tokens are not one sum.
         let from = |units| policy.claim_from(Amount::from_base_units(units));
-        assert_eq!(payers(&due(rows(), &from(11), now(), false)), [1, 2, 3]);
-        assert_eq!(payers(&due(rows(), &from(12), now(), false)), [1, 3]);
-        assert_eq!(payers(&due(rows(), &from(101), now(), false)), [1]);
+        assert_eq!(payers(&due(&rows(), &from(11), now(), false)), [1, 2, 3]);
+        assert_eq!(payers(&due(&rows(), &from(12), now(), false)), [1, 3]);
+        assert_eq!(payers(&due(&rows(), &from(101), now(), false)), [1]);
         let mut rows = rows();
         rows[1].is_withdrawn_from = true;
-        assert_eq!(payers(&due(rows, &policy, now(), false)), [2, 1]);
+        assert_eq!(payers(&due(&rows, &policy, now(), false)), [2, 1]);
+    }
+
+    #[test]
+    fn what_is_withdrawn_or_owed_for_the_longest_is_claimed_first() {
+        let mut rows = [row(1, 9, 5, Some(HOUR)), row(2, 9, 6, None)];
+        let half = u64::from(rows[0].channel.config.withdraw_delay) / 2;
+        let unix = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        assert_eq!(first_to_claim(rows.iter()), Some((unix(now() - HOUR) + half, rows[0].channel.id)));
+        rows[1].withdrawn_since = Some(ChainTime::from_unix(unix(now() - 2 * HOUR)));
+        assert_eq!(first_to_claim(rows.iter()), Some((unix(now() - 2 * HOUR) + half, rows[1].channel.id)));
+        assert_eq!(first_to_claim([].into_iter()), None);
     }
 
     #[test]
     fn a_clock_that_was_set_back_makes_nothing_wait() {
         let policy = ChannelPolicy::new().claim_after(HOUR);
         let earlier = now() - 10 * HOUR;
-        assert_eq!(due(vec![row(1, 9, 5, Some(HOUR))], &policy, earlier, false).len(), 1);
+        assert_eq!(due(&[row(1, 9, 5, Some(HOUR))], &policy, earlier, false).len(), 1);
     }
 }

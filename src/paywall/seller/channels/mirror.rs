@@ -80,6 +80,11 @@ impl Mirror {
         (self.clock.monotonic() < read + lasts).then_some(state)
     }
 
+    /// When a channel was read last.
+    pub(super) fn last_read(&self, account: AccountId) -> Option<Duration> {
+        Some(self.read.lock().unwrap_or_else(PoisonError::into_inner).get(&account)?.0)
+    }
+
     pub(super) fn remember(&self, account: AccountId, read: Duration, state: Known) {
         let mut known = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= CHANNELS {

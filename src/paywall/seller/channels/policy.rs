@@ -96,6 +96,11 @@ impl ChannelPolicy {
         self.claim_after.min(self.withdraw_delay / 4)
     }
 
+    /// After how long without a turn of a worker its last report counts no more.
+    pub(crate) fn silent_for(&self) -> Duration {
+        self.withdraw_delay / 4
+    }
+
     /// For how long what the chain said of a channel counts: a third of the delay, within half a minute and five.
     pub(crate) fn mirror_lasts(&self) -> Duration {
         (self.withdraw_delay / 3).clamp(Duration::from_secs(30), Duration::from_secs(300))

@@ -1,5 +1,7 @@
 //! Reading a channel: the chain is asked, and the ledger's account follows it.
 
+use std::time::Duration;
+
 use super::{
     Channels,
     mirror::{Channel, Known, LATELY, Mirrored, SHORTEST, Unread},
@@ -23,6 +25,11 @@ impl Channels {
         self.inner.mirror.within(channel.account, LATELY)
     }
 
+    /// When this process read it last, in monotonic time; `None`: never, or long ago.
+    pub(crate) fn last_read(&self, channel: &Channel) -> Option<Duration> {
+        self.inner.mirror.last_read(channel.account)
+    }
+
     /// Whether it was read a moment ago: to read it again would tell nothing new.
     pub(crate) fn is_just_read(&self, channel: &Channel) -> bool {
         self.inner.mirror.within(channel.account, SHORTEST).is_some()
@@ -40,6 +47,34 @@ impl Channels {
         let read = self.inner.mirror.clock.monotonic();
         let state = settler_in_time(self.settler.channel_state(self.inner.network, &channel.config)).await;
         let state = state.map_err(|_| Unread::Chain)?;
+        self.follow(ledger, channel, state, (read, head)).await
+    }
+
+    /// Reads many by few questions, in their order, and has the ledger's accounts follow.
+    pub(crate) async fn read_all(
+        &self,
+        ledger: &dyn ErasedLedger,
+        channels: &[Channel],
+        head: ChainTime,
+    ) -> Result<Vec<Mirrored>, Unread> {
+        let read = self.inner.mirror.clock.monotonic();
+        let configs: Vec<_> = channels.iter().map(|channel| channel.config).collect();
+        let states = settler_in_time(self.settler.channel_states(self.inner.network, &configs)).await;
+        let states = states.ok().filter(|states| states.len() == channels.len()).ok_or(Unread::Chain)?;
+        let mut mirrored = Vec::with_capacity(channels.len());
+        for (channel, state) in channels.iter().zip(states) {
+            mirrored.push(self.follow(ledger, channel, state, (read, head)).await?);
+        }
+        Ok(mirrored)
+    }
+
+    async fn follow(
+        &self,
+        ledger: &dyn ErasedLedger,
+        channel: &Channel,
+        state: ChannelOnChain,
+        (read, head): (Duration, ChainTime),
+    ) -> Result<Mirrored, Unread> {
         let account = self.reflect(ledger, channel, &state).await?;
         if account.is_some() {
             self.inner.mirror.remember(channel.account, read, Known { state, head });
@@ -56,6 +91,11 @@ impl Channels {
         let unavailable = |_| Unread::Ledger;
         let reflection =
             Reflection::new(channel.account).limit(state.covers()).claimed(state.total_claimed).note(write_note(state));
+        // Only a later block is believed that a claim or a deposit is gone.
+        let reflection = match state.as_of {
+            Some(block) => reflection.as_of(block),
+            None => reflection,
+        };
         let reflect = || ledger_in_time(async { accounts_of(ledger)?.reflect(&reflection).await });
         if let ReflectOutcome::Done(account) = reflect().await.map_err(unavailable)? {
             return Ok(Some(account));
@@ -63,7 +103,8 @@ impl Channels {
         if state.balance == Amount::ZERO {
             return Ok(None);
         }
-        let memo = ChannelMemo { network: self.inner.network, config: channel.config, refund: None, last: None };
+        let memo =
+            ChannelMemo { network: self.inner.network, config: channel.config, refund: None, lost: 0, last: None };
         let opening = Opening::new(channel.account, state.covers())
             .with_spent(state.claimed_at_most)
             .claimable()

@@ -4,14 +4,17 @@ use crate::{
     ledger::AccountMemo,
     paywall::seller::fields::take,
     protocol::{
-        Address, Amount, ChainTime, IntentKey, Network, PaymentSignature,
-        channel::{ChannelConfig, ChannelId, Voucher, VoucherClaim},
+        Address, Amount, ChainTime, IntentKey, Network, PaymentId, PaymentSignature,
+        channel::{ChannelConfig, ChannelId, Voucher, VoucherClaim, VoucherPayment},
     },
     settle::ChannelOnChain,
 };
 
-/// The form of both. A further one gets another number.
-const FORM: u8 = 1;
+/// The form of the memo, and the one before: without the end of the sold intent's time, and without what is lost.
+const MEMO: u8 = 2;
+const FIRST_MEMO: u8 = 1;
+/// The form of the note. A further one gets another number.
+const NOTE: u8 = 1;
 
 /// The memo: which channel it is, and its last sale.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(crate) struct ChannelMemo {
     pub(crate) config: ChannelConfig,
     /// A refund that was signed: its nonce, and how much it gives back. Whoever saw it can have it made until that nonce is used.
     pub(crate) refund: Option<(u64, u128)>,
+    /// How much of what was charged is lost for good, as far as the chain tells: it was told once.
+    pub(crate) lost: u128,
     /// `None` before the first.
     pub(crate) last: Option<LastSale>,
 }
@@ -34,7 +39,9 @@ pub(crate) struct LastSale {
     pub(crate) intent: IntentKey,
     /// The digest of the request that was sold.
     pub(crate) request: [u8; 16],
-    /// What this sale cost.
+    /// Until when that intent could be paid: long after that, the ledger forgets that it was sold.
+    pub(crate) pay_until: ChainTime,
+    /// What this sale cost; zero also where its charge was taken back.
     pub(crate) charge: u128,
     /// What all sales cost, this one included.
     pub(crate) charged: u128,
@@ -43,9 +50,9 @@ pub(crate) struct LastSale {
 impl ChannelMemo {
     /// As bytes; `None` if the signature is too long to be kept.
     pub(crate) fn write(&self) -> Option<AccountMemo> {
-        let Self { network, config, refund, last } = self;
+        let Self { network, config, refund, lost, last } = self;
         let (nonce, amount) = refund.unwrap_or_default();
-        let mut memo = vec![FORM];
+        let mut memo = vec![MEMO];
         memo.extend_from_slice(&network.chain_id().to_be_bytes());
         let (authorizers, token) = ([config.payer_authorizer, config.receiver_authorizer], config.token);
         for party in [config.payer, config.receiver, token].iter().chain(&authorizers) {
@@ -55,12 +62,14 @@ impl ChannelMemo {
         memo.extend_from_slice(&config.salt);
         memo.extend_from_slice(&nonce.to_be_bytes());
         memo.extend_from_slice(&amount.to_be_bytes());
+        memo.extend_from_slice(&lost.to_be_bytes());
         if let Some(last) = last {
             for units in [last.total, last.charge, last.charged] {
                 memo.extend_from_slice(&units.to_be_bytes());
             }
             memo.extend_from_slice(last.intent.as_bytes());
             memo.extend_from_slice(&last.request);
+            memo.extend_from_slice(&last.pay_until.unix().to_be_bytes());
             memo.extend_from_slice(last.signature.as_bytes());
         }
         AccountMemo::new(memo)
@@ -69,7 +78,8 @@ impl ChannelMemo {
     /// Reads it; `None` for anything else.
     pub(crate) fn read(memo: &AccountMemo) -> Option<Self> {
         let rest = &mut memo.as_bytes();
-        if take(rest)? != [FORM] {
+        let [form] = take(rest)?;
+        if ![MEMO, FIRST_MEMO].contains(&form) {
             return None;
         }
         let network = Network::eip155(u64::from_be_bytes(take(rest)?));
@@ -81,13 +91,20 @@ impl ChannelMemo {
             .with_salt(take(rest)?);
         let refund = (u64::from_be_bytes(take(rest)?), u128::from_be_bytes(take(rest)?));
         let refund = Some(refund).filter(|(_, amount)| *amount > 0);
-        let last = if rest.is_empty() { None } else { Some(LastSale::read(rest)?) };
-        Some(Self { network, config, refund, last })
+        let lost = if form == FIRST_MEMO { 0 } else { u128::from_be_bytes(take(rest)?) };
+        let last = if rest.is_empty() { None } else { Some(LastSale::read(rest, form)?) };
+        Some(Self { network, config, refund, lost, last })
     }
 
     /// How much of the channel may go back by a refund that was signed, and that the chain has not seen.
     pub(crate) fn going_back(&self, state: &ChannelOnChain) -> u128 {
         self.refund.filter(|(nonce, _)| *nonce >= state.refund_nonce).map_or(0, |(_, amount)| amount)
+    }
+
+    /// The name of the last sale.
+    pub(crate) fn payment_id(&self) -> Option<PaymentId> {
+        let last = self.last.as_ref()?;
+        Some(VoucherPayment::new(self.network, &self.config, last.total, last.intent).payment_id())
     }
 
     /// The claim of all that was sold; `None` before the first sale.
@@ -99,17 +116,18 @@ impl ChannelMemo {
 }
 
 impl LastSale {
-    fn read(rest: &mut &[u8]) -> Option<Self> {
+    fn read(rest: &mut &[u8], form: u8) -> Option<Self> {
         let [total, charge, charged] = [take(rest)?, take(rest)?, take(rest)?].map(u128::from_be_bytes);
         let (intent, request) = (IntentKey::new(take(rest)?), take(rest)?);
+        let pay_until = if form == FIRST_MEMO { 0 } else { u64::from_be_bytes(take(rest)?) };
         let signature = PaymentSignature::new(std::mem::take(rest)).ok()?;
-        Some(Self { total, signature, intent, request, charge, charged })
+        Some(Self { total, signature, intent, request, pay_until: ChainTime::from_unix(pay_until), charge, charged })
     }
 }
 
 /// The note: what the chain said last.
 pub(crate) fn write_note(state: &ChannelOnChain) -> AccountMemo {
-    let mut note = vec![FORM];
+    let mut note = vec![NOTE];
     for amount in [state.balance, state.total_claimed, state.claimed_at_most, state.withdrawing] {
         note.extend_from_slice(&amount.to_be_bytes());
     }
@@ -124,7 +142,7 @@ pub(crate) fn write_note(state: &ChannelOnChain) -> AccountMemo {
 /// Reads a note; `None` for anything else.
 pub(crate) fn read_note(note: &AccountMemo) -> Option<ChannelOnChain> {
     let rest = &mut note.as_bytes();
-    if take(rest)? != [FORM] {
+    if take(rest)? != [NOTE] {
         return None;
     }
     let [balance, total_claimed, claimed_at_most, withdrawing] =
@@ -138,6 +156,8 @@ pub(crate) fn read_note(note: &AccountMemo) -> Option<ChannelOnChain> {
         withdrawing,
         withdraw_requested_at,
         refund_nonce,
+        // The account has it.
+        as_of: None,
     })
 }
 
@@ -151,19 +171,20 @@ mod tests {
             .with_receiver_authorizer(Address::new([5; 20]))
             .with_withdraw_delay(86_400)
             .with_salt([6; 32]);
-        ChannelMemo { network: Network::BASE, config, refund: None, last: None }
+        ChannelMemo { network: Network::BASE, config, refund: None, lost: 0, last: None }
     }
 
     fn sold(signature: usize) -> ChannelMemo {
         let signature = PaymentSignature::new(vec![7; signature]).unwrap();
         let (intent, request) = (IntentKey::new([8; 16]), [9; 16]);
-        let last = LastSale { total: u128::MAX, signature, intent, request, charge: 3, charged: 4 };
+        let pay_until = ChainTime::from_unix(5);
+        let last = LastSale { total: u128::MAX, signature, intent, request, pay_until, charge: 3, charged: 4 };
         ChannelMemo { last: Some(last), ..memo() }
     }
 
     #[test]
     fn a_memo_is_read_as_it_was_written() {
-        for memo in [memo(), sold(65), sold(600), ChannelMemo { refund: Some((3, 4)), ..sold(65) }] {
+        for memo in [memo(), sold(65), sold(600), ChannelMemo { refund: Some((3, 4)), lost: 5, ..sold(65) }] {
             assert_eq!(ChannelMemo::read(&memo.write().unwrap()), Some(memo));
         }
         assert_eq!(sold(900).write(), None);
@@ -172,6 +193,18 @@ mod tests {
         for length in (0..=before_signature).filter(|length| *length != memo().write().unwrap().as_bytes().len()) {
             assert!(ChannelMemo::read(&AccountMemo::new(&whole.as_bytes()[..length]).unwrap()).is_none(), "{length}");
         }
+    }
+
+    #[test]
+    fn a_memo_of_the_first_form_is_read() {
+        let whole = sold(65).write().unwrap().as_bytes().to_vec();
+        let head = memo().write().unwrap().as_bytes().len();
+        // Without what is lost, and without the end of the intent's time.
+        let mut first = [&whole[..head - 16], &whole[head..head + 80], &whole[head + 88..]].concat();
+        first[0] = FIRST_MEMO;
+        let mut expected = sold(65);
+        expected.last.as_mut().unwrap().pay_until = ChainTime::from_unix(0);
+        assert_eq!(ChannelMemo::read(&AccountMemo::new(first).unwrap()), Some(expected));
     }
 
     #[test]

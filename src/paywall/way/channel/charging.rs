@@ -9,7 +9,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    ledger::{ErasedLedger, Settling},
+    ledger::{AccountMemo, ErasedLedger, Settling},
     paywall::{
         refusal::{ASK_AGAIN, Problem, Rejection, Requote},
         sale::{
@@ -32,7 +32,7 @@ use crate::{
         },
     },
     protocol::{
-        Amount, ProblemCode, TxHash,
+        Amount, ChainTime, ProblemCode, TxHash,
         channel::{ChannelDeposit, Voucher, VoucherPayment},
         v2::{Reason, SettleResponse},
     },
@@ -45,8 +45,6 @@ pub(super) enum Charge {
     Drawn(RenewedDraw, Option<(u64, u128)>),
     /// By what a deposit adds to it, which is made first.
     Deposit(Box<ChannelDeposit>),
-    /// It did, under a lease that ended before the answer left.
-    Done(u128),
 }
 
 /// A voucher that is reserved.
@@ -58,6 +56,8 @@ pub(super) struct Charging {
     /// Of the whole amount that the voucher adds.
     pub(super) payment: VoucherPayment,
     pub(super) is_metered: bool,
+    /// Until when the intent can be paid.
+    pub(super) pay_until: ChainTime,
     /// The record of a deposit that is about to be made.
     pub(super) begun: Settling,
     /// What the chain said last.
@@ -73,6 +73,8 @@ pub(super) struct Sold {
     charge: u128,
     state: ChannelOnChain,
     deposit: Option<(TxHash, u128)>,
+    /// What the account has of it, or would have if it had cost anything.
+    memo: AccountMemo,
 }
 
 impl Charging {
@@ -97,10 +99,6 @@ impl Charging {
         }
         let how = self.charge.lock().unwrap_or_else(PoisonError::into_inner).take();
         match how {
-            Some(Charge::Done(charged)) => {
-                let _ = self.sold.set(Sold { charge: charged, state: self.state, deposit: None });
-                self.paid(charged)
-            }
             Some(Charge::Drawn(drawn, refund)) => self.spend((drawn, refund), charge, (self.state, None)).await,
             Some(Charge::Deposit(deposit)) => self.deposit(&deposit, charge, records).await,
             // Asked a second time after a failure.
@@ -120,18 +118,20 @@ impl Charging {
             signature: self.voucher.signature.clone(),
             intent: self.payment.intent(),
             request: self.begun.request,
+            pay_until: self.pay_until,
             charge,
             charged: self.before().saturating_add(charge),
         };
-        let memo =
-            ChannelMemo { network: self.channels.network(), config: self.channel.config, refund, last: Some(last) };
+        // What is sold now is covered again, and so is all before.
+        let (network, config) = (self.channels.network(), self.channel.config);
+        let memo = ChannelMemo { network, config, refund, lost: 0, last: Some(last) };
         // It was short enough when it was reserved.
         let Some(memo) = memo.write() else { return Settled::Unknown(None) };
         // What cost nothing leaves no voucher: a claim would show one that covers more than was sold.
-        let memo = Some(&memo).filter(|_| charge > 0);
-        match drawn.guard.charge_part(Amount::from_base_units(charge), memo).await {
+        let kept = Some(&memo).filter(|_| charge > 0);
+        match drawn.guard.charge_part(Amount::from_base_units(charge), kept).await {
             Charged::Done(_) => {
-                let _ = self.sold.set(Sold { charge, state, deposit });
+                let _ = self.sold.set(Sold { charge, state, deposit, memo });
                 self.paid(charge)
             }
             Charged::LeaseLost => self.refuse(busy()),
@@ -142,13 +142,14 @@ impl Charging {
     /// Makes the deposit first. What it adds is the payer's, whether the answer is sold or not.
     async fn deposit(&self, deposit: &ChannelDeposit, charge: u128, records: &Records) -> Settled {
         let (network, config) = (self.channels.network(), &self.channel.config);
-        let transaction = match self.channels.settler.deposit(network, config, deposit, &records.sent).await {
-            Settlement::Settled(transaction) => transaction,
-            // A transaction of an earlier lease may still be mined.
-            Settlement::Refused(_) if records.earlier.is_some() => return Settled::Unknown(records.earlier),
-            Settlement::Refused(reason) => return Settled::Refused(reason),
-            Settlement::Unknown(transaction) => return Settled::Unknown(transaction),
-        };
+        let transaction =
+            match self.channels.settler.deposit(network, config, deposit, &self.voucher, &records.sent).await {
+                Settlement::Settled(transaction) => transaction,
+                // A transaction of an earlier lease may still be mined.
+                Settlement::Refused(_) if records.earlier.is_some() => return Settled::Unknown(records.earlier),
+                Settlement::Refused(reason) => return Settled::Refused(reason),
+                Settlement::Unknown(transaction) => return Settled::Unknown(transaction),
+            };
         let unknown = Settled::Unknown(Some(transaction));
         let end = Instant::now() + CONFIRM;
         let state = loop {
@@ -243,8 +244,12 @@ impl Unsettled for Charging {
         })
     }
 
+    fn logged(&self) -> Option<String> {
+        Some(const_hex::encode(self.sold.get()?.memo.as_bytes()))
+    }
+
     fn told(&self) -> Option<SettleResponse> {
-        let Sold { charge, state, deposit } = self.sold.get()?;
+        let Sold { charge, state, deposit, .. } = self.sold.get()?;
         let charged = self.before().saturating_add(*charge);
         let state = told::channel_state(&self.channel, state, charged);
         Some(told::sold(self.channels.network(), self.channel.config.payer, (*charge, state), *deposit))

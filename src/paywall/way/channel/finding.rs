@@ -10,14 +10,17 @@ use crate::{
     ledger::Account,
     paywall::{
         refusal::{ASK_AGAIN, Problem},
-        sale::reservation::LeaseGuard,
+        sale::{
+            reservation::LeaseGuard,
+            unanswered::{LastCharge, take_back_last},
+        },
         seller::{
             channels::{Channels, Mirrored, record::ChannelMemo},
             time_limits::settler_in_time,
         },
     },
     protocol::{
-        ChainTime, ProblemCode,
+        Amount, ChainTime, IntentKey, ProblemCode,
         channel::{ChannelDeposit, DepositAuthorization},
         v2::Reason,
     },
@@ -71,23 +74,30 @@ pub(super) async fn find(
     };
     let is_payable = sale.honoured && vouched.is_in_time();
     for is_last in [false, true] {
-        let too_little =
-            match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment), &state).await? {
-                Drawn::Granted(drawn, memo) if is_payable => {
-                    return Ok(Found::Pays(Charge::Drawn(drawn, memo.refund), state));
-                }
-                // Given back before the answer: the next voucher must not find the channel busy.
-                Drawn::Granted(drawn, _) => {
-                    drawn.release().await;
-                    return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS));
-                }
-                Drawn::Busy => return Err(busy()),
-                Drawn::Mismatch(account) => {
-                    return resumed(vouched, sale, (account, state)).map_err(|problem| *problem);
-                }
-                Drawn::TooLittle => Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE,
-                Drawn::Missing => Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND,
-            };
+        let drawn = || draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment), &state);
+        let outcome = match drawn().await? {
+            Drawn::Mismatch(account)
+                if follows_after_all(vouched, &account, (vouched.payment.amount, sale.head), Some(guard.intent()))
+                    .await? =>
+            {
+                drawn().await?
+            }
+            outcome => outcome,
+        };
+        let too_little = match outcome {
+            Drawn::Granted(drawn, memo) if is_payable => {
+                return Ok(Found::Pays(Charge::Drawn(drawn, memo.refund), state));
+            }
+            // Given back before the answer: the next voucher must not find the channel busy.
+            Drawn::Granted(drawn, _) => {
+                drawn.release().await;
+                return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS));
+            }
+            Drawn::Busy => return Err(busy()),
+            Drawn::Mismatch(account) => return Ok(Found::Corrected(account)),
+            Drawn::TooLittle => Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE,
+            Drawn::Missing => Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND,
+        };
         if is_last || channels.is_just_read(channel) {
             return Ok(Found::Refused(too_little));
         }
@@ -97,25 +107,24 @@ pub(super) async fn find(
     Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))
 }
 
-/// A voucher that does not follow on what was charged: it may have been charged already, for this very sale, whose answer never left.
-fn resumed(
+/// Whether a voucher follows on what was charged before the last charge, whose answer never left: then that is taken back.
+pub(super) async fn follows_after_all(
     vouched: &Vouched<'_>,
-    sale: &Sale,
-    (account, state): (Account, ChannelOnChain),
-) -> Result<Found, Box<Problem>> {
+    account: &Account,
+    (amount, head): (Amount, ChainTime),
+    held: Option<IntentKey>,
+) -> Result<bool, Problem> {
     let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
-    let last =
-        last.filter(|last| last.total == vouched.voucher.max_claimable && last.intent == vouched.payment.intent());
-    match last {
-        None => Ok(Found::Corrected(account)),
-        // The ledger may have forgotten that it was sold.
-        Some(_) if vouched.opened.aged_out() => Ok(Found::Corrected(account)),
-        // What was charged for one request buys no dearer one, and no other that is metered.
-        Some(last) if last.request == sale.request || sale.honoured && last.charge == units(vouched.payment.amount) => {
-            Ok(Found::Pays(Charge::Done(last.charge), state))
-        }
-        // Another payment would be wrong: this one was made.
-        Some(_) => Err(Box::new(Problem::is_charged_for_another())),
+    let before = last.map(|last| last.charged.saturating_sub(last.charge));
+    let total = before.and_then(|before| before.checked_add(units(amount)));
+    if total != Some(vouched.voucher.max_claimable) {
+        return Ok(false);
+    }
+    match take_back_last(&vouched.opened.route.merchant, &vouched.channel, account, (head, held)).await {
+        Ok(LastCharge::TakenBack) => Ok(true),
+        Ok(LastCharge::Stands) => Ok(false),
+        Ok(LastCharge::UnderWay) => Err(busy()),
+        Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
     }
 }
 
@@ -128,7 +137,8 @@ async fn deposited(
     guard: &LeaseGuard,
 ) -> Result<Option<Found>, Problem> {
     let (total, state) = (vouched.voucher.max_claimable, mirrored.state);
-    let verified = channels.settler.verify_deposit(channels.network(), &vouched.channel.config, deposit);
+    let verified =
+        channels.settler.verify_deposit(channels.network(), &vouched.channel.config, deposit, &vouched.voucher);
     let verified = settler_in_time(verified).await;
     let refused = match verified {
         Ok(Validity::Used) => return Ok(None),
@@ -151,10 +161,16 @@ async fn deposited(
         None => units(state.claimed_at_most),
     };
     if charged.checked_add(units(vouched.payment.amount)) != Some(total) {
-        return Ok(Some(match &mirrored.account {
-            Some(account) => resumed(vouched, sale, (account.clone(), state)).map_err(|problem| *problem)?,
-            None => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH),
-        }));
+        match &mirrored.account {
+            None => {
+                let mismatch = Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH;
+                return Ok(Some(Found::Refused(mismatch)));
+            }
+            Some(account)
+                if follows_after_all(vouched, account, (vouched.payment.amount, sale.head), Some(guard.intent()))
+                    .await? => {}
+            Some(account) => return Ok(Some(Found::Corrected(account.clone()))),
+        }
     }
     let memo = mirrored.account.as_ref().and_then(|account| ChannelMemo::read(&account.memo));
     let going_back = memo.map_or(0, |memo| memo.going_back(&state));

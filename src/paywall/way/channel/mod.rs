@@ -33,7 +33,7 @@ use crate::{
         way::{signed::timeout, way_to_pay::WayToPay},
     },
     protocol::{
-        Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Way,
+        ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Way,
         channel::{ChannelPayload, VoucherPayment},
         v2::{PaymentOption, PaymentPayload, Reason, SchemePayload},
     },
@@ -160,20 +160,15 @@ fn buy(
     channels: &Channels,
     vouched: Vouched<'_>,
     (payment, sale): (VoucherPayment, Sale),
-    (mut guard, how, state): (LeaseGuard, Charge, ChannelOnChain),
+    (guard, how, state): (LeaseGuard, Charge, ChannelOnChain),
     now: Cost,
 ) -> Purchase {
+    let pay_until = vouched.opened.pay_until();
     let Vouched { intent, channel, voucher, .. } = vouched;
     let (route, is_metered) = (&request.route, now.tariff.is_metered());
     let maximum = payment.amount;
-    let paid = match &how {
-        Charge::Done(charge) => payment.clone().with_amount(Amount::from_base_units(*charge)),
-        Charge::Drawn(..) | Charge::Deposit(_) => payment.clone(),
-    };
-    if is_metered && matches!(how, Charge::Done(_)) {
-        guard.charge(paid.amount);
-    }
-    let receipt = Receipt::new(Arc::clone(&route.resource), intent, paid).with_proof(ProvedBy::Authorization);
+    let receipt =
+        Receipt::new(Arc::clone(&route.resource), intent, payment.clone()).with_proof(ProvedBy::Authorization);
     let receipt = if is_metered { receipt.with_maximum(maximum) } else { receipt };
     let charging = Charging {
         ledger: Arc::clone(&route.merchant.ledger),
@@ -181,7 +176,8 @@ fn buy(
         channel,
         voucher,
         payment,
-        is_metered: is_metered && !matches!(how, Charge::Done(_)),
+        is_metered,
+        pay_until,
         begun: Settling::new(sale.request, sale.head),
         state,
         requote: request.requote(now),

@@ -8,6 +8,7 @@ use tracing::Instrument as _;
 
 use super::{
     drawing::{Drawn, draw},
+    finding::follows_after_all,
     shown::Vouched,
     told,
     units::{busy, units},
@@ -59,8 +60,14 @@ async fn refunded(
     let state = channels.read(&**ledger, channel, head).await.map_err(Problem::from)?.state;
     // Of nothing: it is what the voucher claims, that is all that was charged.
     let nothing = vouched.payment.clone().with_amount(Amount::ZERO);
-    let (drawn, memo) = match draw(channels, ledger, channel, (vouched.voucher.max_claimable, &nothing), &state).await?
-    {
+    let drawn = || draw(channels, ledger, channel, (vouched.voucher.max_claimable, &nothing), &state);
+    let outcome = match drawn().await? {
+        Drawn::Mismatch(account) if follows_after_all(vouched, &account, (nothing.amount, head), None).await? => {
+            drawn().await?
+        }
+        outcome => outcome,
+    };
+    let (drawn, memo) = match outcome {
         Drawn::Granted(drawn, memo) => (drawn, memo),
         Drawn::Busy => return Err(busy().into()),
         Drawn::Mismatch(account) => {
@@ -86,7 +93,9 @@ async fn refunded(
         return Err(refuse(reason));
     }
     let claim = memo.claim(channel.id).filter(|claim| claim.total_claimed > units(state.total_claimed));
-    let refund = ChannelRefund::new(channel.config, amount, state.refund_nonce).with_claim(claim);
+    let refund = ChannelRefund::new(channel.config, amount, state.refund_nonce)
+        .with_claim(claim)
+        .with_voucher(vouched.voucher.clone());
     // Of two that were signed under one nonce, either may be made.
     let going_back = amount.max(memo.going_back(&state));
     let memo = ChannelMemo { refund: Some((state.refund_nonce, going_back)), ..memo };

@@ -1,19 +1,15 @@
 //! Claims: which rows can be claimed, and what became of the transaction.
 
-use std::{collections::HashSet, future::ready, slice, time::Duration};
+use std::{future::ready, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 
-use super::{orders, state};
+use super::orders;
 use crate::{
-    evm::{channel, wallet::node::Call},
-    protocol::{
-        Amount,
-        channel::{BATCH_SETTLEMENT, VoucherClaim},
-        v2::Reason,
-    },
+    protocol::{channel::VoucherClaim, v2::Reason},
     settle::{
         CLAIMS_MAX, ClaimOutcome, RefusedClaim, SettleError, SettleErrorKind, Settlement, TransactionRecorder,
+        on_chain,
         wallet::{
             SETTLED_WITHIN, WalletSettler, checks,
             core::{BLOCK_TIME, Core},
@@ -34,7 +30,7 @@ pub(super) async fn claim(settler: &WalletSettler, claims: &[VoucherClaim]) -> R
     if claims.len() > CLAIMS_MAX {
         return Err(SettleError::new(SettleErrorKind::InvalidSetting { what: "claims" }));
     }
-    let misfits = misfits(core, claims);
+    let misfits = on_chain::misfits(core.account.network, core.authorizer(), claims);
     if !misfits.is_empty() {
         return Ok(ClaimOutcome::Refused(misfits));
     }
@@ -72,62 +68,14 @@ fn patience(core: &Core) -> Duration {
     SETTLED_WITHIN.saturating_add(BLOCK_TIME.saturating_mul(blocks))
 }
 
-/// The rows that cannot be claimed, as far as can be told without asking anybody.
-fn misfits(core: &Core, claims: &[VoucherClaim]) -> Vec<RefusedClaim> {
-    let mut seen = HashSet::new();
-    let reason = |claim: &VoucherClaim| {
-        misfit(core, claim).or_else(|| {
-            let is_again = !seen.insert(claim.voucher.channel);
-            is_again.then_some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_BUSY)
-        })
-    };
-    let reasons = claims.iter().map(reason).enumerate();
-    reasons.filter_map(|(row, reason)| Some(RefusedClaim::new(row, reason?))).collect()
-}
-
-/// The same of one row.
-pub(super) fn misfit(core: &Core, claim: &VoucherClaim) -> Option<Reason> {
-    let (config, network) = (&claim.config, core.account.network);
-    match () {
-        () if config.receiver_authorizer != core.authorizer() => {
-            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH)
-        }
-        () if claim.voucher.channel != config.id(network) => {
-            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH)
-        }
-        () if claim.total_claimed > claim.voucher.max_claimable => {
-            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHARGE_EXCEEDS_SIGNED_CUMULATIVE)
-        }
-        () if config.voucher_key().is_some_and(|key| claim.voucher.signer(network) != Some(key)) => {
-            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE)
-        }
-        () => None,
-    }
-}
-
 /// Names the rows that fail by themselves, by the word of every node; where there is none, nothing is known.
 async fn without_bad_rows(core: &Core, claims: &[VoucherClaim]) -> ClaimOutcome {
-    let look = |row: usize| async move { Some(RefusedClaim::new(row, bad(core, claims.get(row)?).await?)) };
+    let (nodes, network) = (&core.account.nodes, core.account.network);
+    let bad = async |row| on_chain::bad_row(nodes, network, claims.get(row)?).await;
+    let look = |row: usize| async move { Some(RefusedClaim::new(row, bad(row).await?)) };
     let rows = stream::iter(0..claims.len()).map(look).buffered(AT_ONCE);
     let refused: Vec<_> = rows.filter_map(ready).collect().await;
     if refused.is_empty() { ClaimOutcome::Unknown(None) } else { ClaimOutcome::Refused(refused) }
-}
-
-async fn bad(core: &Core, claim: &VoucherClaim) -> Option<Reason> {
-    let data = channel::claim_directly(slice::from_ref(claim));
-    let (from, gas) = (core.authorizer(), orders::row_gas(claim));
-    let call = Call { from, to: BATCH_SETTLEMENT, data: &data, gas, fees: None };
-    if !core.account.nodes.all_say(async |node| Ok(node.run(&call, "pending").await?.is_err())).await {
-        return None;
-    }
-    let state = state::read(core, &claim.config).await.ok();
-    Some(match state {
-        Some(state) if state.balance < Amount::from_base_units(claim.total_claimed) => {
-            Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE
-        }
-        _ if claim.config.voucher_key().is_none() => Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE,
-        _ => Reason::INVALID_BATCH_SETTLEMENT_EVM_CLAIM_SIMULATION_FAILED,
-    })
 }
 
 /// Names the rows of contract accounts, which alone can make a claim fail that was tried.

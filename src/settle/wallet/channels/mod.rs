@@ -4,14 +4,9 @@ mod claims;
 mod deposits;
 mod orders;
 mod refunds;
-mod state;
 
 use super::{SETTLED_WITHIN, WalletSettler, checks, core::Core};
 use crate::{
-    evm::{
-        channel::{self, Due},
-        wallet::node::{Call, Failure},
-    },
     protocol::{
         Address, Amount, Network,
         channel::{BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ERC3009_COLLECTOR, Voucher, VoucherClaim},
@@ -19,12 +14,9 @@ use crate::{
     },
     settle::{
         ChannelOnChain, ChannelRefund, ChannelSettler, ClaimOutcome, SettleError, SettleErrorKind, Settlement,
-        SweepOutcome, TransactionRecorder, Validity,
+        SweepOutcome, TransactionRecorder, Validity, on_chain,
     },
 };
-
-/// The most gas that the contract may take to tell what is claimed for a receiver.
-const RECEIVER_GAS: u64 = 100_000;
 
 /// Everything is tried before it is sent, as it is for payments. Claims are sent by the receiver authorizer itself, or with its signature
 /// where that is [another account](super::WalletSettlerBuilder::receiver_authorizer_key).
@@ -40,7 +32,17 @@ impl ChannelSettler for WalletSettler {
     }
 
     async fn channel_state(&self, network: Network, config: &ChannelConfig) -> Result<ChannelOnChain, SettleError> {
-        Ok(state::read(self.on(network)?, config).await?)
+        let core = self.on(network)?;
+        Ok(on_chain::state(&core.account.nodes, (network, core.depths()), config).await?)
+    }
+
+    async fn channel_states(
+        &self,
+        network: Network,
+        configs: &[ChannelConfig],
+    ) -> Result<Vec<ChannelOnChain>, SettleError> {
+        let core = self.on(network)?;
+        Ok(on_chain::states(&core.account.nodes, (network, core.depths()), configs).await?)
     }
 
     async fn is_signed_by_account(
@@ -49,7 +51,9 @@ impl ChannelSettler for WalletSettler {
         config: &ChannelConfig,
         voucher: &Voucher,
     ) -> Result<bool, SettleError> {
-        state::is_signed_by_account(self.on(network)?, config, voucher).await
+        let core = self.on(network)?;
+        let told = (network, core.policy.contract_accounts);
+        on_chain::is_signed_by_account(&core.account.nodes, told, config, voucher).await
     }
 
     async fn verify_deposit(
@@ -57,6 +61,7 @@ impl ChannelSettler for WalletSettler {
         network: Network,
         config: &ChannelConfig,
         deposit: &ChannelDeposit,
+        _voucher: &Voucher,
     ) -> Result<Validity, SettleError> {
         deposits::verify(self.on(network)?, config, deposit).await
     }
@@ -66,6 +71,7 @@ impl ChannelSettler for WalletSettler {
         network: Network,
         config: &ChannelConfig,
         deposit: &ChannelDeposit,
+        _voucher: &Voucher,
         recorder: &TransactionRecorder,
     ) -> Settlement {
         let Ok(core) = self.on(network) else { return Settlement::Refused(Reason::INVALID_NETWORK) };
@@ -83,7 +89,7 @@ impl ChannelSettler for WalletSettler {
 
     async fn sweep(&self, network: Network, receiver: Address, token: Address) -> Result<SweepOutcome, SettleError> {
         let core = self.on(network)?;
-        let due = receiver_of(core, receiver, token).await?;
+        let due = on_chain::due(&core.account.nodes, receiver, token).await?;
         let Some(amount) = due.total_claimed.checked_sub(due.total_settled).filter(|amount| *amount > 0) else {
             return Ok(SweepOutcome::Nothing);
         };
@@ -112,12 +118,4 @@ impl WalletSettler {
         let is_here = network == self.core.account.network;
         is_here.then_some(&*self.core).ok_or_else(|| SettleError::new(SettleErrorKind::WrongChain { network }))
     }
-}
-
-/// How much was ever claimed for a receiver in a token, and how much of it was swept.
-async fn receiver_of(core: &Core, receiver: Address, token: Address) -> Result<Due, Failure> {
-    let question = channel::receivers(receiver, token);
-    let call = Call { from: receiver, to: BATCH_SETTLEMENT, data: &question, gas: RECEIVER_GAS, fees: None };
-    let returned = core.account.nodes.first(|node| node.run(&call, "latest")).await?;
-    returned.ok().and_then(|returned| channel::read_due(&returned)).ok_or(Failure::Nonsense)
 }

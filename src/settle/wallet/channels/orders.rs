@@ -10,6 +10,7 @@ use crate::{
     },
     settle::{
         ChannelRefund,
+        on_chain::{CALL_GAS, row_gas},
         wallet::{
             core::Core,
             order::{self, CHANNELS_GAS_MAX, Order},
@@ -21,11 +22,6 @@ use crate::{
 
 /// The most gas that a deposit may take: a contract account's own check of its signature is part of it.
 const DEPOSIT_GAS: u64 = 400_000;
-/// The most that a sweep or a refund may take, and a claim beside its rows.
-const CALL_GAS: u64 = 200_000;
-/// The most that one row may take: of a voucher that a key signed, and of one that a contract account looks at.
-const KEY_ROW_GAS: u64 = 50_000;
-const ACCOUNT_ROW_GAS: u64 = 300_000;
 
 impl Core {
     /// The account that signs claims and refunds.
@@ -41,12 +37,6 @@ impl Core {
         let signer = self.authorizer.as_ref().unwrap_or(&self.account.signer);
         Some(signer.sign_hash(&B256::new(digest)).await.ok()?.as_bytes().to_vec())
     }
-}
-
-/// The most gas that this row may take.
-pub(super) fn row_gas(claim: &VoucherClaim) -> u64 {
-    let of_row = if claim.config.voucher_key().is_some() { KEY_ROW_GAS } else { ACCOUNT_ROW_GAS };
-    CALL_GAS + of_row
 }
 
 /// A deposit, under the token's domain: `None` if it needs one, and there is none.
@@ -122,7 +112,7 @@ pub(super) fn sweep(core: &Core, receiver: Address, token: Address, total: u128)
 
 /// A refund, after its claim; `None` if the key would not sign it.
 pub(super) async fn refund(core: &Core, refund: &ChannelRefund) -> Option<Order> {
-    let ChannelRefund { config, amount, nonce, claim } = refund;
+    let ChannelRefund { config, amount, nonce, claim, .. } = refund;
     let id = config.id(core.account.network);
     let signature = core.authorize(id.refund_digest(*nonce, *amount, core.account.network)).await?;
     let giving_back = channel::refund(config, *amount, *nonce, &signature);

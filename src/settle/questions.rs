@@ -1,20 +1,31 @@
 //! Questions about channels that are several of the contract's in one: their answers are of one state.
 
+use alloy::primitives::Bytes;
+
 use crate::{
     evm::channel,
     protocol::{Amount, ChainTime, channel::ChannelId},
     settle::ChannelOnChain,
 };
 
-/// Asks what the contract says of a channel.
-pub(super) fn state(id: ChannelId) -> Vec<u8> {
-    channel::multicall([channel::channels(id), channel::pending_withdrawals(id), channel::refund_nonce(id)])
+/// Asks what the contract says of these channels.
+pub(super) fn states(channels: &[ChannelId]) -> Vec<u8> {
+    let of_one =
+        |id: &ChannelId| [channel::channels(*id), channel::pending_withdrawals(*id), channel::refund_nonce(*id)];
+    channel::multicall(channels.iter().flat_map(of_one))
 }
 
-/// Reads the answer to that; `None` where it is none.
-pub(super) fn read_state(returned: &[u8]) -> Option<ChannelOnChain> {
+/// Reads the answer to that, about so many channels; `None` where it is none.
+pub(super) fn read_states(returned: &[u8], channels: usize) -> Option<Vec<ChannelOnChain>> {
     let results = channel::read_results(returned)?;
-    let [holding, withdrawal, nonce] = &results[..] else { return None };
+    let (results, rest) = results.as_chunks::<3>();
+    if results.len() != channels || !rest.is_empty() {
+        return None;
+    }
+    results.iter().map(read_state).collect()
+}
+
+fn read_state([holding, withdrawal, nonce]: &[Bytes; 3]) -> Option<ChannelOnChain> {
     let (holding, withdrawal) = (channel::read_channel(holding)?, channel::read_withdrawal(withdrawal)?);
     let [balance, claimed, withdrawing] =
         [holding.balance, holding.total_claimed, withdrawal.amount].map(Amount::from_base_units);
@@ -58,9 +69,12 @@ mod tests {
     fn a_state_is_read_whole_or_not() {
         let units = Amount::from_base_units;
         let state = ChannelOnChain::new(units(90), units(40)).with_refund_nonce(3);
-        assert_eq!(read_state(&results(&[&[90, 40], &[0, 0], &[3]])), Some(state));
+        assert_eq!(read_states(&results(&[&[90, 40], &[0, 0], &[3]]), 1), Some(vec![state]));
         let withdrawing = state.with_withdrawal(units(50), ChainTime::from_unix(7));
-        assert_eq!(read_state(&results(&[&[90, 40], &[50, 7], &[3]])), Some(withdrawing));
+        assert_eq!(read_states(&results(&[&[90, 40], &[50, 7], &[3]]), 1), Some(vec![withdrawing]));
+        let two = results(&[&[90, 40], &[0, 0], &[3], &[90, 40], &[50, 7], &[3]]);
+        assert_eq!(read_states(&two, 2), Some(vec![state, withdrawing]));
+        assert_eq!(read_states(&two, 1), None);
         for other in [
             &results(&[&[90, 40], &[0, 0]])[..],
             &results(&[&[90, 40], &[0, 0], &[]]),
@@ -69,7 +83,7 @@ mod tests {
             &[],
             &[0; 32],
         ] {
-            assert_eq!(read_state(other), None);
+            assert_eq!(read_states(other, 1), None);
         }
         assert_eq!(read_claimed_of(&results(&[&[90, 40], &[5, 5]])), Some(vec![40, 5]));
         assert_eq!(read_claimed_of(&results(&[&[90, 40], &[5]])), None);

@@ -1,0 +1,121 @@
+//! `buy channels` and `buy close`: the payment channels of the journal, and what is left in them.
+
+use serde_json::{Value, json};
+use tower_x402::{
+    client::{Body, ChannelPhase, HeldChannel, PayLayer},
+    protocol::Amount,
+};
+
+use super::{
+    BoxError,
+    args::{Channels, Close},
+    journal, means, purchase, report, screen, steps, when,
+};
+
+const HEAD: [&str; 7] = ["OPENED (UTC)", "SELLER", "DEPOSITED", "SPENT", "LEFT", "STATE", "CHANNEL"];
+
+/// Lists them; returns the exit code.
+pub(crate) async fn list(args: &Channels) -> u8 {
+    report::code(listed(args).await)
+}
+
+async fn listed(args: &Channels) -> Result<u8, BoxError> {
+    let layer = PayLayer::redeem_only().journal(journal::open(&args.journal.journal).await?).build().await?;
+    let channels = layer.channels();
+    if args.json {
+        let channels: Vec<Value> = channels.iter().map(as_json).collect();
+        println!("{:#}", Value::from(channels));
+    } else {
+        print!("{}", table(&channels));
+    }
+    Ok(0)
+}
+
+/// Closes one, or the only one; returns the exit code.
+pub(crate) async fn close(args: &Close) -> u8 {
+    report::code(closed(args).await)
+}
+
+async fn closed(args: &Close) -> Result<u8, BoxError> {
+    let journal = journal::open(&args.journal.journal).await?;
+    let layer = means::layer(&args.means, journal, []).await?.on_event(steps::show).build().await?;
+    let open: Vec<_> = layer.channels().into_iter().filter(|held| held.phase != ChannelPhase::Closed).collect();
+    let id = match (args.channel, &open[..]) {
+        (Some(channel), _) => channel,
+        (None, [only]) => only.id,
+        (None, []) => return Err("the journal has no channel that is open".into()),
+        (None, _) => return Err("the journal has several channels: name one, as `buy channels` lists them".into()),
+    };
+    let held = if args.withdraw {
+        layer.withdraw_channel(id).await?
+    } else {
+        eprintln!("Asking the seller for what is left, and waiting until the chain shows it.");
+        purchase::client(&layer)?.close_channel::<Body, _>(id).await?
+    };
+    let held = held.ok_or("the journal has no such channel")?;
+    let shown = |amount: Amount| amount.to_decimal(held.decimals);
+    match held.phase {
+        ChannelPhase::Closed => {
+            eprintln!("Closed: {} came back, and {} was spent.", shown(held.refunded), shown(held.charged));
+            Ok(0)
+        }
+        ChannelPhase::Withdrawing(ready) => {
+            eprintln!(
+                "A withdrawal was begun. Nothing has come back yet: run the same command again after {} UTC.",
+                when::utc(ready)
+            );
+            Ok(4)
+        }
+        _ => {
+            eprintln!("A part came back: {}. Run the same command again.", shown(held.refunded));
+            Ok(4)
+        }
+    }
+}
+
+fn as_json(held: &HeldChannel) -> Value {
+    let shown = |amount: Amount| amount.to_decimal(held.decimals);
+    json!({
+        "channel": held.id.to_string(),
+        "network": held.network,
+        "host": held.host,
+        "opened": format!("{}Z", when::utc(held.opened).replace(' ', "T")),
+        "deposited": shown(held.deposited),
+        "spent": shown(held.charged),
+        "left": shown(held.left()),
+        "refunded": shown(held.refunded),
+        "state": state(held),
+        "waitsFor": held.waits_for.map(|purchase| purchase.to_string()),
+        "withdrawDelay": held.config.withdraw_delay,
+    })
+}
+
+fn state(held: &HeldChannel) -> &'static str {
+    match held.phase {
+        ChannelPhase::Open if held.waits_for.is_some() => "waiting",
+        ChannelPhase::Open => "open",
+        ChannelPhase::Broken => "broken",
+        ChannelPhase::Closing => "closing",
+        ChannelPhase::Withdrawing(_) => "withdrawing",
+        ChannelPhase::Closed => "closed",
+        _ => "other",
+    }
+}
+
+/// The host is the caller's own, but a journal may come from elsewhere.
+fn table(channels: &[HeldChannel]) -> String {
+    let rows = channels.iter().map(|held| {
+        let shown = |amount: Amount| amount.to_decimal(held.decimals);
+        let [deposited, spent, left] = [held.deposited, held.charged, held.left()].map(shown);
+        let host = screen::on_a_line(&held.host);
+        [when::utc(held.opened), host, deposited, spent, left, state(held).to_owned(), held.id.to_string()]
+    });
+    let rows: Vec<[String; 7]> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 7] = std::array::from_fn(width);
+    let line = |row: &[String; 7]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}  "));
+        format!("{}\n", cells.collect::<String>().trim_end())
+    };
+    rows.iter().map(line).collect()
+}

@@ -1,0 +1,128 @@
+//! What becomes of a voucher that the seller does not take. It says nothing about money that could be taken without this client's
+//! signature, so its word is enough to end a purchase; it is never enough to sign for more than the record explains.
+
+use http::{StatusCode, response::Parts};
+
+use super::{Conversation, Outcome};
+use crate::{
+    client::{
+        ChannelPhase, Failure, JournalPayment, PermitCharge, PurchaseEvent, PurchaseState,
+        dialect::reply,
+        flow::PurchaseGuard,
+        way::channel::{correction::Correction, sign},
+    },
+    protocol::{ProblemCode, v2::Reason},
+};
+
+/// Refusals after which the same voucher may be taken under a fresh quote.
+const OF_THE_QUOTE: [&str; 2] = ["invalid_payment_requirements", "invalid_payload"];
+/// Refusals by which the channel holds too little.
+const OF_THE_BALANCE: [&str; 2] =
+    ["invalid_batch_settlement_evm_cumulative_exceeds_balance", "invalid_batch_settlement_evm_channel_not_found"];
+const MISMATCH: &str = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
+
+impl Conversation<'_> {
+    /// Goes on after a refusal.
+    pub(super) async fn voucher_refused<R>(
+        &mut self,
+        guard: &mut PurchaseGuard,
+        parts: &Parts,
+        code: Option<ProblemCode>,
+    ) -> Result<Option<Outcome<R>>, Failure> {
+        let purchase = guard.entry().id;
+        if let Some(code) = code {
+            return Err(self.voucher_lost(guard, code).await);
+        }
+        let reason = reply::refusal(&parts.headers).filter(|_| parts.status == StatusCode::PAYMENT_REQUIRED);
+        let Some(word) = reason.as_ref().map(Reason::as_str) else { return self.failed(guard, None).await };
+        if guard.entry().is_sold() {
+            // Its charge is counted already. Other vouchers came after it.
+            return Err(self.voucher_lost(guard, ProblemCode::AlreadyConsumed).await);
+        }
+        if word == MISMATCH {
+            return self.corrected(guard, parts).await;
+        }
+        let is_unmade = guard.entry().transaction.is_none();
+        if guard.entry().vouched().is_some_and(|vouched| vouched.deposit().is_some()) && is_unmade {
+            // The deposit may be made as long as it is valid, whatever the seller says.
+            return self.refused(guard, parts, None, None).await;
+        }
+        if OF_THE_QUOTE.contains(&word) && self.renews(guard, parts).await {
+            self.progress.report(PurchaseEvent::Renewed);
+            return Ok(None);
+        }
+        let is_short = OF_THE_BALANCE.contains(&word) && self.is_short(guard).await?;
+        self.end_uncharged(guard).await;
+        if is_short { Ok(Some(Outcome::Void)) } else { Err(Failure::VoucherRefused { purchase, reason }) }
+    }
+
+    /// The answer was sold, and is not given again. Unless its charge is counted, it may be the whole price.
+    async fn voucher_lost(&self, guard: &mut PurchaseGuard, code: ProblemCode) -> Failure {
+        let purchase = guard.entry().id;
+        if guard.refuse().await {
+            Failure::VoucherLost { purchase, code }
+        } else {
+            Failure::VoucherUnanswered { purchase }
+        }
+    }
+
+    /// Ends a purchase that was not charged, by the seller's word: the channel is free for the next one.
+    pub(super) async fn end_uncharged(&self, guard: &mut PurchaseGuard) {
+        let Some(vouched) = guard.entry().vouched() else { return };
+        let (key, purchase) = ((vouched.network, vouched.channel()), guard.entry().id);
+        self.inner.registry.note_channel(key, |record| record.decline(purchase)).await;
+        guard.note(|entry| (entry.state, entry.charged) = (PurchaseState::Void, Some(PermitCharge::NOTHING))).await;
+    }
+
+    /// Whether the channel holds less than the voucher, by the chain. What it holds is known from then on.
+    async fn is_short(&self, guard: &PurchaseGuard) -> Result<bool, Failure> {
+        let Some(vouched) = guard.entry().vouched() else { return Ok(false) };
+        let key = (vouched.network, vouched.channel());
+        let unanswered = |_| Failure::VoucherUnanswered { purchase: guard.entry().id };
+        let signer = self.inner.channel_signer().map_err(unanswered)?;
+        let funds = signer.channel_funds(vouched.network, vouched.channel()).await.map_err(unanswered)?;
+        let is_short = funds.balance < vouched.total();
+        if is_short {
+            self.inner.registry.note_channel(key, |record| record.holds(funds.balance)).await;
+        }
+        Ok(is_short)
+    }
+
+    /// Signs behind what the seller counts, once, if it is believed.
+    async fn corrected<R>(&mut self, guard: &mut PurchaseGuard, parts: &Parts) -> Result<Option<Outcome<R>>, Failure> {
+        let (purchase, price) = (guard.entry().id, guard.entry().amount);
+        let Some(vouched) = guard.entry().vouched().cloned() else { return self.failed(guard, None).await };
+        let (channel, key) = (vouched.channel(), (vouched.network, vouched.channel()));
+        let claim = Correction::read(&parts.headers, &vouched).zip(self.inner.registry.channel(key));
+        let is_first = guard.entry().billed == 0;
+        let believed = match claim.filter(|_| is_first) {
+            Some((claim, record)) => claim.believed(self.inner, &vouched, &record).await.map_err(|error| {
+                tracing::debug!(%error, %purchase, "what a channel holds cannot be read");
+                Failure::VoucherUnanswered { purchase }
+            })?,
+            None => None,
+        };
+        let Some(charged) = believed else {
+            tracing::warn!(%purchase, %channel, "the seller's count of a channel is not believed: nothing more is signed for it");
+            self.inner.registry.note_channel(key, |record| record.phase = ChannelPhase::Broken).await;
+            self.inner.registry.distrust(&guard.entry().host, &self.inner.budget);
+            guard.refuse().await;
+            return Err(Failure::NotCorrected { purchase, channel });
+        };
+        let unanswered = |_| Failure::VoucherUnanswered { purchase };
+        let again = sign::again(self.inner, self.deadline, &vouched, charged, price).await.map_err(unanswered)?;
+        // Both are recorded before it is shown.
+        let corrected = self.inner.registry.change_channel(key, |record| {
+            record.correct(charged);
+            record.begin(purchase, price);
+        });
+        corrected.await.map_err(|_| Failure::VoucherUnanswered { purchase })?;
+        let recorded = guard.record(|entry| {
+            entry.billed += 1;
+            entry.payment = JournalPayment::Voucher(Box::new(again));
+        });
+        recorded.await.map_err(|_| Failure::VoucherUnanswered { purchase })?;
+        self.progress.report(PurchaseEvent::Corrected { charged, decimals: guard.entry().decimals });
+        Ok(None)
+    }
+}

@@ -1,0 +1,50 @@
+//! `ChannelTable`: the payment channels of this payer, as they are now.
+
+use std::{collections::HashMap, sync::Arc};
+
+use tokio::sync::Mutex;
+
+use crate::{
+    client::{ChannelPhase, ChannelRecord, JournalEntry, JournalPayment, PurchaseState},
+    protocol::{Network, channel::ChannelId},
+};
+
+pub(crate) type ChannelKey = (Network, ChannelId);
+
+#[derive(Default)]
+pub(super) struct ChannelTable(pub(super) HashMap<ChannelKey, Slot>);
+
+pub(super) struct Slot {
+    /// All but the record.
+    pub(super) shell: JournalEntry,
+    pub(super) record: ChannelRecord,
+    /// A call is about to sign in it.
+    pub(super) is_held: bool,
+    /// The journal may have it.
+    pub(super) is_recorded: bool,
+    /// Its writes come one after the other, each with the newest state.
+    pub(super) writing: Arc<Mutex<()>>,
+}
+
+impl Slot {
+    pub(super) fn entry(&self) -> JournalEntry {
+        let payment = JournalPayment::Channel(Box::new(self.record.clone()));
+        let closed = self.record.phase == ChannelPhase::Closed;
+        let state = if closed { PurchaseState::Answered } else { PurchaseState::Paying };
+        JournalEntry { payment, state, amount: self.record.deposited, ..self.shell.clone() }
+    }
+}
+
+impl ChannelTable {
+    /// Enters a channel that the journal has.
+    pub(super) fn enter(&mut self, entry: JournalEntry, record: ChannelRecord) {
+        let key = (entry.network, record.config.id(entry.network));
+        let shell = JournalEntry { payment: JournalPayment::None, ..entry };
+        self.0.insert(key, Slot { shell, record, is_held: false, is_recorded: true, writing: Arc::default() });
+    }
+
+    /// The purchases that deposited, and what came back of it.
+    pub(super) fn refunds(&self) -> impl Iterator<Item = &ChannelRecord> {
+        self.0.values().map(|slot| &slot.record).filter(|record| !record.refunded.is_zero())
+    }
+}

@@ -1,0 +1,194 @@
+//! `ChannelGuard`: keeps a payment channel for a call that is about to sign in it.
+//!
+//! Once a request is open in a channel, no other is signed for: until its charge is known, or it is given up.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+use super::{
+    channel_table::{ChannelKey, Slot},
+    inner::{PATIENCE, RegistryInner, Tables},
+};
+use crate::{
+    client::{ChannelPhase, ChannelRecord, JournalEntry, JournalError, PurchaseId},
+    protocol::{
+        Network,
+        channel::{ChannelConfig, ChannelId},
+    },
+};
+
+/// How long a call that waits for a channel sleeps at most before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// A channel that a call asks for.
+pub(crate) struct WantedChannel<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) network: Network,
+    /// Whether the seller takes such a channel, and it is this payer's.
+    pub(crate) fits: &'a (dyn Fn(&ChannelConfig) -> bool + Sync),
+}
+
+/// What there is of it.
+pub(crate) enum FoundChannel {
+    Held(ChannelGuard),
+    /// Another call is at work in it.
+    Busy,
+    /// A purchase was left in it, whose charge is not known.
+    Left(PurchaseId),
+    /// Its seller is not believed any more.
+    Broken(ChannelId),
+}
+
+impl RegistryInner {
+    /// Finds a channel, or begins one, and keeps it for the caller.
+    pub(super) fn hold_channel(
+        self: &Arc<Self>,
+        wanted: &WantedChannel<'_>,
+        new: impl FnOnce() -> (JournalEntry, ChannelRecord),
+    ) -> FoundChannel {
+        let Tables { channels, open, .. } = &mut *self.tables();
+        let mut found = None;
+        for ((network, id), slot) in &mut channels.0 {
+            let is_it = *network == wanted.network && slot.shell.host == wanted.host;
+            if !is_it || !(wanted.fits)(&slot.record.config) {
+                continue;
+            }
+            let left = slot.record.open.map(|open| open.purchase).filter(|purchase| open.has(*purchase));
+            match slot.record.phase {
+                ChannelPhase::Broken => return FoundChannel::Broken(*id),
+                ChannelPhase::Closing | ChannelPhase::Withdrawing(_) | ChannelPhase::Closed => {}
+                ChannelPhase::Open if slot.is_held => found = Some(FoundChannel::Busy),
+                ChannelPhase::Open => match left {
+                    Some(purchase) if open.free(purchase).is_none() => found = Some(FoundChannel::Busy),
+                    Some(purchase) => found = Some(FoundChannel::Left(purchase)),
+                    None => {
+                        // A purchase that is not open any more was given up.
+                        slot.record.give_up();
+                        slot.is_held = true;
+                        return FoundChannel::Held(ChannelGuard { registry: Arc::clone(self), key: (*network, *id) });
+                    }
+                },
+            }
+        }
+        if let Some(found) = found {
+            return found;
+        }
+        let (shell, record) = new();
+        let key = (wanted.network, record.config.id(wanted.network));
+        channels.0.insert(key, Slot { shell, record, is_held: true, is_recorded: false, writing: Arc::default() });
+        FoundChannel::Held(ChannelGuard { registry: Arc::clone(self), key })
+    }
+
+    /// Keeps the channel of that name, in any phase, for its closing.
+    pub(super) fn hold_channel_named(self: &Arc<Self>, id: ChannelId) -> Option<FoundChannel> {
+        let Tables { channels, open, .. } = &mut *self.tables();
+        let (key, slot) = channels.0.iter_mut().find(|((_, other), _)| *other == id)?;
+        if slot.is_held {
+            return Some(FoundChannel::Busy);
+        }
+        if let Some(left) = slot.record.open.filter(|left| open.has(left.purchase)) {
+            let is_busy = open.free(left.purchase).is_none();
+            return Some(if is_busy { FoundChannel::Busy } else { FoundChannel::Left(left.purchase) });
+        }
+        slot.record.give_up();
+        slot.is_held = true;
+        Some(FoundChannel::Held(ChannelGuard { registry: Arc::clone(self), key: *key }))
+    }
+
+    /// Waits until something has changed in some channel, or for a moment.
+    pub(super) async fn channel_changes(&self) {
+        let _ = timeout(LOOK_AGAIN, self.channels_changed.notified()).await;
+    }
+
+    /// Returns every channel, oldest first.
+    pub(super) fn channels(&self) -> Vec<JournalEntry> {
+        let tables = self.tables();
+        let recorded = tables.channels.0.values().filter(|slot| slot.is_recorded);
+        let mut channels: Vec<JournalEntry> = recorded.map(Slot::entry).collect();
+        channels.sort_by_key(|entry| (entry.at, entry.id));
+        channels
+    }
+
+    pub(super) fn channel(&self, key: ChannelKey) -> Option<ChannelRecord> {
+        Some(self.tables().channels.0.get(&key)?.record.clone())
+    }
+
+    /// Changes a channel's record, durably: in this process first, so that a call that is dropped meanwhile changes it too.
+    pub(super) async fn change_channel(
+        &self,
+        key: ChannelKey,
+        patience: Option<Duration>,
+        change: impl FnOnce(&mut ChannelRecord),
+    ) -> Result<(), JournalError> {
+        let writing = {
+            let mut tables = self.tables();
+            let Tables { channels, spent, .. } = &mut *tables;
+            let Some(slot) = channels.0.get_mut(&key) else { return Ok(()) };
+            change(&mut slot.record);
+            if slot.record.phase == ChannelPhase::Closed && slot.shell.settled.is_none() {
+                slot.shell.settled = Some(self.now());
+            }
+            spent.take_back(&slot.record.deposits, slot.record.refunded);
+            slot.is_recorded = true;
+            Arc::clone(&slot.writing)
+        };
+        self.channels_changed.notify_waiters();
+        let _turn = writing.lock().await;
+        let Some(entry) = self.tables().channels.0.get(&key).map(Slot::entry) else { return Ok(()) };
+        self.write(&entry, patience).await
+    }
+
+    /// Does the same where the answer is there already: a journal that fails costs no answer.
+    pub(super) async fn note_channel(&self, key: ChannelKey, change: impl FnOnce(&mut ChannelRecord)) {
+        if let Err(error) = self.change_channel(key, Some(PATIENCE), change).await {
+            tracing::warn!(%error, channel = %key.1, "the journal did not record what became of a channel");
+        }
+    }
+}
+
+/// A channel that no other call signs in, until it is dropped or a request is open in it.
+pub(crate) struct ChannelGuard {
+    registry: Arc<RegistryInner>,
+    key: ChannelKey,
+}
+
+impl ChannelGuard {
+    pub(crate) const fn id(&self) -> ChannelId {
+        self.key.1
+    }
+
+    /// What is known of it; `None` only where the process's own table lost it.
+    pub(crate) fn record(&self) -> Option<ChannelRecord> {
+        self.registry.channel(self.key)
+    }
+
+    /// Changes its record, durably, before anything is shown.
+    ///
+    /// # Errors
+    /// The journal's: nothing may be shown then.
+    pub(crate) async fn change(&self, change: impl FnOnce(&mut ChannelRecord)) -> Result<(), JournalError> {
+        self.registry.change_channel(self.key, None, change).await
+    }
+
+    /// Takes over what is known, without a record.
+    pub(crate) fn learn(&self, change: impl FnOnce(&mut ChannelRecord)) {
+        if let Some(slot) = self.registry.tables().channels.0.get_mut(&self.key) {
+            change(&mut slot.record);
+        }
+    }
+}
+
+impl Drop for ChannelGuard {
+    fn drop(&mut self) {
+        let mut tables = self.registry.tables();
+        if let Some(slot) = tables.channels.0.get_mut(&self.key) {
+            slot.is_held = false;
+            if !slot.is_recorded {
+                tables.channels.0.remove(&self.key);
+            }
+        }
+        drop(tables);
+        self.registry.channels_changed.notify_waiters();
+    }
+}

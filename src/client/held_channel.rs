@@ -1,0 +1,80 @@
+//! `HeldChannel`: a payment channel as its payer sees it.
+
+use std::fmt;
+
+use super::{ChannelPhase, JournalEntry, PurchaseId};
+use crate::protocol::{
+    Amount, ChainTime, Network,
+    channel::{ChannelConfig, ChannelId},
+};
+
+/// A payment channel in a layer's journal. Its amounts are what the journal knows: the chain is not asked.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldChannel {
+    /// Its name on the chain.
+    pub id: ChannelId,
+    /// The chain.
+    pub network: Network,
+    /// Its parties, its token and its delay.
+    pub config: ChannelConfig,
+    /// The seller's host, with the port.
+    pub host: String,
+    /// When it was opened, by the payer's clock.
+    pub opened: ChainTime,
+    /// All that was deposited and did not come back, in base units.
+    pub deposited: Amount,
+    /// What answers were charged in all, in base units.
+    pub charged: Amount,
+    /// The highest total that was ever signed, in base units: the most that the seller can claim.
+    pub signed: Amount,
+    /// What came back, in base units, by the chain.
+    pub refunded: Amount,
+    /// The decimals of all amounts.
+    pub decimals: u8,
+    /// The purchase whose charge is not known yet. Nothing else is signed for before it is answered, or abandoned.
+    pub waits_for: Option<PurchaseId>,
+    /// What is done with it.
+    pub phase: ChannelPhase,
+}
+
+impl HeldChannel {
+    pub(super) fn of(entry: &JournalEntry) -> Option<Self> {
+        let record = entry.channel_record()?;
+        Some(Self {
+            id: record.config.id(entry.network),
+            network: entry.network,
+            config: record.config,
+            host: entry.host.clone(),
+            opened: entry.at,
+            deposited: record.deposited,
+            charged: record.charged,
+            signed: record.signed,
+            refunded: record.refunded,
+            decimals: entry.decimals,
+            waits_for: record.open.map(|open| open.purchase),
+            phase: record.phase,
+        })
+    }
+
+    /// Returns what is left for answers, in base units.
+    #[must_use]
+    pub fn left(&self) -> Amount {
+        self.deposited.checked_sub(self.charged).unwrap_or(Amount::ZERO)
+    }
+}
+
+impl fmt::Debug for HeldChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldChannel")
+            .field("id", &self.id)
+            .field("network", &self.network)
+            .field("host", &self.host)
+            .field("deposited", &self.deposited)
+            .field("charged", &self.charged)
+            .field("signed", &self.signed)
+            .field("refunded", &self.refunded)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,135 @@
+//! `ChannelSigner`: signs vouchers and deposits of payment channels, and reads and empties channels on the chain.
+
+use std::future::Future;
+
+use super::{
+    authorization::AuthorizationStatus,
+    error::PayerError,
+    voucher::{ChannelFunds, DepositRequest},
+};
+use crate::protocol::{
+    Address, Asset, ChainTime, Network, PaymentSignature, TxHash,
+    channel::{ChannelConfig, ChannelDeposit, ChannelId, Erc3009Deposit, Voucher},
+};
+
+/// Signs vouchers and deposits of payment channels (`batch-settlement`): an optional capability of a [`Payer`](super::Payer), which
+/// [`Payer::channels`](super::Payer::channels) returns. [`WalletPayer`](crate::client::WalletPayer) has it.
+///
+/// The layer keeps count of each channel: it asks for a voucher over the total that it decided on. *The journal records the signature,
+/// durably*, and the seller is shown it. The token's domain, and whether the account has a deposit's amount, the layer asks of the
+/// [`Authorizer`](super::Authorizer) of the same payer.
+pub trait ChannelSigner: Send + Sync + 'static {
+    /// Returns the account whose channels of this token are paid by, and whose key signs their vouchers; `None` where this payer has none.
+    ///
+    /// # Errors
+    /// [`PayerError`] if that cannot be found out now.
+    fn channel_account(&self, asset: &Asset) -> impl Future<Output = Result<Option<Address>, PayerError>> + Send;
+
+    /// Signs a [voucher](Voucher) over this total, in base units, and sends nothing.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be signed: nothing exists that could be claimed.
+    fn voucher(
+        &self,
+        network: Network,
+        channel: &ChannelConfig,
+        total: u128,
+    ) -> impl Future<Output = Result<PaymentSignature, PayerError>> + Send;
+
+    /// Returns whether this payer signed that voucher. A seller shows it to a client that lost count.
+    fn signed_voucher(&self, network: Network, channel: &ChannelConfig, voucher: &Voucher) -> bool;
+
+    /// Signs a deposit and sends nothing: the layer records the result, and then shows it to the seller.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be signed: nothing exists that could be deposited.
+    fn deposit(&self, request: &DepositRequest) -> impl Future<Output = Result<Erc3009Deposit, PayerError>> + Send;
+
+    /// Returns the state of a deposit that was signed at `since`: whether it was made, or can yet be.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be found out. That says nothing about the deposit.
+    fn deposit_status(
+        &self,
+        network: Network,
+        channel: &ChannelConfig,
+        deposit: &ChannelDeposit,
+        since: ChainTime,
+    ) -> impl Future<Output = Result<AuthorizationStatus, PayerError>> + Send;
+
+    /// Returns what a channel holds, by the chain. Of several nodes that do not agree, the lowest balance counts.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be read now.
+    fn channel_funds(
+        &self,
+        network: Network,
+        channel: ChannelId,
+    ) -> impl Future<Output = Result<ChannelFunds, PayerError>> + Send;
+
+    /// Begins to withdraw this amount, in base units, by a transaction that costs gas, and waits until it is in a block. Begun again, the
+    /// delay begins again.
+    ///
+    /// # Errors
+    /// [`PayerError`]; its text says whether something was sent.
+    fn begin_withdrawal(
+        &self,
+        network: Network,
+        channel: &ChannelConfig,
+        amount: u128,
+    ) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
+
+    /// Ends a withdrawal whose delay is over, in the same way.
+    ///
+    /// # Errors
+    /// [`PayerError`]; its text says whether something was sent.
+    fn end_withdrawal(
+        &self,
+        network: Network,
+        channel: &ChannelConfig,
+    ) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
+}
+
+/// The type for payers without channels, which never return it.
+#[derive(Debug)]
+pub(super) enum NoChannelSigner {}
+
+impl ChannelSigner for NoChannelSigner {
+    async fn channel_account(&self, _: &Asset) -> Result<Option<Address>, PayerError> {
+        match *self {}
+    }
+
+    async fn voucher(&self, _: Network, _: &ChannelConfig, _: u128) -> Result<PaymentSignature, PayerError> {
+        match *self {}
+    }
+
+    fn signed_voucher(&self, _: Network, _: &ChannelConfig, _: &Voucher) -> bool {
+        match *self {}
+    }
+
+    async fn deposit(&self, _: &DepositRequest) -> Result<Erc3009Deposit, PayerError> {
+        match *self {}
+    }
+
+    async fn deposit_status(
+        &self,
+        _: Network,
+        _: &ChannelConfig,
+        _: &ChannelDeposit,
+        _: ChainTime,
+    ) -> Result<AuthorizationStatus, PayerError> {
+        match *self {}
+    }
+
+    async fn channel_funds(&self, _: Network, _: ChannelId) -> Result<ChannelFunds, PayerError> {
+        match *self {}
+    }
+
+    async fn begin_withdrawal(&self, _: Network, _: &ChannelConfig, _: u128) -> Result<TxHash, PayerError> {
+        match *self {}
+    }
+
+    async fn end_withdrawal(&self, _: Network, _: &ChannelConfig) -> Result<TxHash, PayerError> {
+        match *self {}
+    }
+}

@@ -1,0 +1,154 @@
+//! A voucher that is signed and ready to be shown, and a request for a deposit.
+
+use std::{fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::stored_channel;
+use crate::{
+    client::PurchaseId,
+    protocol::{
+        Address, Amount, ChainTime, Network, TokenDomain,
+        channel::{ChannelConfig, ChannelDeposit, ChannelId, ChannelPayload, DepositAuthorization, Voucher},
+    },
+};
+
+/// A voucher, with a deposit where the channel held too little. Who has it can take, of the channel alone, what it adds to the total.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PreparedVoucher {
+    /// The chain.
+    pub(crate) network: Network,
+    /// What was charged to the channel before it.
+    pub(crate) before: Amount,
+    /// The payment: channel, voucher, deposit.
+    #[serde(with = "stored_channel::payload")]
+    pub(crate) payload: ChannelPayload,
+    /// The message that the seller is shown, as JSON.
+    pub(crate) message: String,
+}
+
+impl PreparedVoucher {
+    pub(crate) const fn config(&self) -> &ChannelConfig {
+        self.payload.config()
+    }
+
+    pub(crate) const fn voucher(&self) -> &Voucher {
+        self.payload.voucher()
+    }
+
+    pub(crate) const fn channel(&self) -> ChannelId {
+        self.voucher().channel
+    }
+
+    pub(crate) fn total(&self) -> Amount {
+        Amount::from_base_units(self.voucher().max_claimable)
+    }
+
+    pub(crate) const fn deposit(&self) -> Option<&ChannelDeposit> {
+        if let ChannelPayload::Deposit { deposit, .. } = &self.payload { Some(deposit) } else { None }
+    }
+
+    pub(crate) fn deposited(&self) -> Amount {
+        self.deposit().map_or(Amount::ZERO, |deposit| Amount::from_base_units(deposit.amount))
+    }
+
+    /// The moment before which its deposit can be made. A voucher has no end.
+    pub(crate) const fn valid_before(&self) -> ChainTime {
+        match self.deposit() {
+            Some(ChannelDeposit { authorization: DepositAuthorization::Erc3009(of), .. }) => of.valid_before,
+            Some(ChannelDeposit { authorization: DepositAuthorization::Permit2(of), .. }) => of.deadline,
+            None => ChainTime::from_unix(0),
+        }
+    }
+}
+
+/// Without signatures.
+impl fmt::Debug for PreparedVoucher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedVoucher")
+            .field("network", &self.network)
+            .field("channel", &self.channel())
+            .field("before", &self.before)
+            .field("total", &self.total())
+            .field("deposited", &self.deposited())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request to sign one deposit, which the seller makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DepositRequest {
+    /// The purchase that needs it.
+    pub purchase: PurchaseId,
+    /// The chain.
+    pub network: Network,
+    /// The token, and the domain under which its authorizations are signed, as
+    /// [`Authorizer::authorizes`](crate::client::Authorizer::authorizes) said.
+    pub domain: TokenDomain,
+    /// The channel.
+    pub channel: ChannelConfig,
+    /// The amount, in base units.
+    pub amount: u128,
+    /// Makes the nonce, together with the channel: 32 random bytes.
+    pub salt: [u8; 32],
+    /// The present time, by the layer's clock.
+    pub now: ChainTime,
+    /// For how long the deposit may be made: no longer than the seller asks for.
+    pub valid_for: Duration,
+}
+
+/// What a channel holds, by the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChannelFunds {
+    /// All that was deposited and did not come back, in base units: claimed and not.
+    pub balance: Amount,
+    /// What of it the seller has claimed, in base units.
+    pub claimed: Amount,
+    /// A withdrawal that was begun: its amount in base units, and when it was begun.
+    pub withdrawing: Option<(Amount, ChainTime)>,
+}
+
+impl ChannelFunds {
+    /// Combines what the contract states, of a channel without a withdrawal.
+    #[must_use]
+    pub const fn new(balance: Amount, claimed: Amount) -> Self {
+        Self { balance, claimed, withdrawing: None }
+    }
+
+    /// Sets the withdrawal that was begun, and when.
+    #[must_use]
+    pub const fn withdrawing(mut self, amount: Amount, since: ChainTime) -> Self {
+        self.withdrawing = Some((amount, since));
+        self
+    }
+}
+
+impl DepositRequest {
+    /// Asks for a deposit of that amount, in base units, that can be made for a minute: for the tests of a payer.
+    #[must_use]
+    pub fn new(
+        purchase: PurchaseId,
+        network: Network,
+        domain: TokenDomain,
+        channel: ChannelConfig,
+        amount: u128,
+        now: ChainTime,
+    ) -> Self {
+        let (salt, valid_for) = (rand::random(), Duration::from_secs(60));
+        Self { purchase, network, domain, channel, amount, salt, now, valid_for }
+    }
+
+    /// Returns the end of the deposit: `valid_for` after the later one of `now` and `chain_time`.
+    #[must_use]
+    pub fn valid_before(&self, chain_time: Option<ChainTime>) -> ChainTime {
+        self.now.max(chain_time.unwrap_or(self.now)).after(self.valid_for)
+    }
+
+    /// Returns the account that deposits.
+    #[must_use]
+    pub const fn payer(&self) -> Address {
+        self.channel.payer
+    }
+}

@@ -1,0 +1,115 @@
+//! Signs vouchers and deposits of channels, and reads channels, by nodes that may lag, lie, or be several that disagree.
+
+use alloy::primitives::B256;
+
+use super::{
+    account::Account,
+    authorization::{believed_time, signed},
+    authorization_status,
+};
+use crate::{
+    client::{AuthorizationStatus, ChannelFunds, DepositRequest, PayerError},
+    evm::{
+        channel::{self, deposit_signer},
+        eip3009::Nonce,
+        eth_call::{eth_call_at, returned},
+        json_rpc::Question,
+        wallet::{
+            account,
+            node::{Failure, Node},
+        },
+    },
+    protocol::{
+        Amount, ChainTime, PaymentSignature,
+        channel::{
+            BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ChannelId, DepositAuthorization, Erc3009Deposit, Voucher,
+        },
+    },
+};
+
+const NO_CHANNEL: PayerError = PayerError::Unavailable("what a channel holds cannot be read");
+const BY_PERMIT: PayerError = PayerError::Refused("the wallet signs no deposits by Permit2");
+
+/// Signs a voucher over this total.
+pub(super) async fn voucher(
+    account: &account::Account,
+    channel: &ChannelConfig,
+    total: u128,
+) -> Result<PaymentSignature, PayerError> {
+    if channel.voucher_key() != Some(account.address) {
+        return Err(PayerError::Foreign);
+    }
+    let digest = channel.id(account.network).voucher_digest(total, account.network);
+    signed(account, B256::new(digest)).await
+}
+
+/// Whether this account signed that voucher.
+pub(super) fn signed_voucher(account: &account::Account, channel: &ChannelConfig, voucher: &Voucher) -> bool {
+    voucher.channel == channel.id(account.network) && voucher.signer(account.network) == Some(account.address)
+}
+
+/// Signs a deposit. It does not need the wallet's turn, because it has a nonce of its own.
+pub(super) async fn deposit(
+    account: &account::Account,
+    request: &DepositRequest,
+) -> Result<Erc3009Deposit, PayerError> {
+    if request.network != account.network {
+        return Err(PayerError::WrongNetwork(request.network));
+    }
+    if request.payer() != account.address {
+        return Err(PayerError::Foreign);
+    }
+    let end = request.valid_before(believed_time(account, request.now).await);
+    let unsigned = PaymentSignature::new([0; 65]).map_err(|_| PayerError::Foreign)?;
+    let mut deposit = Erc3009Deposit::new(request.salt, [ChainTime::from_unix(0), end], unsigned);
+    let digest = deposit.digest(&request.channel, request.amount, &request.domain, account.network);
+    deposit.signature = signed(account, B256::new(digest)).await?;
+    Ok(deposit)
+}
+
+/// Whether a deposit of this account was made, or can yet be.
+pub(super) async fn deposit_status(
+    account: &Account,
+    final_after: u64,
+    channel: &ChannelConfig,
+    deposit: &ChannelDeposit,
+    since: ChainTime,
+) -> Result<AuthorizationStatus, PayerError> {
+    let DepositAuthorization::Erc3009(of) = &deposit.authorization else { return Err(BY_PERMIT) };
+    let domain = super::authorization::domain(account, channel.token).await?.ok_or(PayerError::Foreign)?;
+    if deposit_signer(channel, deposit, Some(&domain), account.key.network) != Some(account.key.address) {
+        return Err(PayerError::Foreign);
+    }
+    let nonce = channel.id(account.key.network).deposit_nonce(&of.salt);
+    let nonce = Nonce { token: channel.token, payer: channel.payer, nonce };
+    authorization_status::of_nonce(account, final_after, &nonce, of.valid_before, since).await
+}
+
+/// What a channel holds: of what the nodes say, the least balance, and the most claimed of it.
+pub(super) async fn funds(account: &Account, channel: ChannelId) -> Result<ChannelFunds, PayerError> {
+    let heard = account.key.nodes.each(|node| read(node, channel)).await;
+    let heard = heard.into_iter().flatten().reduce(|one, other| ChannelFunds {
+        balance: one.balance.min(other.balance),
+        claimed: one.claimed.max(other.claimed),
+        withdrawing: one.withdrawing.or(other.withdrawing),
+    });
+    heard.ok_or(NO_CHANNEL)
+}
+
+async fn read(node: &Node, id: ChannelId) -> Result<ChannelFunds, Failure> {
+    let holding = asked(node, &channel::channels(id)).await?;
+    let holding = channel::read_channel(&holding).ok_or(Failure::Nonsense)?;
+    let withdrawal = asked(node, &channel::pending_withdrawals(id)).await?;
+    let withdrawal = channel::read_withdrawal(&withdrawal).ok_or(Failure::Nonsense)?;
+    let [balance, claimed] = [holding.balance, holding.total_claimed].map(Amount::from_base_units);
+    let funds = ChannelFunds::new(balance, claimed);
+    Ok(match withdrawal.initiated_at {
+        0 => funds,
+        since => funds.withdrawing(Amount::from_base_units(withdrawal.amount), ChainTime::from_unix(since)),
+    })
+}
+
+async fn asked(node: &Node, call: &[u8]) -> Result<Vec<u8>, Failure> {
+    let question = Question { method: "eth_call", params: eth_call_at(BATCH_SETTLEMENT, call, "latest") };
+    Ok(returned(&node.answer(&question).await?)?.to_vec())
+}

@@ -1,0 +1,114 @@
+//! Whether a channel pays for an answer, and what has to be deposited first. Nothing is signed.
+
+use crate::{
+    client::{
+        ChannelPhase, ChannelRecord, Denial, Failure, PayerError,
+        dialect::ChannelTerms,
+        flow::{ChannelGuard, FoundChannel, WantedChannel, from_quote},
+        http::RequestIdentity,
+        inner::ClientInner,
+        way::channel::deposit,
+    },
+    protocol::{Address, Amount, Asset, TokenDomain},
+};
+
+/// A channel that can pay.
+pub(crate) struct ChannelPlan {
+    pub(crate) held: ChannelGuard,
+    /// What it lacks, and under which domain of the token that is signed for.
+    pub(crate) deposit: Option<(Amount, TokenDomain)>,
+}
+
+impl ChannelPlan {
+    /// What it takes of the budget.
+    pub(crate) fn deposited(&self) -> Amount {
+        self.deposit.as_ref().map_or(Amount::ZERO, |(amount, _)| *amount)
+    }
+}
+
+const OPENS_NONE: PayerError = PayerError::Refused("the payer opens no channels in this token");
+const TOO_LITTLE: PayerError =
+    PayerError::Refused("the payer holds too little of the token for a deposit, or signs no authorizations of it");
+const OTHER_DOMAIN: PayerError =
+    PayerError::Refused("the seller names another name or version of the token than the token's own");
+const ODD: PayerError = PayerError::Refused("the chain shows more claimed of a channel than was ever signed for it");
+
+/// Finds the channel by which these terms are met, or begins one; waits while another call signs in it.
+///
+/// # Errors
+/// [`Failure::ChannelLeft`] where an earlier purchase of the channel was left without an answer, [`Failure::ChannelBroken`] where its
+/// seller is not believed any more; the budget's or the payer's where a deposit is needed.
+pub(crate) async fn plan(
+    inner: &ClientInner,
+    identity: &RequestIdentity,
+    terms: &ChannelTerms,
+    asset: &Asset,
+) -> Result<ChannelPlan, Failure> {
+    let signer = inner.channel_signer()?;
+    let payer = signer.channel_account(asset).await?.ok_or(OPENS_NONE)?;
+    if payer == terms.quote.recipient {
+        return Err(Denial::NoSeller(payer).into());
+    }
+    let held = hold(inner, identity, terms, payer).await?;
+    let price = terms.quote.amount;
+    let record = held.record().ok_or(OPENS_NONE)?;
+    if record.left() >= price {
+        return Ok(ChannelPlan { held, deposit: None });
+    }
+    if !record.deposits.is_empty() {
+        look(inner, &held, terms).await?;
+    }
+    let missing = price.checked_sub(held.record().ok_or(OPENS_NONE)?.left()).filter(|missing| !missing.is_zero());
+    let Some(missing) = missing else { return Ok(ChannelPlan { held, deposit: None }) };
+    let spent = inner.registry.spent(&identity.host, &inner.budget);
+    let amount =
+        deposit::size((price, missing, terms.min_deposit()), inner.settings.deposit_for, &inner.budget, spent)?;
+    let domain = inner.authorizer()?.authorizes(asset, amount).await?.ok_or(TOO_LITTLE)?;
+    if domain.token != asset.contract() || !terms.names(&domain) {
+        return Err(OTHER_DOMAIN.into());
+    }
+    Ok(ChannelPlan { held, deposit: Some((amount, domain)) })
+}
+
+/// Keeps the channel for this call.
+async fn hold(
+    inner: &ClientInner,
+    identity: &RequestIdentity,
+    terms: &ChannelTerms,
+    payer: Address,
+) -> Result<ChannelGuard, Failure> {
+    let network = terms.quote.network;
+    let fits = |config: &_| terms.fits(config, payer);
+    let wanted = WantedChannel { host: &identity.host, network, fits: &fits };
+    loop {
+        let new = || {
+            let record = ChannelRecord::new(terms.channel_of(payer, rand::random()));
+            (from_quote::channel(identity, &terms.quote, inner.now()), record)
+        };
+        match inner.registry.hold_channel(&wanted, new) {
+            FoundChannel::Held(held) => return Ok(held),
+            FoundChannel::Busy => inner.registry.channel_changes().await,
+            FoundChannel::Broken(channel) => return Err(Failure::ChannelBroken { channel }),
+            FoundChannel::Left(purchase) => {
+                // As old as that, it is given up like any other payment.
+                let begun = inner.registry.begun(purchase);
+                let is_old = begun.is_some_and(|begun| begun.after(inner.settings.payment_age) <= inner.now());
+                if !is_old || !inner.registry.abandon(purchase).await.map_err(Failure::Journal)? {
+                    return Err(Failure::ChannelLeft { purchase });
+                }
+            }
+        }
+    }
+}
+
+/// Reads what the chain holds of the channel: a deposit may have been made whose answer never came.
+async fn look(inner: &ClientInner, held: &ChannelGuard, terms: &ChannelTerms) -> Result<(), Failure> {
+    let funds = inner.channel_signer()?.channel_funds(terms.quote.network, held.id()).await?;
+    let signed = held.record().map_or(Amount::ZERO, |record| record.signed);
+    if funds.claimed > signed || funds.withdrawing.is_some() {
+        held.change(|record| record.phase = ChannelPhase::Broken).await.map_err(Failure::Journal)?;
+        return Err(if funds.claimed > signed { ODD.into() } else { Failure::ChannelBroken { channel: held.id() } });
+    }
+    held.learn(|record| record.holds(funds.balance));
+    Ok(())
+}

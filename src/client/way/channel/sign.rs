@@ -1,0 +1,182 @@
+//! A voucher is signed, and recorded before a seller is shown it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{
+    client::{
+        ChannelRecord, DepositRequest, Failure, JournalPayment, PayerError, PurchaseEvent, PurchaseId,
+        dialect::{ChannelTerms, channel_terms::with_payload},
+        flow::{Progress, PurchaseGuard},
+        inner::ClientInner,
+        payer::PreparedVoucher,
+        way::{channel::plan::ChannelPlan, transfer::in_time},
+    },
+    protocol::{
+        Amount, Network, TokenDomain,
+        channel::{ChannelConfig, ChannelDeposit, ChannelPayload, Voucher},
+    },
+};
+
+/// What a voucher is signed with.
+pub(crate) struct Vouching<'a> {
+    pub(crate) inner: &'a ClientInner,
+    pub(crate) progress: &'a Progress,
+    /// The deadline of the signatures.
+    pub(crate) deadline: Instant,
+    /// For how long a deposit is to be valid.
+    pub(crate) valid_for: Duration,
+    /// Where it is bought, and how that is asked for.
+    pub(crate) place: (String, String),
+}
+
+const TOO_LARGE: PayerError = PayerError::Refused("the channel cannot hold such an amount");
+const OTHER: PayerError = PayerError::Refused("the payer signed something else than it was asked to");
+
+impl Vouching<'_> {
+    /// Signs for a purchase with reserved money, and records it. Returns another purchase of the same request instead,
+    /// if one was left meanwhile.
+    pub(crate) async fn sign(
+        &self,
+        mut guard: PurchaseGuard,
+        terms: &ChannelTerms,
+        ChannelPlan { held, deposit }: ChannelPlan,
+    ) -> Result<PurchaseGuard, Failure> {
+        let (purchase, network, price) = (guard.entry().id, terms.quote.network, terms.quote.amount);
+        let ChannelRecord { config, charged: before, .. } = held.record().ok_or(TOO_LARGE)?;
+        let total = before.checked_add(price).ok_or(TOO_LARGE)?;
+        let voucher = self.voucher(network, &config, total).await?;
+        let payload = match &deposit {
+            Some((amount, domain)) => {
+                let deposit = self.deposit(&guard, network, config, (*amount, domain)).await?;
+                ChannelPayload::Deposit { channel_config: config, voucher, deposit }
+            }
+            None => ChannelPayload::Voucher { channel_config: config, voucher },
+        };
+        // Signing may take a human's time. What no seller was shown is dropped.
+        if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
+            return Ok(left);
+        }
+        let message = terms.message(&payload, purchase);
+        let (url, method) = self.place.clone();
+        let deposits = deposit.is_some();
+        let begun = held.change(|record| {
+            record.begin(purchase, price);
+            (record.url, record.method) = (url, method);
+            record.deposits.extend(deposits.then_some(purchase));
+        });
+        if let Err(error) = begun.await {
+            guard.discard();
+            return Err(Failure::Journal(error));
+        }
+        let vouched = PreparedVoucher { network, before, payload, message };
+        let (payer, channel, valid_before) = (config.payer, held.id(), vouched.valid_before());
+        let recorded = guard.record(|entry| {
+            entry.payment = JournalPayment::Voucher(Box::new(vouched));
+            if deposits {
+                entry.expiry = valid_before;
+            }
+        });
+        if let Err(error) = recorded.await {
+            guard.discard();
+            return Err(Failure::Journal(error));
+        }
+        let deposit = deposit.map(|(amount, _)| amount);
+        let decimals = terms.quote.decimals;
+        let recipient = config.receiver;
+        self.progress.report(PurchaseEvent::Vouched {
+            channel,
+            payer,
+            recipient,
+            amount: price,
+            total,
+            deposit,
+            decimals,
+        });
+        Ok(guard)
+    }
+
+    async fn voucher(&self, network: Network, config: &ChannelConfig, total: Amount) -> Result<Voucher, Failure> {
+        voucher(self.inner, self.deadline, network, config, total).await
+    }
+
+    async fn deposit(
+        &self,
+        guard: &PurchaseGuard,
+        network: Network,
+        channel: ChannelConfig,
+        (amount, domain): (Amount, &TokenDomain),
+    ) -> Result<ChannelDeposit, Failure> {
+        let amount = amount.to_u128().ok_or(TOO_LARGE)?;
+        let request = DepositRequest {
+            purchase: guard.entry().id,
+            network,
+            domain: domain.clone(),
+            channel,
+            amount,
+            salt: rand::random(),
+            now: self.inner.now(),
+            valid_for: self.valid_for,
+        };
+        let signing = in_time(self.deadline, "signing the deposit", self.inner.channel_signer()?.deposit(&request));
+        let signed = signing.await?.map_err(Failure::Payer)?;
+        if signed.salt != request.salt {
+            return Err(OTHER.into());
+        }
+        Ok(ChannelDeposit::new(amount, signed))
+    }
+}
+
+/// Signs a voucher over this total.
+async fn voucher(
+    inner: &ClientInner,
+    deadline: Instant,
+    network: Network,
+    config: &ChannelConfig,
+    total: Amount,
+) -> Result<Voucher, Failure> {
+    let units = total.to_u128().ok_or(TOO_LARGE)?;
+    let signing = in_time(deadline, "signing the payment", inner.channel_signer()?.voucher(network, config, units));
+    let signature = signing.await?.map_err(Failure::Payer)?;
+    Ok(Voucher::new(config.id(network), units, signature))
+}
+
+/// Signs for the same purchase over another total, behind what was charged before; its deposit stays as it is. Nothing is recorded.
+pub(crate) async fn again(
+    inner: &ClientInner,
+    deadline: Instant,
+    vouched: &PreparedVoucher,
+    before: Amount,
+    price: Amount,
+) -> Result<PreparedVoucher, Failure> {
+    let (network, config) = (vouched.network, *vouched.config());
+    let total = before.checked_add(price).ok_or(TOO_LARGE)?;
+    let signed = voucher(inner, deadline, network, &config, total).await?;
+    let payload = match vouched.deposit().cloned() {
+        Some(deposit) => ChannelPayload::Deposit { channel_config: config, voucher: signed, deposit },
+        None => match vouched.payload {
+            ChannelPayload::Refund { amount, .. } => {
+                ChannelPayload::Refund { channel_config: config, voucher: signed, amount }
+            }
+            _ => ChannelPayload::Voucher { channel_config: config, voucher: signed },
+        },
+    };
+    let message = with_payload(&vouched.message, &payload).ok_or(OTHER)?;
+    Ok(PreparedVoucher { network, before, payload, message })
+}
+
+/// Signs a request for all that is left: a voucher over what was charged, which pays for nothing.
+pub(crate) async fn refund(
+    inner: &ClientInner,
+    deadline: Instant,
+    network: Network,
+    record: &ChannelRecord,
+    terms: &ChannelTerms,
+) -> Result<PreparedVoucher, Failure> {
+    let (channel_config, before) = (record.config, record.charged);
+    let signed = voucher(inner, deadline, network, &channel_config, before).await?;
+    let payload = ChannelPayload::Refund { channel_config, voucher: signed, amount: None };
+    let message = terms.message(&payload, PurchaseId::random());
+    Ok(PreparedVoucher { network, before, payload, message })
+}

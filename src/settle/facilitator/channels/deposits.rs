@@ -1,0 +1,81 @@
+//! Deposits: a facilitator looks at them, and makes them.
+
+use super::{asking, telling::Said};
+use crate::{
+    protocol::{
+        channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, Erc3009Deposit, Voucher},
+        v2::Reason,
+    },
+    settle::{
+        SettleError, Settlement, Validity,
+        facilitator::{
+            domains::domain_of,
+            keeper::{Fact, Keeper, SEEN_WITHIN},
+            settler::Inner,
+        },
+    },
+};
+
+/// What is asked about a deposit.
+pub(super) struct Question<'a> {
+    config: &'a ChannelConfig,
+    signed: &'a Erc3009Deposit,
+    body: String,
+}
+
+impl<'a> Question<'a> {
+    /// # Errors
+    /// Why it is no deposit that could be made.
+    pub(super) fn new(
+        (inner, keeper): (&Inner, &Keeper),
+        config: &'a ChannelConfig,
+        deposit: &'a ChannelDeposit,
+        voucher: &Voucher,
+    ) -> Result<Self, Reason> {
+        if keeper.authorizer().is_some_and(|own| own != config.receiver_authorizer) {
+            return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH);
+        }
+        if deposit.amount == 0 {
+            return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED);
+        }
+        let DepositAuthorization::Erc3009(signed) = &deposit.authorization else {
+            return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_ERC3009_AUTHORIZATION_REQUIRED);
+        };
+        let domain = domain_of(&inner.domains, keeper.network, config.token, None).ok().flatten();
+        let domain = domain.ok_or(Reason::INVALID_BATCH_SETTLEMENT_EVM_MISSING_EIP712_DOMAIN)?;
+        let body = asking::deposit(keeper.network, (config, deposit), voucher, &domain);
+        Ok(Self { config, signed, body })
+    }
+
+    fn is_made(&self) -> Fact<'a> {
+        Fact::Deposited(self.config, &self.signed.salt)
+    }
+}
+
+pub(super) async fn verify(inner: &Inner, keeper: &Keeper, question: &Question<'_>) -> Result<Validity, SettleError> {
+    if keeper.is_so(&question.is_made()).await? {
+        return Ok(Validity::Used);
+    }
+    let config = question.config;
+    inner.asks(keeper.network, keeper.signing(config), config.payer, &question.body).await
+}
+
+pub(super) async fn make(inner: &Inner, keeper: &Keeper, question: &Question<'_>) -> Settlement {
+    let is_made = question.is_made();
+    // Whose transaction made it is not known.
+    if !matches!(keeper.is_so(&is_made).await, Ok(false)) {
+        return Settlement::Unknown(None);
+    }
+    match inner.tell(keeper.network, keeper.signing(question.config), &question.body).await {
+        Said::Done(transaction) if keeper.becomes(&is_made, SEEN_WITHIN).await => Settlement::Settled(transaction),
+        Said::Done(transaction) => Settlement::Unknown(Some(transaction)),
+        // It may say so of one that it made.
+        Said::Refused(reason) => match keeper.is_so(&is_made).await {
+            Ok(false) => Settlement::Refused(reason),
+            _ => Settlement::Unknown(None),
+        },
+        Said::Doubt(transaction) => Settlement::Unknown(transaction),
+        // It may have been sent earlier.
+        Said::Nothing => Settlement::Unknown(None),
+    }
+}

@@ -1,0 +1,254 @@
+//! What the seller's own nodes say of channels, whoever sends the transactions.
+
+use std::{collections::HashSet, slice};
+
+use alloy::primitives::B256;
+use futures_util::future::try_join;
+
+use super::{ChannelOnChain, ChannelRefund, RefusedClaim, SettleError, questions};
+use crate::{
+    evm::{
+        channel::{self, Due},
+        erc1271,
+        wallet::{
+            node::{Call, Failure, Node, hex},
+            nodes::Nodes,
+        },
+    },
+    protocol::{
+        Address, Amount, Network,
+        channel::{BATCH_SETTLEMENT, ChannelConfig, Voucher, VoucherClaim},
+        v2::Reason,
+    },
+};
+
+/// The most gas that the contract may take to tell the state of one channel.
+const STATE_GAS: u64 = 300_000;
+/// Of how many channels it is asked at once.
+const AT_ONCE: usize = 50;
+/// The most that it may take to tell what is claimed for a receiver.
+const VIEW_GAS: u64 = 100_000;
+/// The most that a contract account may take to look at a signature.
+const SIGNATURE_GAS: u64 = 300_000;
+/// The most that a claim may take beside its rows, and that one row may take: of a voucher that a key signed, and of one that a contract
+/// account looks at.
+pub(super) const CALL_GAS: u64 = 200_000;
+const KEY_ROW_GAS: u64 = 50_000;
+const ACCOUNT_ROW_GAS: u64 = 300_000;
+
+/// How deep a claim and a deposit have to be before they count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Depths {
+    /// After how many further blocks a claim is believed to stay.
+    pub(super) final_after: u64,
+    /// In how many blocks a deposit must be, its own included, before it covers vouchers.
+    pub(super) deposit_confirmations: u64,
+}
+
+impl Depths {
+    /// Everything counts at once.
+    const NONE: Self = Self { final_after: 0, deposit_confirmations: 1 };
+}
+
+/// The state of a channel: of what nodes say, the worst for the seller.
+pub(super) async fn state(
+    nodes: &Nodes,
+    (network, depths): (Network, Depths),
+    config: &ChannelConfig,
+) -> Result<ChannelOnChain, Failure> {
+    let states = read_chunk(nodes, (network, depths), slice::from_ref(config)).await?;
+    states.into_iter().next().ok_or(Failure::Nonsense)
+}
+
+/// The same of many, in their order.
+pub(super) async fn states(
+    nodes: &Nodes,
+    at: (Network, Depths),
+    configs: &[ChannelConfig],
+) -> Result<Vec<ChannelOnChain>, Failure> {
+    let mut states = Vec::with_capacity(configs.len());
+    for chunk in configs.chunks(AT_ONCE) {
+        states.extend(read_chunk(nodes, at, chunk).await?);
+    }
+    Ok(states)
+}
+
+async fn read_chunk(
+    nodes: &Nodes,
+    (network, depths): (Network, Depths),
+    configs: &[ChannelConfig],
+) -> Result<Vec<ChannelOnChain>, Failure> {
+    let ids: Vec<_> = configs.iter().map(|config| config.id(network)).collect();
+    let (question, gas) = (questions::states(&ids), STATE_GAS.saturating_mul(ids.len() as u64));
+    let call = Call { from: BATCH_SETTLEMENT, to: BATCH_SETTLEMENT, data: &question, gas, fees: None };
+    let ask = async |node: &Node| said_by(node, depths, &call, ids.len()).await;
+    let answers = nodes.each(ask).await;
+    let worse = |one: Vec<ChannelOnChain>, other: Vec<ChannelOnChain>| {
+        one.into_iter().zip(other).map(|(one, other)| one.worse(other)).collect()
+    };
+    answers
+        .into_iter()
+        .reduce(|one, other| match (one, other) {
+            (Ok(one), Ok(other)) => Ok(worse(one, other)),
+            (Ok(states), Err(_)) | (Err(_), Ok(states)) => Ok(states),
+            (Err(failure), Err(_)) => Err(failure),
+        })
+        .unwrap_or(Err(Failure::Silence))
+}
+
+/// What one node says: of its newest block, in which a claim and a deposit count only as far as they are in a block that is believed to
+/// stay.
+async fn said_by(
+    node: &Node,
+    depths: Depths,
+    call: &Call<'_>,
+    channels: usize,
+) -> Result<Vec<ChannelOnChain>, Failure> {
+    let at = async |block: &str| {
+        let returned = node.run(call, block).await?;
+        returned.ok().and_then(|returned| questions::read_states(&returned, channels)).ok_or(Failure::Nonsense)
+    };
+    let head = node.head().await?.number;
+    let below = |blocks: u64| head.saturating_sub(blocks);
+    let [claims_at, deposits_at] = [below(depths.final_after), below(depths.deposit_confirmations.saturating_sub(1))];
+    let newest = match at(&hex(head)).await {
+        Ok(states) => states.into_iter().map(|state| state.at_block(head)).collect(),
+        // Behind one address there may be several nodes, of which this one is not that far.
+        Err(Failure::Refusal(_)) => at("latest").await?,
+        Err(failure) => return Err(failure),
+    };
+    let deep = async |number: u64| {
+        if number == head {
+            return Ok(newest.clone());
+        }
+        match node.run(call, &hex(number)).await? {
+            // Before there was a contract, there was nothing in it.
+            Ok(returned) if returned.is_empty() => Ok(vec![ChannelOnChain::default(); channels]),
+            Ok(returned) => questions::read_states(&returned, channels).ok_or(Failure::Nonsense),
+            Err(_) => Err(Failure::Nonsense),
+        }
+    };
+    let (claims_at, deposits_at) = match claims_at == deposits_at {
+        true => {
+            let both = deep(claims_at).await?;
+            (both.clone(), both)
+        }
+        false => try_join(deep(claims_at), deep(deposits_at)).await?,
+    };
+    let deep = claims_at.iter().zip(&deposits_at);
+    Ok(newest.into_iter().zip(deep).map(|(newest, (claims, deposits))| newest.sure_of(claims, deposits)).collect())
+}
+
+/// Whether the payer's account signed a voucher: every node that answers says so, and most of them do.
+pub(super) async fn is_signed_by_account(
+    nodes: &Nodes,
+    (network, contract_accounts): (Network, bool),
+    config: &ChannelConfig,
+    voucher: &Voucher,
+) -> Result<bool, SettleError> {
+    let (payer, by_key) = (config.payer, voucher.signer(network));
+    if let Some(key) = config.voucher_key() {
+        return Ok(by_key == Some(key));
+    }
+    let question = erc1271::is_valid_signature(B256::new(voucher.digest(network)), voucher.signature.as_bytes());
+    let call = Call { from: BATCH_SETTLEMENT, to: payer, data: &question, gas: SIGNATURE_GAS, fees: None };
+    let ask = async |node: &Node| {
+        if !node.has_code(payer).await? {
+            return Ok(by_key == Some(payer));
+        }
+        let said = node.run(&call, "latest").await?;
+        Ok(contract_accounts && said.is_ok_and(|returned| erc1271::is_accepted(&returned)))
+    };
+    let heard: Vec<bool> = nodes.each(ask).await.into_iter().flatten().collect();
+    match heard.iter().all(|said| *said) {
+        false => Ok(false),
+        true if nodes.are_most(heard.len()) => Ok(true),
+        true => Err(SettleError::unavailable()),
+    }
+}
+
+/// How much was ever claimed for a receiver in a token, and how much of it was swept.
+pub(super) async fn due(nodes: &Nodes, receiver: Address, token: Address) -> Result<Due, Failure> {
+    let question = channel::receivers(receiver, token);
+    let call = Call { from: receiver, to: BATCH_SETTLEMENT, data: &question, gas: VIEW_GAS, fees: None };
+    let returned = nodes.first(|node| node.run(&call, "latest")).await?;
+    returned.ok().and_then(|returned| channel::read_due(&returned)).ok_or(Failure::Nonsense)
+}
+
+/// The most gas that this row may take.
+pub(super) fn row_gas(claim: &VoucherClaim) -> u64 {
+    let of_row = if claim.config.voucher_key().is_some() { KEY_ROW_GAS } else { ACCOUNT_ROW_GAS };
+    CALL_GAS + of_row
+}
+
+/// Why this row cannot be claimed, if it fails by itself by the word of every node.
+pub(super) async fn bad_row(nodes: &Nodes, network: Network, claim: &VoucherClaim) -> Option<Reason> {
+    let data = channel::claim_directly(slice::from_ref(claim));
+    let (from, gas) = (claim.config.receiver_authorizer, row_gas(claim));
+    let call = Call { from, to: BATCH_SETTLEMENT, data: &data, gas, fees: None };
+    if !nodes.all_say(async |node| Ok(node.run(&call, "pending").await?.is_err())).await {
+        return None;
+    }
+    let state = state(nodes, (network, Depths::NONE), &claim.config).await.ok();
+    Some(match state {
+        Some(state) if state.balance < Amount::from_base_units(claim.total_claimed) => {
+            Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE
+        }
+        _ if claim.config.voucher_key().is_none() => Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE,
+        _ => Reason::INVALID_BATCH_SETTLEMENT_EVM_CLAIM_SIMULATION_FAILED,
+    })
+}
+
+/// The rows that cannot be claimed by this authorizer, as far as can be told without asking anybody.
+pub(super) fn misfits(network: Network, authorizer: Address, claims: &[VoucherClaim]) -> Vec<RefusedClaim> {
+    let mut seen = HashSet::new();
+    let reason = |claim: &VoucherClaim| {
+        misfit(network, authorizer, claim).or_else(|| {
+            let is_again = !seen.insert(claim.voucher.channel);
+            is_again.then_some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_BUSY)
+        })
+    };
+    let reasons = claims.iter().map(reason).enumerate();
+    reasons.filter_map(|(row, reason)| Some(RefusedClaim::new(row, reason?))).collect()
+}
+
+/// The same of one row.
+pub(super) fn misfit(network: Network, authorizer: Address, claim: &VoucherClaim) -> Option<Reason> {
+    let config = &claim.config;
+    match () {
+        () if config.receiver_authorizer != authorizer => {
+            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH)
+        }
+        () if claim.voucher.channel != config.id(network) => {
+            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH)
+        }
+        () if claim.total_claimed > claim.voucher.max_claimable => {
+            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHARGE_EXCEEDS_SIGNED_CUMULATIVE)
+        }
+        () if config.voucher_key().is_some_and(|key| claim.voucher.signer(network) != Some(key)) => {
+            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE)
+        }
+        () => None,
+    }
+}
+
+/// What is in the channel beyond what is claimed and what is to be claimed.
+pub(super) fn left(state: &ChannelOnChain, refund: &ChannelRefund) -> Amount {
+    let to_claim = refund.claim.as_ref().map_or(0, |claim| claim.total_claimed);
+    let sold = state.claimed_at_most.max(Amount::from_base_units(to_claim));
+    state.balance.checked_sub(sold).unwrap_or(Amount::ZERO)
+}
+
+/// Why it is no refund, as far as can be told without asking anybody.
+pub(super) fn misfit_of(network: Network, authorizer: Address, refund: &ChannelRefund) -> Option<Reason> {
+    let config = &refund.config;
+    match &refund.claim {
+        _ if config.receiver_authorizer != authorizer => {
+            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH)
+        }
+        _ if refund.amount == 0 => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID),
+        Some(claim) if claim.config != *config => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH),
+        Some(claim) => misfit(network, authorizer, claim),
+        None => None,
+    }
+}
