@@ -208,7 +208,7 @@ pub use pass::{HeldPass, PassError, PassLayer, UsePass};
 pub use payer::{
     AuthorizationRequest, AuthorizationStatus, Authorizer, ChannelFunds, ChannelSigner, DepositRequest,
     MissingAllowance, Payer, PayerError, PermitFunds, PermitRequest, PermitSigner, PreparedAuthorization,
-    PreparedPermit, PreparedTransfer, SubmitGuard, TransferRequest, TransferStatus,
+    PreparedPermit, PreparedTransfer, SettledFunds, SubmitGuard, TransferRequest, TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;

@@ -5,7 +5,7 @@ use std::future::Future;
 use super::{
     authorization::AuthorizationStatus,
     error::PayerError,
-    voucher::{ChannelFunds, DepositRequest},
+    voucher::{ChannelFunds, DepositRequest, SettledFunds},
 };
 use crate::protocol::{
     Address, Asset, ChainTime, Network, PaymentSignature, TxHash,
@@ -67,6 +67,17 @@ pub trait ChannelSigner: Send + Sync + 'static {
         channel: ChannelId,
     ) -> impl Future<Output = Result<ChannelFunds, PayerError>> + Send;
 
+    /// Returns what a channel held at most, at a block that is deep enough to stay and now: of several nodes the worse answer for the payer,
+    /// member by member. What came back is counted by this, and a channel is closed by it.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be read now, or too few nodes answer.
+    fn settled_funds(
+        &self,
+        network: Network,
+        channel: ChannelId,
+    ) -> impl Future<Output = Result<SettledFunds, PayerError>> + Send;
+
     /// Begins to withdraw this amount, in base units, by a transaction that costs gas, and waits until it is in a block. Begun again, the
     /// delay begins again.
     ///
@@ -122,6 +133,10 @@ impl ChannelSigner for NoChannelSigner {
     }
 
     async fn channel_funds(&self, _: Network, _: ChannelId) -> Result<ChannelFunds, PayerError> {
+        match *self {}
+    }
+
+    async fn settled_funds(&self, _: Network, _: ChannelId) -> Result<SettledFunds, PayerError> {
         match *self {}
     }
 

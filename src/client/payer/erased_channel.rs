@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::{AuthorizationStatus, ChannelFunds, ChannelSigner, DepositRequest, PayerError};
+use super::{AuthorizationStatus, ChannelFunds, ChannelSigner, DepositRequest, PayerError, SettledFunds};
 use crate::protocol::{
     Address, Asset, ChainTime, Network, PaymentSignature, TxHash,
     channel::{ChannelConfig, ChannelDeposit, ChannelId, Erc3009Deposit, Voucher},
@@ -23,6 +23,7 @@ pub(crate) trait ErasedChannelSigner: Send + Sync + 'static {
         since: ChainTime,
     ) -> Boxed<'a, AuthorizationStatus>;
     fn channel_funds(&self, network: Network, channel: ChannelId) -> Boxed<'_, ChannelFunds>;
+    fn settled_funds(&self, network: Network, channel: ChannelId) -> Boxed<'_, SettledFunds>;
     fn begin_withdrawal<'a>(&'a self, network: Network, channel: &'a ChannelConfig, amount: u128) -> Boxed<'a, TxHash>;
     fn end_withdrawal<'a>(&'a self, network: Network, channel: &'a ChannelConfig) -> Boxed<'a, TxHash>;
 }
@@ -56,6 +57,10 @@ impl<S: ChannelSigner> ErasedChannelSigner for S {
 
     fn channel_funds(&self, network: Network, channel: ChannelId) -> Boxed<'_, ChannelFunds> {
         Box::pin(ChannelSigner::channel_funds(self, network, channel))
+    }
+
+    fn settled_funds(&self, network: Network, channel: ChannelId) -> Boxed<'_, SettledFunds> {
+        Box::pin(ChannelSigner::settled_funds(self, network, channel))
     }
 
     fn begin_withdrawal<'a>(&'a self, network: Network, channel: &'a ChannelConfig, amount: u128) -> Boxed<'a, TxHash> {

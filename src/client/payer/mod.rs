@@ -34,7 +34,7 @@ pub use status::TransferStatus;
 pub(crate) use transfer::TransferOrder;
 pub use transfer::{PreparedAuthorization, PreparedPermit, PreparedTransfer, TransferRequest};
 pub(crate) use voucher::PreparedVoucher;
-pub use voucher::{ChannelFunds, DepositRequest};
+pub use voucher::{ChannelFunds, DepositRequest, SettledFunds};
 
 use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash};
 

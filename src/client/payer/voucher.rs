@@ -125,6 +125,36 @@ impl ChannelFunds {
     }
 }
 
+/// What a channel held at most, by blocks that are deep enough to stay: by this alone money counts as come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SettledFunds {
+    /// The highest balance, in base units.
+    pub balance: Amount,
+    /// The least that is claimed of it, in base units.
+    pub claimed: Amount,
+    /// The time of the deep block that was read: the earliest.
+    pub time: ChainTime,
+}
+
+impl SettledFunds {
+    /// Combines what was read.
+    #[must_use]
+    pub const fn new(balance: Amount, claimed: Amount, time: ChainTime) -> Self {
+        Self { balance, claimed, time }
+    }
+
+    /// Returns the worse of two readings for the payer, member by member.
+    #[must_use]
+    pub fn or_worse(self, other: Self) -> Self {
+        Self {
+            balance: self.balance.max(other.balance),
+            claimed: self.claimed.min(other.claimed),
+            time: self.time.min(other.time),
+        }
+    }
+}
+
 impl DepositRequest {
     /// Asks for a deposit of that amount, in base units, that can be made for a minute: for the tests of a payer.
     #[must_use]

@@ -8,7 +8,7 @@ use super::{
     authorization_status,
 };
 use crate::{
-    client::{AuthorizationStatus, ChannelFunds, DepositRequest, PayerError},
+    client::{AuthorizationStatus, ChannelFunds, DepositRequest, PayerError, SettledFunds},
     evm::{
         channel::{self, deposit_signer},
         eip3009::Nonce,
@@ -96,6 +96,33 @@ pub(super) async fn funds(account: &Account, channel: ChannelId) -> Result<Chann
     heard.ok_or(NO_CHANNEL)
 }
 
+/// What a channel held at most: of each node that answers, at a block that is deep enough and now. More than half of all must answer.
+pub(super) async fn settled_funds(
+    account: &Account,
+    final_after: u64,
+    channel: ChannelId,
+) -> Result<SettledFunds, PayerError> {
+    let nodes = &account.key.nodes;
+    let heard: Vec<_> = nodes.each(|node| settled(node, final_after, channel)).await.into_iter().flatten().collect();
+    if !nodes.are_most(heard.len()) {
+        return Err(NO_CHANNEL);
+    }
+    heard.into_iter().reduce(SettledFunds::or_worse).ok_or(NO_CHANNEL)
+}
+
+async fn settled(node: &Node, final_after: u64, id: ChannelId) -> Result<SettledFunds, Failure> {
+    let deep = node.head().await?.number.checked_sub(final_after).ok_or(Failure::Nonsense)?;
+    let block = node.block(deep).await?.filter(|block| block.number == deep).ok_or(Failure::Nonsense)?;
+    let mut both = Vec::with_capacity(2);
+    for at in [&*format!("{deep:#x}"), "latest"] {
+        let holding = channel::read_channel(&asked_at(node, &channel::channels(id), at).await?);
+        let holding = holding.ok_or(Failure::Nonsense)?;
+        let [balance, claimed] = [holding.balance, holding.total_claimed].map(Amount::from_base_units);
+        both.push(SettledFunds::new(balance, claimed, block.time));
+    }
+    both.into_iter().reduce(SettledFunds::or_worse).ok_or(Failure::Nonsense)
+}
+
 async fn read(node: &Node, id: ChannelId) -> Result<ChannelFunds, Failure> {
     let holding = asked(node, &channel::channels(id)).await?;
     let holding = channel::read_channel(&holding).ok_or(Failure::Nonsense)?;
@@ -110,6 +137,10 @@ async fn read(node: &Node, id: ChannelId) -> Result<ChannelFunds, Failure> {
 }
 
 async fn asked(node: &Node, call: &[u8]) -> Result<Vec<u8>, Failure> {
-    let question = Question { method: "eth_call", params: eth_call_at(BATCH_SETTLEMENT, call, "latest") };
+    asked_at(node, call, "latest").await
+}
+
+async fn asked_at(node: &Node, call: &[u8], at: &str) -> Result<Vec<u8>, Failure> {
+    let question = Question { method: "eth_call", params: eth_call_at(BATCH_SETTLEMENT, call, at) };
     Ok(returned(&node.answer(&question).await?)?.to_vec())
 }

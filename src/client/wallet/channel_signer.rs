@@ -2,7 +2,7 @@
 
 use super::{NetworkWallet, WalletPayer, channel, prepare::has_decimals, withdraw};
 use crate::{
-    client::{AuthorizationStatus, ChannelFunds, ChannelSigner, DepositRequest, PayerError},
+    client::{AuthorizationStatus, ChannelFunds, ChannelSigner, DepositRequest, PayerError, SettledFunds},
     evm,
     protocol::{
         Address, Asset, ChainTime, Network, PaymentSignature, TxHash,
@@ -46,6 +46,11 @@ impl ChannelSigner for WalletPayer {
 
     async fn channel_funds(&self, network: Network, channel: ChannelId) -> Result<ChannelFunds, PayerError> {
         channel::funds(&self.on(network)?.account, channel).await
+    }
+
+    async fn settled_funds(&self, network: Network, channel: ChannelId) -> Result<SettledFunds, PayerError> {
+        let NetworkWallet { account, settings } = self.on(network)?;
+        channel::settled_funds(account, settings.final_after, channel).await
     }
 
     async fn begin_withdrawal(

@@ -1,5 +1,6 @@
 //! What is deposited is spent, within every limit.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tower_x402::{
     ChannelPolicy,
     client::{BudgetDenial, MaxPrice, PayErrorKind},
@@ -82,4 +83,24 @@ async fn a_human_sees_the_deposit_beside_the_price() {
     }
     let (price, by) = (units(PRICE), PaymentMethod::Channel);
     assert_eq!(*seen.lock().unwrap(), [(price, Some(units(PRICE_OF_TEN)), by), (price, None, by)]);
+}
+
+/// The seller makes the deposit, and says that it takes no such voucher: the deposit counts, and is the only one.
+#[tokio::test(start_paused = true)]
+async fn a_deposit_that_was_made_counts_whatever_the_seller_says() {
+    for word in ["invalid_payload", "invalid_batch_settlement_evm_cumulative_exceeds_balance"] {
+        let trade = Trade::open().await;
+        let layer = trade.layer().await;
+        trade.line.scripted(move |_, answer| {
+            let (mut parts, body) = answer.into_parts();
+            parts.status = http::StatusCode::PAYMENT_REQUIRED;
+            let told = format!(r#"{{"success":false,"transaction":"","errorReason":"{word}"}}"#);
+            parts.headers.insert(PAYMENT_RESPONSE, STANDARD.encode(told).parse().unwrap());
+            Ok(Response::from_parts(parts, body))
+        });
+        trade.buy(&layer, 0).await.unwrap_err();
+        assert_eq!((trade.stall.channels.deposits(), trade.purse.deposits()), (1, 1), "{word}");
+        assert_eq!(layer.spent(), units(PRICE_OF_TEN), "{word}");
+        assert_eq!(trade.layer().await.spent(), units(PRICE_OF_TEN), "{word}: the journal has it");
+    }
 }

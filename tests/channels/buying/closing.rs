@@ -92,3 +92,59 @@ async fn without_the_seller_it_takes_two_transactions_and_the_delay() {
     assert_eq!((ended.phase, ended.refunded), (ChannelPhase::Closed, units(9 * PRICE)));
     assert!(layer.withdraw_channel(ChannelId::new([9; 32])).await.is_err());
 }
+
+/// A refund that is seen later counts when it is seen.
+#[tokio::test(start_paused = true)]
+async fn a_refund_that_comes_late_is_counted_by_the_next_call() {
+    let trade = Trade::open().await;
+    let layer = trade.layer_with(|builder| builder.patience(Duration::from_secs(20))).await;
+    trade.buy(&layer, 0).await.unwrap();
+    let id = layer.channels().remove(0).id;
+    let client = layer.layer(trade.line.clone());
+    trade.stall.channels.script([ChannelStep::Unknown]);
+    client.close_channel(id).await.unwrap_err();
+    trade.stall.channels.set_state(id, ChannelOnChain::new(units(PRICE), units(PRICE)));
+    let closed = client.close_channel(id).await.unwrap().unwrap();
+    assert_eq!((closed.phase, closed.refunded), (ChannelPhase::Closed, units(9 * PRICE)));
+    assert_eq!(layer.spent(), units(PRICE));
+}
+
+/// One node says that a channel is empty, another that it is not.
+#[tokio::test(start_paused = true)]
+async fn no_single_node_closes_a_channel() {
+    let trade = Trade::open().await;
+    let layer = trade.layer_with(|builder| builder.patience(Duration::from_secs(20))).await;
+    trade.buy(&layer, 0).await.unwrap();
+    let id = layer.channels().remove(0).id;
+    trade.stall.channels.set_state(id, ChannelOnChain::new(units(0), units(0)));
+    *trade.purse.other_node.lock().unwrap() = Some(PRICE_OF_TEN);
+    layer.layer(trade.line.clone()).close_channel(id).await.unwrap_err();
+    layer.withdraw_channel(id).await.unwrap_err();
+    assert_eq!((layer.spent(), layer.channels().remove(0).phase), (units(PRICE_OF_TEN), ChannelPhase::Closing));
+}
+
+/// The seller has a deposit that it did not make yet: it could make it once the channel is forgotten.
+#[tokio::test(start_paused = true)]
+async fn no_channel_is_closed_while_its_deposit_can_be_made() {
+    for is_made in [false, true] {
+        let trade = Trade::open().await;
+        let layer = trade.layer_with(|builder| builder.patience(Duration::from_secs(20))).await;
+        trade.stall.channels.always(ChannelStep::Unknown);
+        let left = trade.buy(&layer, 0).await.unwrap_err().purchase().unwrap();
+        assert!(layer.abandon(left).await.unwrap());
+        let id = layer.channels().remove(0).id;
+        let client = layer.layer(trade.line.clone());
+        client.close_channel(id).await.unwrap_err();
+        layer.withdraw_channel(id).await.unwrap_err();
+        assert_eq!(layer.channels().remove(0).phase, ChannelPhase::Closing);
+        if is_made {
+            trade.stall.channels.set_state(id, ChannelOnChain::new(units(PRICE_OF_TEN), units(0)));
+            trade.stall.channels.always(ChannelStep::Done);
+        } else {
+            trade.stall.shop.clock.advance(Duration::from_secs(3_600));
+        }
+        let closed = client.close_channel(id).await.unwrap().unwrap();
+        let back = if is_made { PRICE_OF_TEN } else { 0 };
+        assert_eq!((closed.phase, closed.refunded), (ChannelPhase::Closed, units(back)), "{is_made}");
+    }
+}

@@ -31,8 +31,9 @@ use tower_x402::{
         AuthorizationRequest, AuthorizationStatus, Authorizer, Body, Budget, BudgetBuilder, ChannelFunds,
         ChannelSigner, DepositRequest, Journal, JournalEntry, JournalError, MemoryJournal, Pay, PayError, PayLayer,
         PayLayerBuilder, Payer, PayerError, PaymentMethod, PreparedAuthorization, PreparedTransfer, Purchase,
-        SubmitGuard, TransferRequest, TransferStatus,
+        SettledFunds, SubmitGuard, TransferRequest, TransferStatus,
     },
+    clock::Clock as _,
     protocol::{
         Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash,
         channel::{ChannelConfig, ChannelDeposit, ChannelId, ChannelPayload, Erc3009Deposit, Voucher},
@@ -40,7 +41,7 @@ use tower_x402::{
         v2::{PaymentPayload, SchemePayload, SettleResponse, SignedAuthorization},
     },
     settle::ChannelOnChain,
-    testing::ScriptedChannels,
+    testing::{FakeClock, ScriptedChannels},
 };
 
 use crate::{
@@ -59,6 +60,9 @@ pub struct Purse {
     pub channels: ScriptedChannels,
     /// Whether it holds enough of the token for any deposit.
     pub is_rich: bool,
+    pub clock: FakeClock,
+    /// What another node says that a channel holds.
+    pub other_node: Arc<Mutex<Option<u128>>>,
     /// What it signed: how many deposits, and which totals.
     pub signed: Arc<Mutex<(usize, Vec<u128>)>>,
 }
@@ -175,7 +179,7 @@ impl ChannelSigner for Purse {
     ) -> Result<AuthorizationStatus, PayerError> {
         give_way().await;
         let holds = number(self.channels.state(channel.id(network)).balance);
-        let used = AuthorizationStatus::Used { transaction: None };
+        let used = AuthorizationStatus::Used { transaction: Some(TxHash::new([3; 32])) };
         Ok(if holds >= deposit.amount { used } else { AuthorizationStatus::Unused })
     }
 
@@ -187,6 +191,13 @@ impl ChannelSigner for Purse {
             Some(since) => funds.withdrawing(state.withdrawing, since),
             None => funds,
         })
+    }
+
+    async fn settled_funds(&self, _: Network, channel: ChannelId) -> Result<SettledFunds, PayerError> {
+        give_way().await;
+        let state = self.channels.state(channel);
+        let balance = self.other_node.lock().unwrap().map_or(state.balance, |other| state.balance.max(units(other)));
+        Ok(SettledFunds::new(balance, state.total_claimed, ChainTime::from_unix(self.clock.unix())))
     }
 
     async fn begin_withdrawal(
@@ -334,7 +345,9 @@ impl Trade {
         let script = Arc::new(Mutex::new(script));
         let line = Line { seller, journal: journal.clone(), seen: Arc::default(), script };
         let (key, channels) = (stall.key.clone(), stall.channels.clone());
-        let purse = Purse { key, channels, is_rich: true, signed: Arc::default() };
+        let clock = stall.shop.clock.clone();
+        let (other_node, signed) = Default::default();
+        let purse = Purse { key, channels, is_rich: true, clock, other_node, signed };
         Self { stall, purse, journal, line, runs }
     }
 

@@ -46,7 +46,7 @@ async fn a_channel_is_opened_topped_up_and_closed_to_the_unit() {
     });
     let seller = merchant.charge("answer", "0.0001 USDC").unwrap().layer(handler);
     let wallet = WalletPayer::builder().key(chain.accounts()[1].private_key()).endpoint(chain.rpc_url());
-    let wallet = wallet.connect().await.unwrap().max_fee_per_gas(1_000_000_000_000);
+    let wallet = wallet.connect().await.unwrap().max_fee_per_gas(1_000_000_000_000).final_after(0);
     let payer = wallet.address();
     let usdc = Asset::new(wallet.network(), chain.usdc(), 6, "USDC");
     let journal = FileJournal::open(folder.path().join("purchases.jsonl")).await.unwrap();

@@ -51,7 +51,8 @@ impl Conversation<'_> {
             self.progress.report(PurchaseEvent::Renewed);
             return Ok(None);
         }
-        let is_short = OF_THE_BALANCE.contains(&word) && self.is_short(guard).await?;
+        // Behind a deposit that was made nothing more is deposited in this call: the node may lag, or the seller lie.
+        let is_short = is_unmade && OF_THE_BALANCE.contains(&word) && self.is_short(guard).await?;
         self.end_uncharged(guard).await;
         if is_short { Ok(Some(Outcome::Void)) } else { Err(Failure::VoucherRefused { purchase, reason }) }
     }
@@ -66,12 +67,16 @@ impl Conversation<'_> {
         }
     }
 
-    /// Ends a purchase that was not charged, by the seller's word: the channel is free for the next one.
+    /// Ends a purchase that was not charged, by the seller's word: the channel is free for the next one. Where its deposit was made, that
+    /// is spent all the same.
     pub(super) async fn end_uncharged(&self, guard: &mut PurchaseGuard) {
         let Some(vouched) = guard.entry().vouched() else { return };
         let (key, purchase) = ((vouched.network, vouched.channel()), guard.entry().id);
+        let is_made = guard.entry().transaction.is_some();
+        let state = if is_made { PurchaseState::Refused } else { PurchaseState::Void };
+        // The purchase first: until its end is recorded, no other voucher is signed.
+        guard.note(|entry| (entry.state, entry.charged) = (state, Some(PermitCharge::NOTHING))).await;
         self.inner.registry.note_channel(key, |record| record.decline(purchase)).await;
-        guard.note(|entry| (entry.state, entry.charged) = (PurchaseState::Void, Some(PermitCharge::NOTHING))).await;
     }
 
     /// Whether the channel holds less than the voucher, by the chain. What it holds is known from then on.

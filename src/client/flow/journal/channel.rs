@@ -34,6 +34,18 @@ pub(crate) struct ChannelRecord {
     /// What came back, by the chain.
     pub(crate) refunded: Amount,
     pub(crate) phase: ChannelPhase,
+    /// A deposit that was signed, and is not known to be made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) due: Option<DueDeposit>,
+}
+
+/// A deposit that a seller may yet make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DueDeposit {
+    /// The moment before which it can be made, by the chain's time.
+    pub(crate) until: ChainTime,
+    /// What the channel holds at least, once it is made.
+    pub(crate) balance: Amount,
 }
 
 /// The request that a voucher was signed for, and whose charge is not known yet.
@@ -64,8 +76,22 @@ impl ChannelRecord {
     pub(crate) fn new(config: ChannelConfig) -> Self {
         let [deposited, signed, charged, doubtful, refunded] = [Amount::ZERO; 5];
         let (url, method, deposits) = Default::default();
-        let (open, counted, phase) = (None, None, ChannelPhase::Open);
-        Self { config, url, method, deposited, signed, charged, doubtful, open, counted, deposits, refunded, phase }
+        let (open, counted, due, phase) = (None, None, None, ChannelPhase::Open);
+        Self {
+            config,
+            url,
+            method,
+            deposited,
+            signed,
+            charged,
+            doubtful,
+            open,
+            counted,
+            deposits,
+            refunded,
+            phase,
+            due,
+        }
     }
 
     /// What is left for answers, as far as is known.
@@ -114,16 +140,47 @@ impl ChannelRecord {
         self.open.is_some_and(|open| open.purchase == purchase)
     }
 
+    /// Notes a deposit that is about to be shown, and can be made until then.
+    pub(crate) fn awaits(&mut self, deposit: Amount, purchase: PurchaseId, until: ChainTime) {
+        let (before, earlier) = self.due.map_or((self.deposited, until), |due| (due.balance, due.until));
+        let balance = before.checked_add(deposit).unwrap_or(Amount::MAX);
+        self.due = Some(DueDeposit { until: until.max(earlier), balance });
+        self.deposits.push(purchase);
+    }
+
     /// Takes over what the chain holds of it.
     pub(crate) fn holds(&mut self, balance: Amount) {
+        self.sees(balance);
         self.deposited = balance;
+    }
+
+    /// A deposit that the chain shows can be made no more.
+    fn sees(&mut self, balance: Amount) {
+        self.due = self.due.filter(|due| due.balance > balance);
+    }
+
+    /// Begins to close it, or goes on: from now on it pays nothing. `balance`: the least that the chain shows; `settled`: the most.
+    pub(crate) fn closes(&mut self, balance: Amount, settled: Amount) {
+        if !matches!(self.phase, ChannelPhase::Closing | ChannelPhase::Withdrawing(_)) {
+            // What was deposited without an answer comes back, too.
+            self.holds(balance);
+            self.phase = ChannelPhase::Closing;
+            return;
+        }
+        self.sees(balance);
+        if settled < self.deposited {
+            // It came back after the last call had ended.
+            self.gives_back(settled, false);
+        } else {
+            self.deposited = self.deposited.max(balance);
+        }
     }
 
     /// Takes over that this much came back, and that nothing is left where that is so.
     pub(crate) fn gives_back(&mut self, balance: Amount, is_empty: bool) {
         let back = self.deposited.checked_sub(balance).unwrap_or(Amount::ZERO);
         self.refunded = self.refunded.checked_add(back).unwrap_or(Amount::MAX);
-        self.deposited = balance;
+        self.deposited = self.deposited.min(balance);
         if is_empty {
             self.phase = ChannelPhase::Closed;
         }

@@ -195,8 +195,9 @@ impl JournalEntry {
     /// is deposited with it.
     pub(crate) fn counted(&self) -> Amount {
         if let JournalPayment::Voucher(vouched) = &self.payment {
-            // The voucher is paid out of what was deposited.
-            return if self.state == PurchaseState::Void { Amount::ZERO } else { vouched.deposited() };
+            // The voucher is paid out of what was deposited. A deposit that was made counts however the purchase ended.
+            let is_void = self.state == PurchaseState::Void && self.transaction.is_none();
+            return if is_void { Amount::ZERO } else { vouched.deposited() };
         }
         self.charged.filter(|charged| charged.is_certain).map_or(self.amount, |charged| charged.amount)
     }

@@ -10,7 +10,7 @@ use tower_service::Service;
 
 use crate::{
     client::{
-        ChannelFunds, ChannelPhase, ChannelRecord, Failure, ReplayBody,
+        ChannelFunds, ChannelPhase, ChannelRecord, Failure, ReplayBody, SettledFunds,
         box_error::BoxError,
         dialect::{ChannelTerms, reply, signed_proof},
         flow::{ChannelGuard, FoundChannel, Offered, Replied, Seller},
@@ -42,13 +42,8 @@ where
     R: Body<Data = Bytes>,
 {
     let closing = Closing::of(inner, channel).await?;
+    let Some(funds) = closing.begun().await? else { return Ok(()) };
     let record = closing.record()?;
-    if record.phase == ChannelPhase::Closed {
-        return Ok(());
-    }
-    // What was deposited without an answer comes back, too.
-    let funds = closing.funds().await?;
-    closing.change(|record| (record.deposited, record.phase) = (funds.balance, ChannelPhase::Closing)).await?;
     if funds.balance > funds.claimed {
         let (mut seller, terms) = closing.offer(service, &record).await?;
         let record = closing.record()?;
@@ -66,26 +61,21 @@ where
 /// Begins a withdrawal without the seller, or ends one whose delay is over.
 pub(crate) async fn withdraw(inner: &ClientInner, channel: ChannelId) -> Result<(), Failure> {
     let closing = Closing::of(inner, channel).await?;
+    // Recorded first: from then on nothing more is bought by it.
+    let Some(funds) = closing.begun().await? else { return Ok(()) };
     let record = closing.record()?;
-    if record.phase == ChannelPhase::Closed {
-        return Ok(());
-    }
-    let funds = closing.funds().await?;
     let signer = inner.channel_signer()?;
     let left = funds.balance.checked_sub(funds.claimed).unwrap_or(Amount::ZERO);
     let delay = Duration::from_secs(record.config.withdraw_delay.into());
     match funds.withdrawing {
         _ if left.is_zero() => return closing.came_back(funds).await,
         Some((_, since)) if since.after(delay) <= inner.now() => {
-            closing.change(|record| record.deposited = funds.balance).await?;
             let sent = signer.end_withdrawal(closing.network, &record.config).await;
             sent.map_err(|error| closing.failed(error))?;
             return closing.came_back(funds).await;
         }
         Some(_) => {}
         None => {
-            // Recorded first: from then on nothing more is bought by it.
-            closing.change(|record| (record.deposited, record.phase) = (funds.balance, ChannelPhase::Closing)).await?;
             let units = left.to_u128().ok_or_else(|| closing.failed("the channel holds too much"))?;
             let sent = signer.begin_withdrawal(closing.network, &record.config, units).await;
             sent.map_err(|error| closing.failed(error))?;
@@ -126,6 +116,23 @@ impl<'a> Closing<'a> {
     async fn funds(&self) -> Result<ChannelFunds, Failure> {
         let funds = self.inner.channel_signer()?.channel_funds(self.network, self.held.id()).await;
         funds.map_err(|error| self.failed(error))
+    }
+
+    /// Begins, or goes on, by what the chain shows; `None` where nothing is left of a channel that was closed.
+    async fn begun(&self) -> Result<Option<ChannelFunds>, Failure> {
+        let funds = self.funds().await?;
+        let is_closed = self.record()?.phase == ChannelPhase::Closed;
+        if is_closed && funds.balance <= funds.claimed {
+            return Ok(None);
+        }
+        let settled = self.settled().await?;
+        self.change(|record| record.closes(funds.balance, settled.balance)).await?;
+        Ok(Some(funds))
+    }
+
+    async fn settled(&self) -> Result<SettledFunds, Failure> {
+        let settled = self.inner.channel_signer()?.settled_funds(self.network, self.held.id()).await;
+        settled.map_err(|error| self.failed(error))
     }
 
     async fn change(&self, change: impl FnOnce(&mut ChannelRecord)) -> Result<(), Failure> {
@@ -202,13 +209,19 @@ impl<'a> Closing<'a> {
         }
     }
 
-    /// Waits until the chain shows that something came back, and records what.
+    /// Waits until the chain shows that something came back, in blocks that stay, and records what.
     async fn came_back(&self, before: ChannelFunds) -> Result<(), Failure> {
         loop {
-            let funds = self.funds().await?;
-            let is_empty = funds.balance <= funds.claimed;
-            if is_empty || funds.balance < before.balance {
-                return self.change(|record| record.gives_back(funds.balance, is_empty)).await;
+            let settled = self.settled().await?;
+            let is_empty = settled.balance <= settled.claimed;
+            if is_empty || settled.balance < before.balance {
+                let due = self.record()?.due.filter(|due| is_empty && settled.time < due.until);
+                self.change(|record| record.gives_back(settled.balance, is_empty && due.is_none())).await?;
+                // Once it is forgotten, what came into it later would be lost.
+                return due.map_or(Ok(()), |due| {
+                    let until = due.until.unix();
+                    Err(self.failed(format!("a deposit can still be made until {until} (Unix time): ask again then")))
+                });
             }
             if Instant::now() + self.inner.settings.poll_every >= self.deadline {
                 return Err(self.failed("the chain does not show yet that anything came back: ask again"));

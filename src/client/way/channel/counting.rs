@@ -20,8 +20,10 @@ pub(crate) async fn count(inner: &ClientInner, entry: &JournalEntry, answer: &Pa
     let (key, purchase, deposit) = ((vouched.network, vouched.channel()), entry.id, vouched.deposited());
     let charged = vouched.before.checked_add(amount).unwrap_or(vouched.total());
     let count = |record: &mut ChannelRecord| {
+        // A late word about another request says nothing about the channel as it is now.
+        let is_open = record.is_open_for(purchase);
         record.charge(purchase, charged, deposit);
-        if stated.is_none() {
+        if is_open && stated.is_none() {
             record.phase = ChannelPhase::Broken;
         }
     };

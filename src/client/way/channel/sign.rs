@@ -60,21 +60,23 @@ impl Vouching<'_> {
         }
         let message = terms.message(&payload, purchase);
         let (url, method) = self.place.clone();
-        let deposits = deposit.is_some();
+        let vouched = PreparedVoucher { network, before, payload, message };
+        let (payer, channel, valid_before) = (config.payer, held.id(), vouched.valid_before());
+        let deposit = deposit.map(|(amount, _)| amount);
         let begun = held.change(|record| {
             record.begin(purchase, price);
             (record.url, record.method) = (url, method);
-            record.deposits.extend(deposits.then_some(purchase));
+            if let Some(amount) = deposit {
+                record.awaits(amount, purchase, valid_before);
+            }
         });
         if let Err(error) = begun.await {
             guard.discard();
             return Err(Failure::Journal(error));
         }
-        let vouched = PreparedVoucher { network, before, payload, message };
-        let (payer, channel, valid_before) = (config.payer, held.id(), vouched.valid_before());
         let recorded = guard.record(|entry| {
             entry.payment = JournalPayment::Voucher(Box::new(vouched));
-            if deposits {
+            if deposit.is_some() {
                 entry.expiry = valid_before;
             }
         });
@@ -82,7 +84,6 @@ impl Vouching<'_> {
             guard.discard();
             return Err(Failure::Journal(error));
         }
-        let deposit = deposit.map(|(amount, _)| amount);
         let decimals = terms.quote.decimals;
         let recipient = config.receiver;
         self.progress.report(PurchaseEvent::Vouched {
