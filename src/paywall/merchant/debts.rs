@@ -90,10 +90,9 @@ pub(super) async fn answered(merchant: &MerchantInner, rows: Vec<Owed>, head: Ch
 
 async fn answered_part(merchant: &MerchantInner, mut row: Owed, head: ChainTime) -> Option<Owed> {
     let Some((intent, charge)) = row.last else { return Some(row) };
-    match ledger_in_time(merchant.ledger.consumed(intent)).await {
-        Ok(Some(_)) => return Some(row),
-        // Where that is not known, only what was charged before is claimed now. The next turn asks again.
-        Ok(None) | Err(_) => {}
+    // Where that is not known, only what was charged before is claimed now. The next turn asks again.
+    if let Ok(Some(_)) = ledger_in_time(merchant.ledger.consumed(intent)).await {
+        return Some(row);
     }
     match take_back_last(merchant, &row.channel, &row.account, (head, None)).await {
         Ok(LastCharge::Stands) => return Some(row),
