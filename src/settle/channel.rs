@@ -158,8 +158,9 @@ pub struct ChannelOnChain {
     pub withdraw_requested_at: Option<ChainTime>,
     /// How many refunds there were: the nonce of the next one.
     pub refund_nonce: u64,
-    /// The number of the block that was read: the lowest. `None` where the settler does not know it. By it the ledger tells the later of two
-    /// readings, and believes only a later one that a claim is gone.
+    /// The number of the block that was read: the lowest. `None` where the settler does not know it, or where too few nodes answered to be
+    /// sure of it. By it the ledger tells the later of two readings, and believes only a later one that a claim is gone. Once it knows one, a
+    /// reading without a number lowers what the channel covers, and never raises it.
     pub as_of: Option<u64>,
 }
 

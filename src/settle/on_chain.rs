@@ -83,6 +83,7 @@ async fn read_chunk(
     let call = Call { from: BATCH_SETTLEMENT, to: BATCH_SETTLEMENT, data: &question, gas, fees: None };
     let ask = async |node: &Node| said_by(node, depths, &call, ids.len()).await;
     let answers = nodes.each(ask).await;
+    let heard = answers.iter().filter(|answer| answer.is_ok()).count();
     let worse = |one: Vec<ChannelOnChain>, other: Vec<ChannelOnChain>| {
         one.into_iter().zip(other).map(|(one, other)| one.worse(other)).collect()
     };
@@ -94,6 +95,11 @@ async fn read_chunk(
             (Err(failure), Err(_)) => Err(failure),
         })
         .unwrap_or(Err(Failure::Silence))
+        .map(|states| match nodes.are_most(heard) {
+            true => states,
+            // A few may be wrong about the block: by a false number every later reading would count as an earlier one.
+            false => states.into_iter().map(|state| ChannelOnChain { as_of: None, ..state }).collect(),
+        })
 }
 
 /// What one node says: of its newest block, in which a claim and a deposit count only as far as they are in a block that is believed to

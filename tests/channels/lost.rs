@@ -171,6 +171,21 @@ async fn what_was_not_answered_is_not_claimed() {
     assert_eq!(charged(&stall, &config).await, 0);
 }
 
+/// A lost word of the ledger claims nothing that was not answered: the next turn knows.
+#[tokio::test(start_paused = true)]
+async fn what_was_not_answered_is_not_claimed_where_the_ledgers_word_is_lost() {
+    for (at, fault) in [(Op::IsConsumed, Fault::Fail), (Op::TakeBack, Fault::Fail), (Op::TakeBack, Fault::AnswerLost)] {
+        let stall = Stall::open().await;
+        let (_, config) = died(&stall, 60).await;
+        stall.shop.faults.next(at, [fault]);
+        let _ = stall.shop.merchant.claim_now().await.unwrap();
+        assert_eq!(stall.channels.claims().len(), 0, "{at:?} {fault:?}");
+        stall.shop.clock.advance(Duration::from_secs(61));
+        let _ = stall.shop.merchant.claim_now().await.unwrap();
+        assert_eq!((stall.channels.claims().len(), charged(&stall, &config).await), (0, 0), "{at:?} {fault:?}");
+    }
+}
+
 /// A client that leaves while it waits has paid nothing, or has its answer again.
 #[tokio::test]
 async fn a_client_that_leaves_costs_nothing_that_it_does_not_get() {

@@ -90,14 +90,14 @@ pub(super) async fn answered(merchant: &MerchantInner, rows: Vec<Owed>, head: Ch
 
 async fn answered_part(merchant: &MerchantInner, mut row: Owed, head: ChainTime) -> Option<Owed> {
     let Some((intent, charge)) = row.last else { return Some(row) };
-    match ledger_in_time(merchant.ledger.consumed(intent)).await {
-        Ok(None) => {}
-        // Where that is not known, what is charged is claimed.
-        Ok(Some(_)) | Err(_) => return Some(row),
+    // Where that is not known, only what was charged before is claimed now. The next turn asks again.
+    if let Ok(Some(_)) = ledger_in_time(merchant.ledger.consumed(intent)).await {
+        return Some(row);
     }
     match take_back_last(merchant, &row.channel, &row.account, (head, None)).await {
-        Ok(LastCharge::Stands) | Err(_) => return Some(row),
-        Ok(LastCharge::TakenBack | LastCharge::UnderWay) => {}
+        Ok(LastCharge::Stands) => return Some(row),
+        // Also where the ledger's answer was lost: the charge may be taken back.
+        Ok(LastCharge::TakenBack | LastCharge::UnderWay) | Err(_) => {}
     }
     let before = row.charged.saturating_sub(charge).min(row.claim.total_claimed);
     let claimed = row.account.claims.as_ref().map_or(Amount::ZERO, |claims| claims.claimed);

@@ -195,8 +195,12 @@ impl Merchant {
                 (None, Some(voucher))
                     if chain.channels.is_some() && inner.recipients.contains(&voucher.config.receiver) =>
                 {
-                    vouchers.add(voucher);
-                    self.record_voucher(sale, voucher, head).await?
+                    let recorded = self.record_voucher(sale, voucher, head).await?;
+                    // What is not on record is not charged: it may have been taken back.
+                    if matches!(recorded, Recorded::Now | Recorded::Before) {
+                        vouchers.add(voucher);
+                    }
+                    recorded
                 }
                 (None, _) => {
                     restored.not_found.push(sale.payment);

@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl AccountRecord {
-    /// What was read at an earlier block than the last reflection changes nothing.
+    /// What was read at an earlier block than the last reflection changes nothing. What was read at a block that is not known raises no limit
+    /// that was read at one that is.
     pub(super) fn reflect(&mut self, read: &Reflection, now: AccountTime) -> ReflectOutcome {
         let Some(last) = self.claims.as_ref().map(|claims| claims.as_of) else { return ReflectOutcome::Unknown };
         let order = last.zip(read.as_of).map(|(last, read)| read.cmp(&last));
@@ -20,7 +21,8 @@ impl AccountRecord {
                 self.claim(claimed, order.is_some_and(std::cmp::Ordering::is_gt), now);
             }
             if let Some(limit) = read.limit {
-                self.lower_or_raise(limit, now);
+                let is_surer = last.is_none() || read.as_of.is_some();
+                self.lower_or_raise(if is_surer { limit } else { limit.min(self.limit) }, now);
             }
             if let Some(claims) = &mut self.claims {
                 claims.as_of = read.as_of.or(last);

@@ -45,18 +45,27 @@ pub(super) async fn claim(
     }
     let signature = keeper.authorize(claim_digest(claims, network)).await.map_err(|_| SettleError::unavailable())?;
     let body = asking::claim(network, first, claims, signature);
-    let transaction = match inner.tell(network, keeper.signing(first), &body).await {
-        Said::Nothing => return Err(SettleError::unavailable()),
-        Said::Refused(_) => return Ok(without_bad_rows(keeper, claims).await),
-        Said::Done(transaction) => Some(transaction),
-        Said::Doubt(transaction) => transaction,
-    };
+    let told = inner.tell(network, keeper.signing(first), &body).await;
     let depth = u32::try_from(keeper.final_after).unwrap_or(u32::MAX).saturating_add(1);
     let limit = SEEN_WITHIN.saturating_add(BLOCK_TIME.saturating_mul(depth));
-    Ok(match keeper.becomes(&is_claimed, limit).await {
-        true => ClaimOutcome::Claimed(transaction),
-        false => ClaimOutcome::Unknown(transaction),
-    })
+    let (transaction, limit) = match told.said {
+        Said::Nothing => return Err(SettleError::unavailable()),
+        Said::Refused(_) => {
+            let outcome = without_bad_rows(keeper, claims).await;
+            if !matches!(outcome, ClaimOutcome::Refused(_)) {
+                told.is_wrong();
+            }
+            return Ok(outcome);
+        }
+        Said::Done(transaction) | Said::Doubt(Some(transaction)) => (Some(transaction), limit),
+        // It may never have been sent. Another facilitator is told by the next claim, which sees first whether it was.
+        Said::Doubt(None) => (None, SEEN_WITHIN),
+    };
+    if keeper.becomes(&is_claimed, limit).await {
+        return Ok(ClaimOutcome::Claimed(transaction));
+    }
+    told.is_wrong();
+    Ok(ClaimOutcome::Unknown(transaction))
 }
 
 /// The rows that fail by themselves, by the word of every node; where there is none, nothing is known.
@@ -80,16 +89,23 @@ pub(super) async fn sweep(
         return Ok(SweepOutcome::Nothing);
     };
     let is_swept = Fact::Swept([receiver, token], due.total_claimed);
-    Ok(match inner.tell(keeper.network, None, &asking::sweep(keeper.network, receiver, token)).await {
+    let told = inner.tell(keeper.network, None, &asking::sweep(keeper.network, receiver, token)).await;
+    Ok(match &told.said {
         Said::Nothing => return Err(SettleError::unavailable()),
         Said::Done(transaction) if keeper.becomes(&is_swept, SEEN_WITHIN).await => {
-            SweepOutcome::Swept { transaction, amount: Amount::from_base_units(amount) }
+            SweepOutcome::Swept { transaction: *transaction, amount: Amount::from_base_units(amount) }
         }
-        Said::Done(transaction) => SweepOutcome::Unknown(Some(transaction)),
+        Said::Done(transaction) => {
+            told.is_wrong();
+            SweepOutcome::Unknown(Some(*transaction))
+        }
         Said::Refused(reason) => match keeper.is_so(&is_swept).await {
-            Ok(false) => SweepOutcome::Refused(reason),
+            Ok(false) => {
+                told.is_wrong();
+                SweepOutcome::Refused(reason.clone())
+            }
             _ => SweepOutcome::Unknown(None),
         },
-        Said::Doubt(transaction) => SweepOutcome::Unknown(transaction),
+        Said::Doubt(transaction) => SweepOutcome::Unknown(*transaction),
     })
 }

@@ -66,7 +66,7 @@ pub(super) async fn make(inner: &Inner, keeper: &Keeper, question: &Question<'_>
     if !matches!(keeper.is_so(&is_made).await, Ok(false)) {
         return Settlement::Unknown(None);
     }
-    match inner.tell(keeper.network, keeper.signing(question.config), &question.body).await {
+    match inner.tell(keeper.network, keeper.signing(question.config), &question.body).await.said {
         Said::Done(transaction) if keeper.becomes(&is_made, SEEN_WITHIN).await => Settlement::Settled(transaction),
         Said::Done(transaction) => Settlement::Unknown(Some(transaction)),
         // It may say so of one that it made.

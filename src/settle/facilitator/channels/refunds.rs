@@ -38,7 +38,7 @@ pub(super) async fn give_back(inner: &Inner, keeper: &Keeper, refund: &ChannelRe
         Err(Refusal) => return unknown,
     };
     let is_made = Fact::Refunded(config, refund.nonce);
-    match inner.tell(network, keeper.signing(config), &body).await {
+    match inner.tell(network, keeper.signing(config), &body).await.said {
         Said::Done(transaction) if keeper.becomes(&is_made, SEEN_WITHIN).await => Settlement::Settled(transaction),
         Said::Done(transaction) => Settlement::Unknown(Some(transaction)),
         Said::Refused(reason) => match keeper.is_so(&is_made).await {

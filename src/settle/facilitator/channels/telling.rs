@@ -5,6 +5,7 @@ use tokio::time::timeout;
 use super::super::{
     answers::is_final,
     call::FacilitatorAction,
+    endpoint::Endpoint,
     settler::{Inner, SUPPORTED_AGE},
     transport::{Answer, Fault},
 };
@@ -28,24 +29,48 @@ pub(super) enum Said {
     Doubt(Option<TxHash>),
 }
 
+/// What was said, and by which facilitator; by none where none could be reached.
+pub(super) struct Told<'a> {
+    pub(super) said: Said,
+    by: Option<&'a Endpoint>,
+}
+
+impl Told<'_> {
+    /// The chain says otherwise: others are told first for a while.
+    pub(super) fn is_wrong(&self) {
+        if let Some(by) = self.by {
+            by.rest();
+        }
+    }
+}
+
 impl Inner {
-    /// Tells the first facilitator that keeps such channels. Another one is told only where none could be reached before.
+    /// Tells the first facilitator that keeps such channels. Another one is told only where none could be reached before; one that
+    /// gives no usable answer is told last for a while.
     ///
     /// `authorizer`: the account that has to sign, where the facilitator does.
-    pub(super) async fn tell(&self, network: Network, authorizer: Option<Address>, body: &str) -> Said {
+    pub(super) async fn tell(&self, network: Network, authorizer: Option<Address>, body: &str) -> Told<'_> {
         for (_, endpoint) in self.order(None) {
             let supported = endpoint.supported(SUPPORTED_AGE, self.limits.supported).await;
             if !supported.is_ok_and(|supported| keeps(&supported, network, authorizer)) {
                 continue;
             }
             let sent = endpoint.transport.send(FacilitatorAction::Settle, Some(body.to_owned()));
-            match timeout(self.limits.settle, sent).await {
-                Ok(Ok(answer)) => return said(&answer, network),
-                Ok(Err(Fault::NotSent)) => endpoint.rest(),
-                Ok(Err(Fault::Lost)) | Err(_) => return Said::Doubt(None),
+            let said = match timeout(self.limits.settle, sent).await {
+                Ok(Ok(answer)) => said(&answer, network),
+                Ok(Err(Fault::NotSent)) => {
+                    endpoint.rest();
+                    continue;
+                }
+                Ok(Err(Fault::Lost)) | Err(_) => Said::Doubt(None),
+            };
+            let told = Told { said, by: Some(endpoint) };
+            if matches!(told.said, Said::Doubt(None)) {
+                told.is_wrong();
             }
+            return told;
         }
-        Said::Nothing
+        Told { said: Said::Nothing, by: None }
     }
 
     /// Asks whether a deposit could be made.

@@ -89,6 +89,16 @@ fn a_claim_that_was_dropped_is_owed_since_then() {
 }
 
 #[test]
+fn what_was_read_at_no_known_block_raises_no_limit_that_was() {
+    let mut book = Book::claimable(100, 0);
+    assert_eq!(book.reflect(read().limit(units(110)), 1).limit, units(110), "by a settler that knows no blocks");
+    let _ = book.reflect(read().limit(units(120)).as_of(5), 2);
+    assert_eq!(book.reflect(read().limit(units(130)), 3).limit, units(120));
+    assert_eq!(book.reflect(read().limit(units(90)), 4).limit, units(90));
+    assert_eq!(book.reflect(read().limit(units(130)).as_of(5), 5).limit, units(130), "the last block is still known");
+}
+
+#[test]
 fn nothing_new_is_not_written() {
     let mut book = Book::claimable(100, 7);
     let full = read().claimed(units(7)).limit(units(90)).as_of(5);
