@@ -1,12 +1,13 @@
 //! `Claimer`: claims on the chain what was sold in channels.
 
 use std::{
+    collections::HashSet,
     convert::Infallible,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     ledger::accounts_of,
@@ -39,6 +40,8 @@ const EVERY: Duration = Duration::from_secs(10);
 const SWEEP_EACH: u32 = 60;
 /// The longest turn.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
+/// For how long a turn begins claims. What is left of it sweeps and reports; the next turn claims the rest.
+const CLAIMS_FOR: Duration = Duration::from_secs(3 * 60);
 
 /// Claims on the chain what was sold in [channels](crate::MerchantBuilder::channel_settler), and sweeps it to the seller.
 ///
@@ -155,15 +158,21 @@ impl Claimer {
         let owed = debts(&self.merchant, channels, head).await?;
         let now = self.merchant.clock.unix();
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
-        let due = answered(&self.merchant, due(&owed, &channels.policy, time, effort.all), head).await;
-        let (mut sweeps, mut done) = (effort.sweeps, Vec::new());
+        let due = due(&owed, &channels.policy, time, effort.all);
+        let (mut sweeps, mut done) = (effort.sweeps, HashSet::new());
         // A contract account may recognise its voucher now, and no longer when the claim is mined: it fails alone.
         let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
             due.into_iter().partition(|row| row.channel.config.voucher_key().is_some());
+        let began = Instant::now();
         for rows in by_key.chunks(CLAIMS_MAX).chain(by_account.chunks(1)) {
+            if began.elapsed() > CLAIMS_FOR {
+                claimed.left += rows.len();
+                continue;
+            }
+            let rows = answered(&self.merchant, rows, head).await;
             for row in self.claim_rows(channels, rows.iter().collect(), claimed).await {
                 let _ = channels.read(&*self.merchant.ledger, &row.channel, head).await;
-                done.push(row.channel.id);
+                done.insert(row.channel.id);
                 sweeps = true;
             }
         }

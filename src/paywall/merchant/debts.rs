@@ -80,10 +80,10 @@ pub(super) async fn debts(
 }
 
 /// Leaves out the last charge of each of these rows where its answer never left, and takes it back.
-pub(super) async fn answered(merchant: &MerchantInner, rows: Vec<Owed>, head: ChainTime) -> Vec<Owed> {
+pub(super) async fn answered(merchant: &MerchantInner, rows: &[Owed], head: ChainTime) -> Vec<Owed> {
     let mut answered = Vec::with_capacity(rows.len());
     for row in rows {
-        answered.extend(answered_part(merchant, row, head).await);
+        answered.extend(answered_part(merchant, row.clone(), head).await);
     }
     answered
 }

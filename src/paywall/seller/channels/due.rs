@@ -1,12 +1,12 @@
 //! Which of the channels that owe something are claimed now. A plain function of values.
 
-use std::time::SystemTime;
+use std::{collections::HashMap, time::SystemTime};
 
 use super::{Channel, policy::ChannelPolicy};
 use crate::{
     ledger::Account,
     protocol::{
-        Amount, ChainTime, IntentKey,
+        Address, Amount, ChainTime, IntentKey,
         channel::{ChannelId, VoucherClaim},
     },
 };
@@ -45,16 +45,18 @@ pub(crate) fn first_to_claim<'a>(owed: impl Iterator<Item = &'a Owed>) -> Option
 /// Keeps those that are claimed now: `all` of them, what is withdrawn from, what has been owed for long, and everything in a token in which
 /// it is a large enough sum. Those that are withdrawn from come first.
 pub(crate) fn due(owed: &[Owed], policy: &ChannelPolicy, now: SystemTime, all: bool) -> Vec<Owed> {
-    let sum = |token| {
-        let of_token = owed.iter().filter(|row| row.channel.config.token == token);
-        of_token.fold(Amount::ZERO, |sum, row| sum.checked_add(row.owed).unwrap_or(Amount::MAX))
-    };
+    let mut sums = HashMap::new();
+    for row in owed {
+        let sum = sums.entry(row.channel.config.token).or_insert(Amount::ZERO);
+        *sum = sum.checked_add(row.owed).unwrap_or(Amount::MAX);
+    }
+    let sum = |token: &Address| sums.get(token).copied().unwrap_or(Amount::ZERO);
     let is_due = |row: &Owed| {
         // A clock that was set back makes nothing wait.
         let age = row.since.map(|since| now.duration_since(since).unwrap_or(policy.unclaimed_for()));
         all || row.is_withdrawn_from
             || age.is_some_and(|age| age >= policy.unclaimed_for())
-            || policy.claim_from.is_some_and(|from| sum(row.channel.config.token) >= from)
+            || policy.claim_from.is_some_and(|from| sum(&row.channel.config.token) >= from)
     };
     let mut due: Vec<Owed> = owed.iter().filter(|row| is_due(row)).cloned().collect();
     due.sort_by_key(|row| !row.is_withdrawn_from);
@@ -69,7 +71,7 @@ mod tests {
     use crate::{
         ledger::AccountMemo,
         protocol::{
-            Address, Network, PaymentSignature,
+            Network, PaymentSignature,
             channel::{ChannelConfig, Voucher},
         },
     };
