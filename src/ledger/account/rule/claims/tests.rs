@@ -214,7 +214,10 @@ impl Model {
                 self.grants.iter_mut().for_each(|(.., until)| *until = None);
             }
         }
-        self.limit = limit.unwrap_or(self.limit);
+        if let Some(limit) = limit {
+            let is_surer = self.as_of.is_none() || as_of.is_some();
+            self.limit = if is_surer { limit } else { limit.min(self.limit) };
+        }
         self.as_of = as_of.or(self.as_of);
     }
 }
