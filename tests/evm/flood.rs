@@ -9,7 +9,7 @@ const FLOOD: u64 = 10_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_stays_within_its_budget_and_leaves_the_known_alone() {
     let (node, clock) = (Node::start().await, TestClock::at(100));
-    let limits = builder(&[&node], &clock).total_timeout(Duration::from_secs(5)).call_timeout(Duration::from_secs(2));
+    let limits = builder(&[&node], &clock).total_timeout(Duration::from_secs(12)).call_timeout(Duration::from_secs(10));
     let verifier = limits.max_concurrency(16).max_queue(500).connect().await.expect("connects");
     node.pay(tx(1), 95, 490_000);
     assert_paid(verify(&verifier, tx(1)).await);
@@ -40,8 +40,8 @@ async fn a_flood_stays_within_its_budget_and_leaves_the_known_alone() {
     let (mut unknown, mut turned_away) = (0, 0);
     for one in flood {
         let (answer, waited) = one.await.expect("no panic");
-        // The limit is 5 s; a machine that is busy with other tests is not the verifier's.
-        assert!(waited < Duration::from_secs(8), "{waited:?}");
+        // The limit is 12 s; a machine that is busy with other tests is not the verifier's.
+        assert!(waited < Duration::from_secs(16), "{waited:?}");
         match answer {
             Ok(Verdict::NotConfirmed { .. }) => unknown += 1,
             Err(VerifyErrorKind::Overloaded) => turned_away += 1,

@@ -11,10 +11,23 @@ use super::{
 };
 use crate::protocol::{ChainTime, TxHash};
 
+/// How many blocks one call mines.
+const AT_ONCE: u64 = 250;
+
 /// Blocks, time and reorganisations. Each method returns the errors of [`DevChain::rpc`].
 impl DevChain {
     /// Mines `blocks` blocks now; the first one includes the pending transactions. Blocks mined within one second have the same time.
     pub async fn mine(&self, blocks: u64) -> Result<(), DevChainError> {
+        // A busy machine needs longer for thousands of blocks than one call may take.
+        let mut left = blocks;
+        while left > AT_ONCE {
+            self.mine_at_once(AT_ONCE).await?;
+            left -= AT_ONCE;
+        }
+        self.mine_at_once(left).await
+    }
+
+    async fn mine_at_once(&self, blocks: u64) -> Result<(), DevChainError> {
         self.rpc.call("anvil_mine", json!([format!("{blocks:#x}")])).await.map(drop)
     }
 
