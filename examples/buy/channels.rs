@@ -56,7 +56,8 @@ async fn closed(args: &Close) -> Result<u8, BoxError> {
     let shown = |amount: Amount| amount.to_decimal(held.decimals);
     match held.phase {
         ChannelPhase::Closed => {
-            eprintln!("Closed: {} came back, and {} was spent.", shown(held.refunded), shown(held.charged));
+            // Of what was deposited, that is what the seller claimed.
+            eprintln!("Closed: {} came back, and the seller has {}.", shown(held.refunded), shown(held.deposited));
             Ok(0)
         }
         ChannelPhase::Withdrawing(ready) => {

@@ -114,7 +114,7 @@ pub(crate) enum Failure {
     )]
     ChannelBroken { channel: ChannelId },
     #[error(
-        "the seller counts more for channel {channel} than this client ever signed for: nothing more is signed for it; close the channel"
+        "the seller counts for channel {channel} what no answer has confirmed: nothing more is signed for it; close the channel"
     )]
     NotCorrected { purchase: PurchaseId, channel: ChannelId },
     #[error("the journal has no channel {channel}")]

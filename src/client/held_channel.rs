@@ -28,6 +28,8 @@ pub struct HeldChannel {
     pub charged: Amount,
     /// The highest total that was ever signed, in base units: the most that the seller can claim.
     pub signed: Amount,
+    /// What may have been charged in all, in base units, by purchases that were given up; 0 where there is none.
+    pub doubtful: Amount,
     /// What came back, in base units, by the chain.
     pub refunded: Amount,
     /// The decimals of all amounts.
@@ -50,6 +52,7 @@ impl HeldChannel {
             deposited: record.deposited,
             charged: record.charged,
             signed: record.signed,
+            doubtful: record.doubtful,
             refunded: record.refunded,
             decimals: entry.decimals,
             waits_for: record.open.map(|open| open.purchase),
@@ -57,10 +60,10 @@ impl HeldChannel {
         })
     }
 
-    /// Returns what is left for answers, in base units.
+    /// Returns what is left for answers, in base units, where all was charged that may have been.
     #[must_use]
     pub fn left(&self) -> Amount {
-        self.deposited.checked_sub(self.charged).unwrap_or(Amount::ZERO)
+        self.deposited.checked_sub(self.charged.max(self.doubtful)).unwrap_or(Amount::ZERO)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Sellers that say of a charge what cannot be true.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tower_x402::client::{BudgetDenial, ChannelPhase, PayErrorKind};
 
@@ -86,4 +88,28 @@ async fn terms_that_no_channel_can_have_are_no_offer() {
         assert!(got.is_err() || got.unwrap().status() == 402, "{number}");
         assert_eq!((trade.purse.deposits(), layer.channels().len()), (0, 0), "{number}");
     }
+}
+
+/// Closing does not make a seller trusted again: it gets no other deposit before its channel is closed.
+#[tokio::test(start_paused = true)]
+async fn a_seller_that_was_not_believed_gets_no_other_deposit_while_its_channel_closes() {
+    let trade = Trade::open().await;
+    let layer = trade.layer_with(|builder| builder.patience(Duration::from_secs(20))).await;
+    trade.buy(&layer, 0).await.unwrap();
+    trade.line.scripted(|_, answer| Ok(told(answer, |told| told["extra"]["chargedAmount"] = json!("101"))));
+    trade.buy(&layer, 1).await.unwrap();
+    let id = layer.channels().remove(0).id;
+    trade.line.scripted(|_, _| Err("broken".to_owned()));
+    layer.layer(trade.line.clone()).close_channel(id).await.unwrap_err();
+    assert_eq!(layer.channels().remove(0).phase, ChannelPhase::Closing);
+    trade.line.scripted(|_, answer| Ok(answer));
+    // Another process has forgotten the host, but not the channel.
+    let later = trade.layer().await;
+    let error = trade.buy(&later, 2).await.unwrap_err();
+    assert_eq!(error.kind(), PayErrorKind::Channel, "{error}");
+    assert_eq!(trade.channels(), 1);
+    let closed = later.layer(trade.line.clone()).close_channel(id).await.unwrap().unwrap();
+    assert_eq!(closed.phase, ChannelPhase::Closed);
+    trade.buy(&later, 2).await.unwrap();
+    assert_eq!(trade.channels(), 2);
 }

@@ -6,7 +6,7 @@ use http::{StatusCode, response::Parts};
 use super::{Conversation, Outcome};
 use crate::{
     client::{
-        ChannelPhase, Failure, JournalPayment, PermitCharge, PurchaseEvent, PurchaseState,
+        Failure, JournalPayment, PermitCharge, PurchaseEvent, PurchaseState,
         dialect::reply,
         flow::PurchaseGuard,
         way::channel::{correction::Correction, sign},
@@ -98,7 +98,12 @@ impl Conversation<'_> {
         let (purchase, price) = (guard.entry().id, guard.entry().amount);
         let Some(vouched) = guard.entry().vouched().cloned() else { return self.failed(guard, None).await };
         let (channel, key) = (vouched.channel(), (vouched.network, vouched.channel()));
-        let claim = Correction::read(&parts.headers, &vouched).zip(self.inner.registry.channel(key));
+        let record = self.inner.registry.channel(key);
+        if record.as_ref().is_some_and(|record| !record.is_open_for(purchase)) {
+            // Its charge is counted, or given up. Another request may be open there.
+            return Err(self.voucher_lost(guard, ProblemCode::AlreadyConsumed).await);
+        }
+        let claim = Correction::read(&parts.headers, &vouched).zip(record);
         let is_first = guard.entry().billed == 0;
         let believed = match claim.filter(|_| is_first) {
             Some((claim, record)) => claim.believed(self.inner, &vouched, &record).await.map_err(|error| {
@@ -109,7 +114,7 @@ impl Conversation<'_> {
         };
         let Some(charged) = believed else {
             tracing::warn!(%purchase, %channel, "the seller's count of a channel is not believed: nothing more is signed for it");
-            self.inner.registry.note_channel(key, |record| record.phase = ChannelPhase::Broken).await;
+            self.inner.registry.note_channel(key, |record| record.breaks()).await;
             self.inner.registry.distrust(&guard.entry().host, &self.inner.budget);
             guard.refuse().await;
             return Err(Failure::NotCorrected { purchase, channel });

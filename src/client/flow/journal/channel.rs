@@ -34,6 +34,9 @@ pub(crate) struct ChannelRecord {
     /// What came back, by the chain.
     pub(crate) refunded: Amount,
     pub(crate) phase: ChannelPhase,
+    /// Its seller said of it what cannot be true: no other channel is opened there before this one is closed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_distrusted: bool,
     /// A deposit that was signed, and is not known to be made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) due: Option<DueDeposit>,
@@ -90,8 +93,19 @@ impl ChannelRecord {
             deposits,
             refunded,
             phase,
+            is_distrusted: false,
             due,
         }
+    }
+
+    /// Signs nothing more in it: its seller said of it what cannot be true.
+    pub(crate) fn breaks(&mut self) {
+        (self.phase, self.is_distrusted) = (ChannelPhase::Broken, true);
+    }
+
+    /// Whether its seller is to have no other channel.
+    pub(crate) fn keeps_others_shut(&self) -> bool {
+        self.is_distrusted && self.phase != ChannelPhase::Closed
     }
 
     /// What is left for answers, as far as is known.

@@ -48,6 +48,11 @@ impl RegistryInner {
         new: impl FnOnce() -> (JournalEntry, ChannelRecord),
     ) -> FoundChannel {
         let Tables { channels, open, .. } = &mut *self.tables();
+        let broken =
+            channels.0.iter().find(|(_, slot)| slot.shell.host == wanted.host && slot.record.keeps_others_shut());
+        if let Some(((_, id), _)) = broken {
+            return FoundChannel::Broken(*id);
+        }
         let mut found = None;
         for ((network, id), slot) in &mut channels.0 {
             let is_it = *network == wanted.network && slot.shell.host == wanted.host;
@@ -56,8 +61,7 @@ impl RegistryInner {
             }
             let left = slot.record.open.map(|open| open.purchase).filter(|purchase| open.has(*purchase));
             match slot.record.phase {
-                ChannelPhase::Broken => return FoundChannel::Broken(*id),
-                ChannelPhase::Closing | ChannelPhase::Withdrawing(_) | ChannelPhase::Closed => {}
+                ChannelPhase::Broken | ChannelPhase::Closing | ChannelPhase::Withdrawing(_) | ChannelPhase::Closed => {}
                 ChannelPhase::Open if slot.is_held => found = Some(FoundChannel::Busy),
                 ChannelPhase::Open => match left {
                     Some(purchase) if open.free(purchase).is_none() => found = Some(FoundChannel::Busy),

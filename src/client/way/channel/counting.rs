@@ -3,10 +3,7 @@
 use http::{HeaderMap, response::Parts};
 
 use crate::{
-    client::{
-        ChannelPhase, ChannelRecord, JournalEntry, PermitCharge, inner::ClientInner, payer::PreparedVoucher,
-        way::Charged,
-    },
+    client::{ChannelRecord, JournalEntry, PermitCharge, inner::ClientInner, payer::PreparedVoucher, way::Charged},
     protocol::{Amount, v2::SettleResponse},
 };
 
@@ -24,7 +21,7 @@ pub(crate) async fn count(inner: &ClientInner, entry: &JournalEntry, answer: &Pa
         let is_open = record.is_open_for(purchase);
         record.charge(purchase, charged, deposit);
         if is_open && stated.is_none() {
-            record.phase = ChannelPhase::Broken;
+            record.breaks();
         }
     };
     inner.registry.note_channel(key, count).await;
