@@ -44,7 +44,7 @@ pub(crate) fn describe() {
         Unit::Count,
         "Base units of the token that payers allowed for sales whose handler set the charge."
     );
-    describe_counter!(CLAIMED, Unit::Count, "Base units of the token that were sold in channels and are claimed.");
+    describe_counter!(CLAIMED, Unit::Count, "Base units of the token that the claimer claimed in channels.");
     describe_counter!(
         LOST,
         Unit::Count,

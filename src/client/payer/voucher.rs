@@ -125,7 +125,8 @@ impl ChannelFunds {
     }
 }
 
-/// What a channel held at most, by blocks that are deep enough to stay: by this alone money counts as come back.
+/// What a channel holds by the word of most nodes: at most, by blocks that are deep enough to stay, and at least. By this alone money counts
+/// as come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SettledFunds {
@@ -133,15 +134,29 @@ pub struct SettledFunds {
     pub balance: Amount,
     /// The least that is claimed of it, in base units.
     pub claimed: Amount,
+    /// The lowest balance now, in base units.
+    pub least: Amount,
     /// The time of the deep block that was read: the earliest.
     pub time: ChainTime,
 }
 
 impl SettledFunds {
-    /// Combines what was read.
+    /// Combines what was read at one block.
     #[must_use]
     pub const fn new(balance: Amount, claimed: Amount, time: ChainTime) -> Self {
-        Self { balance, claimed, time }
+        Self { balance, claimed, least: balance, time }
+    }
+
+    /// Sets the lowest balance now.
+    #[must_use]
+    pub const fn with_least(mut self, least: Amount) -> Self {
+        self.least = least;
+        self
+    }
+
+    /// Returns what is left for the payer.
+    pub(crate) fn left(&self) -> Amount {
+        self.balance.checked_sub(self.claimed).unwrap_or(Amount::ZERO)
     }
 
     /// Returns the worse of two readings for the payer, member by member.
@@ -150,6 +165,7 @@ impl SettledFunds {
         Self {
             balance: self.balance.max(other.balance),
             claimed: self.claimed.min(other.claimed),
+            least: self.least.min(other.least),
             time: self.time.min(other.time),
         }
     }

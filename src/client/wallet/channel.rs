@@ -85,18 +85,23 @@ pub(super) async fn deposit_status(
     authorization_status::of_nonce(account, final_after, &nonce, of.valid_before, since).await
 }
 
-/// What a channel holds: of what the nodes say, the least balance, and the most claimed of it.
+/// What a channel holds: of what the nodes say, the least balance, and the most claimed of it. It is withdrawn from if half of them say so.
 pub(super) async fn funds(account: &Account, channel: ChannelId) -> Result<ChannelFunds, PayerError> {
-    let heard = account.key.nodes.each(|node| read(node, channel)).await;
-    let heard = heard.into_iter().flatten().reduce(|one, other| ChannelFunds {
+    let heard: Vec<_> = account.key.nodes.each(|node| read(node, channel)).await.into_iter().flatten().collect();
+    let withdrawing: Vec<_> = heard.iter().filter_map(|funds| funds.withdrawing).collect();
+    let is_withdrawn_from = withdrawing.len() * 2 >= heard.len();
+    // The latest beginning: before its delay is over, no node lets it end.
+    let withdrawing = withdrawing.into_iter().max_by_key(|(_, since)| *since).filter(|_| is_withdrawn_from);
+    let funds = heard.into_iter().reduce(|one, other| ChannelFunds {
         balance: one.balance.min(other.balance),
         claimed: one.claimed.max(other.claimed),
-        withdrawing: one.withdrawing.or(other.withdrawing),
+        withdrawing: None,
     });
-    heard.ok_or(NO_CHANNEL)
+    funds.map(|funds| ChannelFunds { withdrawing, ..funds }).ok_or(NO_CHANNEL)
 }
 
-/// What a channel held at most: of each node that answers, at a block that is deep enough and now. More than half of all must answer.
+/// What a channel held at most: of each node that answers, at a block that is deep enough and now; and what it holds now at least. More than
+/// half of all must answer.
 pub(super) async fn settled_funds(
     account: &Account,
     final_after: u64,
@@ -113,14 +118,14 @@ pub(super) async fn settled_funds(
 async fn settled(node: &Node, final_after: u64, id: ChannelId) -> Result<SettledFunds, Failure> {
     let deep = node.head().await?.number.checked_sub(final_after).ok_or(Failure::Nonsense)?;
     let block = node.block(deep).await?.filter(|block| block.number == deep).ok_or(Failure::Nonsense)?;
-    let mut both = Vec::with_capacity(2);
-    for at in [&*format!("{deep:#x}"), "latest"] {
-        let holding = channel::read_channel(&asked_at(node, &channel::channels(id), at).await?);
+    let at = async |number: &str| {
+        let holding = channel::read_channel(&asked_at(node, &channel::channels(id), number).await?);
         let holding = holding.ok_or(Failure::Nonsense)?;
         let [balance, claimed] = [holding.balance, holding.total_claimed].map(Amount::from_base_units);
-        both.push(SettledFunds::new(balance, claimed, block.time));
-    }
-    both.into_iter().reduce(SettledFunds::or_worse).ok_or(Failure::Nonsense)
+        Ok::<_, Failure>(SettledFunds::new(balance, claimed, block.time))
+    };
+    let (deep, now) = (at(&format!("{deep:#x}")).await?, at("latest").await?);
+    Ok(deep.or_worse(now).with_least(now.balance))
 }
 
 async fn read(node: &Node, id: ChannelId) -> Result<ChannelFunds, Failure> {

@@ -163,14 +163,16 @@ impl Claimer {
         // A contract account may recognise its voucher now, and no longer when the claim is mined: it fails alone.
         let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
             due.into_iter().partition(|row| row.channel.config.voucher_key().is_some());
-        let began = Instant::now();
-        for rows in by_key.chunks(CLAIMS_MAX).chain(by_account.chunks(1)) {
-            if began.elapsed() > CLAIMS_FOR {
+        let mut chunks: Vec<_> = by_key.chunks(CLAIMS_MAX).chain(by_account.chunks(1)).collect();
+        chunks.sort_by_key(|rows| !rows.iter().any(|row| row.is_withdrawn_from));
+        let until = Instant::now() + CLAIMS_FOR;
+        for rows in chunks {
+            if Instant::now() >= until {
                 claimed.left += rows.len();
                 continue;
             }
             let rows = answered(&self.merchant, rows, head).await;
-            for row in self.claim_rows(channels, rows.iter().collect(), claimed).await {
+            for row in self.claim_rows(channels, rows.iter().collect(), until, claimed).await {
                 let _ = channels.read(&*self.merchant.ledger, &row.channel, head).await;
                 done.insert(row.channel.id);
                 sweeps = true;
@@ -249,6 +251,7 @@ impl Claimer {
         &self,
         channels: &Channels,
         mut rows: Vec<&'a Owed>,
+        until: Instant,
         claimed: &mut Claimed,
     ) -> Vec<&'a Owed> {
         while !rows.is_empty() {
@@ -273,10 +276,10 @@ impl Claimer {
                     rows.retain(|_| at.next().is_none_or(|at: usize| refused.iter().all(|refusal| refusal.row != at)));
                 }
                 // A row may fail in a way that names none.
-                Ok(ClaimOutcome::Unknown(None)) if rows.len() > 1 => {
+                Ok(ClaimOutcome::Unknown(None)) if rows.len() > 1 && Instant::now() < until => {
                     let (one, other) = rows.split_at(rows.len() / 2);
-                    let mut done = Box::pin(self.claim_rows(channels, one.to_vec(), claimed)).await;
-                    done.extend(Box::pin(self.claim_rows(channels, other.to_vec(), claimed)).await);
+                    let mut done = Box::pin(self.claim_rows(channels, one.to_vec(), until, claimed)).await;
+                    done.extend(Box::pin(self.claim_rows(channels, other.to_vec(), until, claimed)).await);
                     return done;
                 }
                 unknown => {

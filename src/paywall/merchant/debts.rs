@@ -102,7 +102,8 @@ async fn answered_part(merchant: &MerchantInner, mut row: Owed, head: ChainTime)
     let before = row.charged.saturating_sub(charge).min(row.claim.total_claimed);
     let claimed = row.account.claims.as_ref().map_or(Amount::ZERO, |claims| claims.claimed);
     row.claim = VoucherClaim::new(row.claim.config, row.claim.voucher, before);
-    (Amount::from_base_units(before) > claimed).then_some(row)
+    row.owed = Amount::from_base_units(before).checked_sub(claimed).unwrap_or(Amount::ZERO);
+    (!row.owed.is_zero()).then_some(row)
 }
 
 /// Whether what is owed can be lost to a withdrawal: more was sold than what stays in the channel covers.

@@ -119,8 +119,11 @@ async fn no_single_node_closes_a_channel() {
     trade.stall.channels.set_state(id, ChannelOnChain::new(units(0), units(0)));
     *trade.purse.other_node.lock().unwrap() = Some(PRICE_OF_TEN);
     layer.layer(trade.line.clone()).close_channel(id).await.unwrap_err();
-    layer.withdraw_channel(id).await.unwrap_err();
     assert_eq!((layer.spent(), layer.channels().remove(0).phase), (units(PRICE_OF_TEN), ChannelPhase::Closing));
+    // Nor does it keep the payer from the withdrawal.
+    let begun = layer.withdraw_channel(id).await.unwrap().unwrap();
+    assert!(matches!(begun.phase, ChannelPhase::Withdrawing(_)), "{:?}", begun.phase);
+    assert_eq!((layer.spent(), begun.refunded), (units(PRICE_OF_TEN), units(0)));
 }
 
 /// The seller has a deposit that it did not make yet: it could make it once the channel is forgotten.
@@ -137,6 +140,15 @@ async fn no_channel_is_closed_while_its_deposit_can_be_made() {
         client.close_channel(id).await.unwrap_err();
         layer.withdraw_channel(id).await.unwrap_err();
         assert_eq!(layer.channels().remove(0).phase, ChannelPhase::Closing);
+        // One node alone says that it was made, and takes that back.
+        trade.stall.channels.set_state(id, ChannelOnChain::new(units(PRICE_OF_TEN), units(0)));
+        *trade.purse.other_node.lock().unwrap() = Some(0);
+        client.close_channel(id).await.unwrap_err();
+        trade.stall.channels.set_state(id, ChannelOnChain::new(units(0), units(0)));
+        *trade.purse.other_node.lock().unwrap() = None;
+        client.close_channel(id).await.unwrap_err();
+        let held = layer.channels().remove(0);
+        assert_eq!((held.phase, held.refunded, layer.spent()), (ChannelPhase::Closing, units(0), units(PRICE_OF_TEN)));
         if is_made {
             trade.stall.channels.set_state(id, ChannelOnChain::new(units(PRICE_OF_TEN), units(0)));
             trade.stall.channels.always(ChannelStep::Done);

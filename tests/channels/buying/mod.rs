@@ -196,8 +196,9 @@ impl ChannelSigner for Purse {
     async fn settled_funds(&self, _: Network, channel: ChannelId) -> Result<SettledFunds, PayerError> {
         give_way().await;
         let state = self.channels.state(channel);
-        let balance = self.other_node.lock().unwrap().map_or(state.balance, |other| state.balance.max(units(other)));
-        Ok(SettledFunds::new(balance, state.total_claimed, ChainTime::from_unix(self.clock.unix())))
+        let other = self.other_node.lock().unwrap().map_or(state.balance, units);
+        let funds = SettledFunds::new(state.balance, state.total_claimed, ChainTime::from_unix(self.clock.unix()));
+        Ok(funds.or_worse(SettledFunds::new(other, funds.claimed, funds.time)))
     }
 
     async fn begin_withdrawal(

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::{PurchaseId, payer::stored_channel},
+    client::{
+        PurchaseId,
+        payer::{SettledFunds, stored_channel},
+    },
     protocol::{Amount, ChainTime, channel::ChannelConfig},
 };
 
@@ -164,40 +167,29 @@ impl ChannelRecord {
 
     /// Takes over what the chain holds of it.
     pub(crate) fn holds(&mut self, balance: Amount) {
-        self.sees(balance);
         self.deposited = balance;
     }
 
-    /// A deposit that the chain shows can be made no more.
-    fn sees(&mut self, balance: Amount) {
-        self.due = self.due.filter(|due| due.balance > balance);
-    }
-
-    /// Begins to close it, or goes on: from now on it pays nothing. `balance`: the least that the chain shows; `settled`: the most.
-    pub(crate) fn closes(&mut self, balance: Amount, settled: Amount) {
-        if !matches!(self.phase, ChannelPhase::Closing | ChannelPhase::Withdrawing(_)) {
-            // What was deposited without an answer comes back, too.
-            self.holds(balance);
+    /// Begins to close it, or goes on: from now on it pays nothing.
+    pub(crate) fn closes(&mut self, settled: &SettledFunds) {
+        if !matches!(self.phase, ChannelPhase::Withdrawing(_)) {
             self.phase = ChannelPhase::Closing;
-            return;
         }
-        self.sees(balance);
-        if settled < self.deposited {
-            // It came back after the last call had ended.
-            self.gives_back(settled, false);
-        } else {
-            self.deposited = self.deposited.max(balance);
-        }
+        // A deposit that most nodes show can be made no more. What was deposited without an answer comes back, too.
+        self.due = self.due.filter(|due| due.balance > settled.least);
+        self.deposited = self.deposited.max(settled.least);
+        self.gives_back(settled);
     }
 
-    /// Takes over that this much came back, and that nothing is left where that is so.
-    pub(crate) fn gives_back(&mut self, balance: Amount, is_empty: bool) {
-        let back = self.deposited.checked_sub(balance).unwrap_or(Amount::ZERO);
-        self.refunded = self.refunded.checked_add(back).unwrap_or(Amount::MAX);
-        self.deposited = self.deposited.min(balance);
-        if is_empty {
-            self.phase = ChannelPhase::Closed;
+    /// Takes over how much came back. While a deposit can still be made, nothing did; returns until when that is.
+    pub(crate) fn gives_back(&mut self, settled: &SettledFunds) -> Option<ChainTime> {
+        let due = self.due.filter(|due| settled.time < due.until);
+        if due.is_none() {
+            let back = self.deposited.checked_sub(settled.balance).unwrap_or(Amount::ZERO);
+            self.refunded = self.refunded.checked_add(back).unwrap_or(Amount::MAX);
+            self.deposited = self.deposited.min(settled.balance);
         }
+        due.map(|due| due.until)
     }
 }
 

@@ -42,9 +42,9 @@ where
     R: Body<Data = Bytes>,
 {
     let closing = Closing::of(inner, channel).await?;
-    let Some(funds) = closing.begun().await? else { return Ok(()) };
+    let Some(settled) = closing.begun().await? else { return Ok(()) };
     let record = closing.record()?;
-    if funds.balance > funds.claimed {
+    if !settled.left().is_zero() {
         let (mut seller, terms) = closing.offer(service, &record).await?;
         let record = closing.record()?;
         let refund = sign::refund(inner, closing.deadline, closing.network, &record, &terms).await?;
@@ -55,24 +55,24 @@ where
             }
         }
     }
-    closing.came_back(funds).await
+    closing.came_back(settled).await
 }
 
 /// Begins a withdrawal without the seller, or ends one whose delay is over.
 pub(crate) async fn withdraw(inner: &ClientInner, channel: ChannelId) -> Result<(), Failure> {
     let closing = Closing::of(inner, channel).await?;
     // Recorded first: from then on nothing more is bought by it.
-    let Some(funds) = closing.begun().await? else { return Ok(()) };
+    let Some(settled) = closing.begun().await? else { return Ok(()) };
     let record = closing.record()?;
     let signer = inner.channel_signer()?;
-    let left = funds.balance.checked_sub(funds.claimed).unwrap_or(Amount::ZERO);
+    let left = settled.left();
     let delay = Duration::from_secs(record.config.withdraw_delay.into());
-    match funds.withdrawing {
-        _ if left.is_zero() => return closing.came_back(funds).await,
+    match closing.funds().await?.withdrawing {
+        _ if left.is_zero() => return closing.came_back(settled).await,
         Some((_, since)) if since.after(delay) <= inner.now() => {
             let sent = signer.end_withdrawal(closing.network, &record.config).await;
             sent.map_err(|error| closing.failed(error))?;
-            return closing.came_back(funds).await;
+            return closing.came_back(settled).await;
         }
         Some(_) => {}
         None => {
@@ -119,15 +119,14 @@ impl<'a> Closing<'a> {
     }
 
     /// Begins, or goes on, by what the chain shows; `None` where nothing is left of a channel that was closed.
-    async fn begun(&self) -> Result<Option<ChannelFunds>, Failure> {
-        let funds = self.funds().await?;
+    async fn begun(&self) -> Result<Option<SettledFunds>, Failure> {
+        let settled = self.settled().await?;
         let is_closed = self.record()?.phase == ChannelPhase::Closed;
-        if is_closed && funds.balance <= funds.claimed {
+        if is_closed && settled.left().is_zero() {
             return Ok(None);
         }
-        let settled = self.settled().await?;
-        self.change(|record| record.closes(funds.balance, settled.balance)).await?;
-        Ok(Some(funds))
+        self.change(|record| record.closes(&settled)).await?;
+        Ok(Some(settled))
     }
 
     async fn settled(&self) -> Result<SettledFunds, Failure> {
@@ -210,16 +209,22 @@ impl<'a> Closing<'a> {
     }
 
     /// Waits until the chain shows that something came back, in blocks that stay, and records what.
-    async fn came_back(&self, before: ChannelFunds) -> Result<(), Failure> {
+    async fn came_back(&self, before: SettledFunds) -> Result<(), Failure> {
         loop {
             let settled = self.settled().await?;
-            let is_empty = settled.balance <= settled.claimed;
+            let is_empty = settled.left().is_zero();
             if is_empty || settled.balance < before.balance {
-                let due = self.record()?.due.filter(|due| is_empty && settled.time < due.until);
-                self.change(|record| record.gives_back(settled.balance, is_empty && due.is_none())).await?;
-                // Once it is forgotten, what came into it later would be lost.
-                return due.map_or(Ok(()), |due| {
-                    let until = due.until.unix();
+                let mut due = None;
+                self.change(|record| {
+                    due = record.gives_back(&settled);
+                    // Once it is forgotten, what came into it later would be lost.
+                    if is_empty && due.is_none() {
+                        record.phase = ChannelPhase::Closed;
+                    }
+                })
+                .await?;
+                return due.map_or(Ok(()), |until| {
+                    let until = until.unix();
                     Err(self.failed(format!("a deposit can still be made until {until} (Unix time): ask again then")))
                 });
             }

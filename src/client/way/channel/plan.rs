@@ -2,7 +2,7 @@
 
 use crate::{
     client::{
-        ChannelPhase, ChannelRecord, Denial, Failure, PayerError,
+        ChannelRecord, Denial, Failure, PayerError,
         dialect::ChannelTerms,
         flow::{ChannelGuard, FoundChannel, WantedChannel, from_quote},
         http::RequestIdentity,
@@ -106,7 +106,7 @@ async fn look(inner: &ClientInner, held: &ChannelGuard, terms: &ChannelTerms) ->
     let funds = inner.channel_signer()?.channel_funds(terms.quote.network, held.id()).await?;
     let signed = held.record().map_or(Amount::ZERO, |record| record.signed);
     if funds.claimed > signed || funds.withdrawing.is_some() {
-        held.change(|record| record.phase = ChannelPhase::Broken).await.map_err(Failure::Journal)?;
+        held.change(ChannelRecord::breaks).await.map_err(Failure::Journal)?;
         return Err(if funds.claimed > signed { ODD.into() } else { Failure::ChannelBroken { channel: held.id() } });
     }
     held.learn(|record| record.holds(funds.balance));

@@ -48,7 +48,7 @@ pub(super) async fn claim(
     let told = inner.tell(network, keeper.signing(first), &body).await;
     let depth = u32::try_from(keeper.final_after).unwrap_or(u32::MAX).saturating_add(1);
     let limit = SEEN_WITHIN.saturating_add(BLOCK_TIME.saturating_mul(depth));
-    let (transaction, limit) = match told.said {
+    let transaction = match told.said {
         Said::Nothing => return Err(SettleError::unavailable()),
         Said::Refused(_) => {
             let outcome = without_bad_rows(keeper, claims).await;
@@ -57,9 +57,9 @@ pub(super) async fn claim(
             }
             return Ok(outcome);
         }
-        Said::Done(transaction) | Said::Doubt(Some(transaction)) => (Some(transaction), limit),
-        // It may never have been sent. Another facilitator is told by the next claim, which sees first whether it was.
-        Said::Doubt(None) => (None, SEEN_WITHIN),
+        Said::Done(transaction) => Some(transaction),
+        // It may have been sent: another facilitator is told only once the chain had the time to show it.
+        Said::Doubt(transaction) => transaction,
     };
     if keeper.becomes(&is_claimed, limit).await {
         return Ok(ClaimOutcome::Claimed(transaction));
