@@ -134,6 +134,9 @@ async fn what_does_not_end_is_cut_off_within_15_seconds() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
+        // An answer before its request would be none.
+        let read = tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 4_096]).await.unwrap();
+        assert!(read > 0);
         let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n.\r\n";
         tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
         std::future::pending::<()>().await;
@@ -142,6 +145,7 @@ async fn what_does_not_end_is_cut_off_within_15_seconds() {
     shop.write("", "", "[default]\naction = \"free\"");
     let mut gateway = shop.start();
     let mut endless = reqwest::get(format!("{}/endless", gateway.url)).await.unwrap();
+    assert_eq!(endless.status(), 200, "{}", gateway.said());
     assert!(endless.chunk().await.unwrap().is_some());
     gateway.signal("-TERM");
     let (code, took) = gateway.ended();
