@@ -76,8 +76,8 @@ pub const PURSE: u128 = 10_000_000;
 /// For machines that are busy with other tests.
 pub const PATIENT: Duration = Duration::from_secs(60);
 
-/// How many chains of these tests run at once.
-static PLACES: Semaphore = Semaphore::const_new(2);
+/// How many chains of these tests run at once. They wait for their blocks most of the time.
+static PLACES: Semaphore = Semaphore::const_new(3);
 
 /// The token at the address of USDC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
