@@ -155,7 +155,7 @@ fn grouped(price: &str) -> String {
 /// Says that the money of a test network is none.
 fn testnet(words: &Words<'_>, quote: &Quote) -> String {
     match quote.network {
-        Network::BASE_SEPOLIA => format!(r#"<p class="badge">{}</p>"#, words.of(Text::TestNetwork)),
+        Network::BASE_SEPOLIA => format!(r#"<p class="badge">TESTNET · {}</p>"#, words.of(Text::TestNetwork)),
         _ => String::new(),
     }
 }
@@ -201,11 +201,12 @@ fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let none = if offer.takes_transfers { Text::NoWallet } else { Text::SignedOnly };
     let _ = write!(
         out,
-        r#"<section class="card" id="pay" hidden aria-labelledby="pay-title"><h2 id="pay-title">{}</h2><fieldset id="wallets"></fieldset><p id="will" class="hint">{}</p><div id="none" hidden><p class="soft">{}</p><div id="apps" class="row"></div>{}</div></section>"#,
+        r#"<section class="card" id="pay" hidden aria-labelledby="pay-title"><h2 id="pay-title">{}</h2><fieldset id="wallets"></fieldset><p id="will" class="hint">{}</p><div id="none" hidden><p class="soft">{}</p><div id="apps" class="row"></div><div id="phone" class="pay" hidden><img id="code" class="qr" alt="{}"><p class="soft">{}</p></div></div></section>"#,
         words.of(Text::WithWallet),
         words.of(Text::WillShow),
         words.of(none),
-        on_a_phone(words, offer),
+        words.of(Text::PageCode),
+        words.of(Text::ScanPage),
     );
 }
 
@@ -232,14 +233,6 @@ fn passes(out: &mut String, words: &Words<'_>, offer: &Offer) {
             r#"<section class="card" id="passes" aria-labelledby="passes-title"><h2 id="passes-title">{title}</h2><div class="row">{links}</div></section>"#
         );
     }
-}
-
-/// The page's own address as a code: there a wallet opens it in its browser, where the payment is bound.
-fn on_a_phone(words: &Words<'_>, offer: &Offer) -> String {
-    let code = qr::image(&offer.url, &words.of(Text::PageCode));
-    code.map_or_else(String::new, |code| {
-        format!(r#"<div id="phone" class="pay">{code}<p class="soft">{}</p></div>"#, words.of(Text::ScanPage))
-    })
 }
 
 fn elsewhere(out: &mut String, words: &Words<'_>, offer: &Offer) {

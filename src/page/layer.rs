@@ -1,11 +1,11 @@
 //! The page as the hook's implementation, and the short way to set it on a route or on a merchant.
 
 use bytes::Bytes;
-use http::{Response, request::Parts};
+use http::{HeaderValue, Response, header, request::Parts};
 
 use super::{
-    data, document,
-    settings::{Needs, Page},
+    data, document, qr,
+    settings::{Needs, Page, READERS},
     text::Text,
 };
 use crate::{
@@ -26,12 +26,35 @@ impl QuotePage for Page {
     }
 
     fn detail(&self, head: &Parts, code: ProblemCode) -> Option<String> {
-        Some(self.words(self.language(&head.headers), Text::of_error(code.as_str())?).to_owned())
+        // The script asks again by itself after these.
+        let text = match code {
+            ProblemCode::TxNotConfirmed => Text::Waiting,
+            ProblemCode::RedemptionInProgress => Text::BeingServed,
+            _ => Text::of_error(code.as_str())?,
+        };
+        Some(self.words(self.language(&head.headers), text).to_owned())
+    }
+
+    fn part(&self, name: &str, url: &str) -> Option<Response<Bytes>> {
+        match name {
+            "readers" => Some(part("text/javascript; charset=utf-8", READERS)),
+            // The page's own address: with it, a phone opens the page where its wallet is.
+            "code" => Some(part("image/bmp", qr::bitmap(url)?)),
+            _ => None,
+        }
     }
 
     fn redelivery(&self) -> Option<Redelivery> {
         Some(Redelivery::default())
     }
+}
+
+/// What the script asks for, of this media type.
+fn part(media_type: &'static str, content: impl Into<Bytes>) -> Response<Bytes> {
+    let mut response = Response::new(content.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 impl X402Layer {

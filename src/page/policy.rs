@@ -4,11 +4,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
 
-/// The headers that guard a page with this script and this style.
-pub(super) fn headers(script: &str, style: &str) -> HeaderMap {
+/// The headers that guard a page with this script, the readers that it may ask for, and this style.
+pub(super) fn headers(script: &str, readers: Option<&str>, style: &str) -> HeaderMap {
+    let readers = readers.map(|readers| format!(" '{}'", source(readers))).unwrap_or_default();
     // The shop's own icon; logo and wallets' icons, as data. Answers are shown without their pictures.
     let policy = format!(
-        "default-src 'none'; script-src '{}'; style-src '{}'; connect-src 'self'; img-src 'self' blob: data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        "default-src 'none'; script-src '{}'{readers}; style-src '{}'; connect-src 'self'; img-src 'self' blob: data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         source(script),
         source(style)
     );

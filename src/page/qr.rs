@@ -15,13 +15,18 @@ pub(super) fn payment_url(quote: &Quote) -> Option<String> {
 /// Draws a text, dark on light in any colour scheme; `None` if it is too long. `label` is escaped already. The style draws the light
 /// border that readers need.
 pub(super) fn image(text: &str, label: &str) -> Option<String> {
-    let code = QrCode::with_error_correction_level(text, EcLevel::L).ok()?;
-    let data = STANDARD.encode(bitmap(code.width(), &code.to_colors()));
+    let data = STANDARD.encode(bitmap(text)?);
     Some(format!(r#"<img class="qr" alt="{label}" src="data:image/bmp;base64,{data}">"#))
 }
 
-/// A bitmap of one bit for each module: a fifth of the size of a drawing, and every browser reads it.
-fn bitmap(width: usize, modules: &[Color]) -> Vec<u8> {
+/// The code of a text as a bitmap, BMP; `None` if it is too long.
+pub(super) fn bitmap(text: &str) -> Option<Vec<u8>> {
+    let code = QrCode::with_error_correction_level(text, EcLevel::L).ok()?;
+    Some(drawn(code.width(), &code.to_colors()))
+}
+
+/// One bit for each module: a fifth of the size of a drawing, and every browser reads it.
+fn drawn(width: usize, modules: &[Color]) -> Vec<u8> {
     const HEADERS: u32 = 14 + 40 + 2 * 4;
     // A line fills words of four bytes.
     let line = width.div_ceil(32) * 4;

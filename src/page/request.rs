@@ -26,21 +26,40 @@ pub(super) fn question(uri: &Uri, described: &[String]) -> Option<String> {
 
 /// The words of a text, with what leads elsewhere left out.
 fn on_one_line(text: &str) -> String {
+    let text = text.replace(is_invisible, "");
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     words.map(|word| if leads_elsewhere(word) { "…" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
+/// Whether a character is not seen, and could cut an address in two or turn it round: those that Unicode says may be ignored.
+const fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// Whether a word may be an address: of an account, a page or a mailbox.
 fn leads_elsewhere(word: &str) -> bool {
-    const ENDS: [&str; 7] = [".com", ".net", ".org", ".io", ".xyz", ".eth", ".app"];
-    let word = word.to_ascii_lowercase();
     let longest_name = word.split(|c: char| !c.is_ascii_alphanumeric()).map(str::len).max().unwrap_or_default();
-    word.contains("://")
-        || word.contains("0x")
-        || word.contains('@')
-        || word.contains("www.")
-        || ENDS.iter().any(|end| word.contains(end))
-        || longest_name > 25
+    word.contains(['/', '@']) || word.contains("0x") || word.contains("0X") || names_a_host(word) || longest_name > 25
+}
+
+/// Whether a dot in it stands between a name and what may be the end of a host's: two letters or more, as in `evil.shop`, and not as
+/// in `1.5` or `e.g.`. Browsers take the dots of Chinese and Japanese for dots as well. Those end sentences there, so what follows them has to be Latin.
+fn names_a_host(word: &str) -> bool {
+    word.char_indices().any(|(at, dot)| {
+        let is_of_an_end: fn(char) -> bool = match dot {
+            '.' => char::is_alphanumeric,
+            '\u{3002}' | '\u{ff0e}' | '\u{ff61}' => |c| c.is_ascii_alphanumeric(),
+            _ => return false,
+        };
+        let (before, after) = (&word[..at], &word[at + dot.len_utf8()..]);
+        before.ends_with(|c: char| c.is_alphanumeric() || !c.is_ascii())
+            && after.starts_with(char::is_alphabetic)
+            && after.chars().take_while(|c| is_of_an_end(*c)).nth(1).is_some()
+    })
 }
 
 fn pair(encoded: &str) -> Option<(String, String)> {
@@ -88,6 +107,11 @@ mod tests {
             ("/a?query=What+do+visitors%20say%3F", Some("What do visitors say?")),
             ("/a?query=%F0%9F%8C%8D%zz%2&other=x", Some("🌍%zz%2")),
             ("/a?query=%ff%fe", Some("\u{fffd}\u{fffd}")),
+            (
+                "/a?query=1.5+e.g.+U.S.+v2.0+p.m.+wait...what%3F+3.14kg+end.",
+                Some("1.5 e.g. U.S. v2.0 p.m. wait...what? 3.14kg end."),
+            ),
+            ("/a?query=%E4%BB%B7%E6%A0%BC%E3%80%82%E5%A4%9A%E5%B0%91", Some("价格。多少")),
             ("/a?aggregate=agent&country=South+Korea&category=", Some("aggregate: agent · country: South Korea")),
         ] {
             assert_eq!(shown(address).as_deref(), text, "{address}");
@@ -106,6 +130,16 @@ mod tests {
             ("evil.com%2Fpay+vitalik.eth+me@evil.example", "… … …"),
             ("bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", "…"),
             ("a%E2%80%A8b%C2%85c", "a b c"),
+            ("bit.ly/shop-pay+t.me/shop+pay.evil.dev+evil.shop", "… … … …"),
+            ("EVIL.Shop+%28evil.shop%29+at:evil.shop:8080+evil.com.+evil.com,+1.evil.xn--p1ai", "… … … … … …"),
+            (
+                "%D0%BF%D1%80%D0%B8%D0%BC%D0%B5%D1%80.%D1%80%D1%84+%F0%9F%92%A9.la+evil%E3%80%82com+evil%EF%BC%8Ecom",
+                "… … … …",
+            ),
+            // Cut by what no reader sees: zero width, a soft hyphen, a filler; and turned round.
+            ("to+0%E2%80%8Bx1111%E2%80%8B1111+bc1qar0srrr7xfkv%C2%ADy5l643lydnw9re59%E3%85%A4gtzzwf5mdq", "to … …"),
+            ("evil%E2%81%A0.%EF%B8%8Fs%E2%80%8Bhop+%E2%80%AEpohs.live%E2%80%AC", "… …"),
+            ("a%E2%80%AEbc%E2%80%AC", "abc"),
         ] {
             assert_eq!(shown(&format!("/a?query={query}")).as_deref(), Some(text));
         }

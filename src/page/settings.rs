@@ -13,12 +13,14 @@ use super::{
 };
 use crate::protocol::ParseError;
 
-/// The parts in the folder `script`, in one function: `bash .ci/page-script/run --write` makes them. First those that read
+/// The parts in the folder `script`, in one function: `bash .ci/page-script/run --write` makes them. First those that show
 /// markup, then those for JSON; of both, the one without passes comes first.
 const SCRIPTS: [[&str; 2]; 2] = [
     [include_str!("script.min.js"), include_str!("script.passes.min.js")],
     [include_str!("script.json.min.js"), include_str!("script.json.passes.min.js")],
 ];
+/// The readers of markup, for which a script of the first kind asks once an answer needs them.
+pub(super) const READERS: &str = include_str!("readers.min.js");
 const STYLE: &str = include_str!("style.css");
 
 /// The page that a browser gets instead of the quote's JSON.
@@ -56,7 +58,7 @@ struct Prepared {
 pub(super) struct Needs {
     /// Passes count or are sold.
     pub(super) passes: bool,
-    /// The answer may be markup, Markdown or a table.
+    /// The answer may be markup, Markdown or a table: the script may then ask for their readers.
     pub(super) readers: bool,
 }
 
@@ -71,13 +73,13 @@ pub(super) struct Script {
 
 impl Script {
     /// A number takes the place of each text's name, `$` and its key.
-    fn new(source: &str, style: &str) -> Self {
+    fn new(source: &str, readers: Option<&str>, style: &str) -> Self {
         let name = |text: Text| format!(r#""${}""#, text.key());
         let said: Vec<_> = Text::ALL.iter().copied().filter(|text| source.contains(&name(*text))).collect();
         let numbered =
             |script: String, (number, text): (usize, &Text)| script.replace(&name(*text), &format!(r#""{number}""#));
         let text = said.iter().enumerate().fold(source.to_owned(), numbered);
-        let headers = policy::headers(&text, style);
+        let headers = policy::headers(&text, readers, style);
         Self { text, said, headers }
     }
 }
@@ -159,7 +161,9 @@ impl Page {
     fn prepared(&self) -> &Prepared {
         self.prepared.get_or_init(|| {
             let style = format!("{}{}", STYLE.replace('\n', ""), self.css);
-            let scripts = SCRIPTS.map(|scripts| scripts.map(|script| Script::new(script, &style)));
+            let [reading, json] = SCRIPTS;
+            let reading = reading.map(|script| Script::new(script, Some(READERS), &style));
+            let scripts = [reading, json.map(|script| Script::new(script, None, &style))];
             Prepared { style, scripts }
         })
     }
@@ -226,9 +230,9 @@ mod tests {
     #[test]
     fn a_script_names_its_texts_by_their_places() {
         for source in SCRIPTS.as_flattened() {
-            let Script { text, said, .. } = Script::new(source, "");
+            let Script { text, said, .. } = Script::new(source, None, "");
             let last = said.len() - 1;
-            assert!(last > 50 && text.contains(&format!("\"{last}\"")));
+            assert!(last > 40 && text.contains(&format!("\"{last}\"")));
             for known in Text::ALL {
                 assert!(!text.contains(&format!("${}", known.key())), "{known:?}");
             }

@@ -187,11 +187,13 @@ texts! {
     ShowsPass = "shows_pass", "Your answer is being fetched with your pass.";
     /// Above an answer.
     PaidByPass = "by_pass", "Your pass paid for this answer.";
+    /// The reply to a pass was lost, or broke off.
+    PassUnsure = "pass_unsure", "No whole answer arrived, but your pass may have paid for it. Trying again may charge it once more.";
     /// A line of the receipt.
     LeftOnPass = "on_pass", "Left on your pass";
-    /// Once a pass is bought.
-    PassKept = "pass_kept", "Your pass is kept in this browser. It pays by itself on the pages of this seller.";
-    /// A button, once a pass is bought.
+    /// Once a pass is bought, and where one is kept.
+    PassKept = "pass_kept", "Your pass is kept in this browser. It pays on the pages of this seller.";
+    /// A button, once a pass is bought, and where one is kept.
     UsePass = "use_pass", "Use it for your question";
     /// The title of a refusal, without script.
     NotYet = "not_yet", "Not delivered yet";
@@ -296,10 +298,9 @@ mod tests {
             include_str!("script/redeem.js"),
             include_str!("script/pass.js"),
             include_str!("script/answer.js"),
-            include_str!("script/markdown.js"),
             include_str!("script/end.js"),
         );
-        let document = include_str!("document.rs");
+        let document = concat!(include_str!("document.rs"), include_str!("layer.rs"));
         for text in Text::ALL {
             let said = script.contains(&format!("\"${}\"", text.key()))
                 || document.contains(&format!("Text::{text:?}"))

@@ -1,4 +1,17 @@
   // ---- The answer. READERS is false where the seller says that it is JSON: then other text is shown as it is.
+  const MARKUP = /^text\/(html|markdown|csv)$/;
+
+  // The readers of markup are a script of their own, and the policy names its hash: it is asked for once such an answer comes.
+  // Without it, or where it takes too long, the answer is shown as text.
+  async function loadReader(type) {
+    if (!READERS || !MARKUP.test(type)) return null;
+    const asked = part("readers")
+      .then((response) => /javascript/.test(response.headers.get("content-type")) ? response.text() : "");
+    const made = make("script", { textContent: await Promise.race([asked, sleep(5)]).catch(() => "") });
+    document.head.append(made);
+    return made.read;
+  }
+
   const taken = (response) => {
     try {
       return JSON.parse(atob(response.headers.get("payment-response")));
@@ -31,19 +44,23 @@
     offer(false);
     show("paid", false);
     actions();
-    if (state.byPass === undefined) tell("$receiving", "busy");
+    if (!byPass()) tell("$receiving", "busy");
     title(answer);
     const live = liveText(answer);
+    const reader = loadReader(answer.type);
     const { bytes, whole } = await during(receive(response, live));
-    display(answer, bytes);
-    tell(whole ? outcome() : "$cut", whole ? "good" : "bad");
-    actions(...(whole || state.byPass !== undefined ? [] : [again()]), buyAgain());
-    if (whole) await keepAnswer(answer, bytes);
+    if (whole) {
+      await keepAnswer(answer, bytes);
+      drop(paid.intent);
+    }
+    display(answer, bytes, await reader);
+    tell(whole ? outcome() : byPass() ? "$pass_unsure" : "$cut", whole ? "good" : "bad");
+    actions(...(whole || byPass() ? [] : [again()]), buyAgain());
     if (PASSES && whole && data.sells) keepPass(bytes);
     byId("answer").focus();
   }
 
-  const outcome = () => state.byPass === undefined ? "$paid" : "$by_pass";
+  const outcome = () => byPass() ? "$by_pass" : "$paid";
 
   function title({ transaction, payer, at }) {
     write("answer-title", say("$answer"));
@@ -52,9 +69,9 @@
     const lines = [
       ["$seller", location.host],
       ["$item", data.label],
-      state?.byPass === undefined
-        ? ["$amount", `${data.words.price} ${data.words.symbol} ${say("$on", { network })}`]
-        : ["$on_pass", state.byPass],
+      byPass()
+        ? ["$on_pass", state.byPass]
+        : ["$amount", `${data.words.price} ${data.words.symbol} ${say("$on", { network })}`],
       ["$date", new Date(at).toLocaleString(document.documentElement.lang)],
       ["$payer", payer],
       ["$transaction", transaction && site ? link(transaction, `${site}/tx/${transaction}`) : transaction],
@@ -104,7 +121,7 @@
     };
   }
 
-  function display({ type, charset, name, moved }, bytes) {
+  function display({ type, charset, name, moved }, bytes, read) {
     const view = byId("shown");
     const href = URL.createObjectURL(new Blob([bytes], { type }));
     const text = isText(type) && bytes.length < 2e6 ? decoder(charset).decode(bytes) : null;
@@ -113,14 +130,8 @@
     const elsewhere = moved && target(moved);
     if (elsewhere) {
       view.append(link(say("$moved"), elsewhere));
-    } else if (READERS && text !== null && type === "text/html") {
-      // Browsers complain of ignored styles, even if they are invisible.
-      const markup = text.replace(/<style[\s\S]*?<\/style>/gi, "");
-      copyMarkup(new DOMParser().parseFromString(markup, "text/html").body, view);
-    } else if (READERS && text !== null && type === "text/markdown" && bytes.length < 3e5) {
-      markdown(text.split(/\r?\n/), view);
-    } else if (READERS && text !== null && type === "text/csv") {
-      view.append(table(text));
+    } else if (READERS && read && text !== null && (type !== "text/markdown" || bytes.length < 3e5)) {
+      read(type, text, view, make, link);
     } else if (text !== null) {
       view.append(make("pre", { textContent: /json$/.test(type) ? indented(text) : text }));
     } else if (/^image\//.test(type)) {
@@ -130,24 +141,9 @@
     }
     show("saved", !elsewhere);
     show("copy-answer", text !== null && !elsewhere);
-    byId("copy-answer").onclick = async () => {
-      await navigator.clipboard.writeText(text).catch(() => {});
-      for (const id of ["said", "copy-answer"]) write(id, say("$copied"));
-    };
+    byId("copy-answer").onclick = () => copy(byId("copy-answer"), text, view);
     Object.assign(byId("download"), { href, download: name });
     show("answer", true);
-  }
-
-  // Comma-separated values (RFC 4180): quotes may hold commas and line breaks.
-  function table(text) {
-    const made = make("table");
-    let cells = made.insertRow();
-    for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)) {
-      cells.insertCell().textContent = quoted?.replaceAll("\"\"", "\"") ?? plain;
-      if (end !== "," && made.rows.length < 5_000) cells = made.insertRow();
-    }
-    for (const row of [...made.rows]) if (!row.textContent) row.remove();
-    return made;
   }
 
   const target = (address) => {
@@ -184,27 +180,4 @@
     const ending = { "text/plain": ".txt", "text/markdown": ".md", "image/svg+xml": ".svg" }[type];
     const name = named ?? (path.includes(".") ? path : path + (ending ?? `.${type.split(/[/+]/).pop() || "bin"}`));
     return name.replace(/[^\w.() -]/g, "_").slice(-80);
-  }
-
-  // Of a page only what people read is taken over: no scripts, styles, pictures or forms.
-  const READ =
-    /^(?:a|abbr|b|blockquote|br|caption|cite|code|dd|del|details|dfn|div|dl|dt|em|figcaption|figure|h[1-6]|hr|i|ins|kbd|li|mark|ol|p|pre|q|s|samp|section|small|span|strong|sub|summary|sup|table|tbody|td|tfoot|th|thead|tr|u|ul|var)$/;
-  const LEFT_OUT = /^(?:button|datalist|form|iframe|math|noscript|object|script|select|style|svg|textarea|title)$/;
-
-  function copyMarkup(from, to) {
-    for (const node of from.childNodes) {
-      if (node.nodeType === Node.TEXT_NODE) {
-        to.append(node.data);
-      } else if (node.nodeType === Node.ELEMENT_NODE && !LEFT_OUT.test(node.localName)) {
-        const leads = node.localName === "a" && /^https?:\/\//i.test(node.getAttribute("href") ?? "");
-        const made = leads ? link("", node.getAttribute("href"))
-          : READ.test(node.localName) ? make(node.localName) : to;
-        for (const name of ["colspan", "rowspan", "start", "scope"]) {
-          const value = node.getAttribute(name);
-          if (made !== to && /^\w{1,9}$/.test(value ?? "")) made.setAttribute(name, value);
-        }
-        copyMarkup(node, made);
-        if (made !== to) to.append(made);
-      }
-    }
   }

@@ -4,15 +4,16 @@
     const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
     write("left", left > 0 && left < 120 ? say("$left", { time }) : "");
     if (left > 0) setTimeout(count, 1000);
-    else if (!state && wasOpen && !byId("hash")?.value && !document.hidden) reload();
+    else if (!state && !(PASSES && newest) && wasOpen && !byId("hash")?.value && !document.hidden) reload();
     else if (!state || state.asked) offer(true);
   }
   // A price that was over when the page came does not renew itself: that might not end.
   const wasOpen = now() < data.expiry;
 
-  async function copy(pressed, source) {
+  // Where the clipboard is closed, such as on pages without TLS, what is shown is selected and copied.
+  async function copy(pressed, text, source) {
     try {
-      await navigator.clipboard.writeText(source.textContent);
+      await navigator.clipboard.writeText(text);
     } catch {
       getSelection().selectAllChildren(source);
       document.execCommand("copy");
@@ -45,7 +46,7 @@
   };
   // Each detail of a transfer can be copied.
   for (const source of document.querySelectorAll("dd code")) {
-    const made = button(say("$copy"), () => copy(made, source), "plain small");
+    const made = button(say("$copy"), () => copy(made, source.textContent, source), "plain small");
     made.id = `${source.id}-copy`;
     made.setAttribute("aria-labelledby", `${made.id} ${source.id}-name`);
     source.parentNode.after(made);
@@ -64,20 +65,23 @@
       offer(false);
       show("paid", false);
       title(kept.answer);
-      display(kept.answer, kept.bytes);
+      loadReader(kept.answer.type).then((read) => display(kept.answer, kept.bytes, read));
       tell(outcome(), "good");
       actions(buyAgain());
     } else if (state?.hash || state?.header) {
       redeem();
     } else if (held && document.prerendering) {
-      // Nobody sees it yet, or ever.
+      // The visitor does not see it yet, and may never do.
       document.addEventListener("prerenderingchange", begin, { once: true });
-    } else if (held) {
+    } else if (held && comesFromHere()) {
       callByPass(held);
     } else {
       offer(true);
       tellText("");
-      if (state?.asked) {
+      if (held) {
+        tell("$pass_kept");
+        actions(useButton("$use_pass", held));
+      } else if (state?.asked) {
         tell("$began");
         askForHash();
         actions(forget());

@@ -1,5 +1,5 @@
   // ---- What is remembered of each payment, in a record of its own: by address and intent, so that tabs do not overwrite each
-  // other. This tab's record is in its sessionStorage, its last answer too; records are in localStorage until they are delivered.
+  // other. This tab's record is in its sessionStorage, its last answer too; records are in localStorage until the whole answer is here.
   const HERE = location.origin + location.pathname + location.search;
   const TAB = `x402 ${HERE}`;
   const ANSWER = `x402-answer ${HERE}`;
@@ -43,10 +43,13 @@
   }
 
   let state = get("sessionStorage", TAB) ?? unfinished();
+  // A pass paid, and nothing is to be redeemed.
+  const byPass = () => PASSES && state?.byPass !== undefined;
+  // What is `done` was sold. Until all of it is here, another tab asks for it again.
   const save = (value) => {
     state = value && { ...value, at: value.at ?? now() };
     put("sessionStorage", TAB, state);
-    if (state) put("localStorage", keyOf(state.intent), state.done ? null : state);
+    if (state && !byPass()) put("localStorage", keyOf(state.intent), state);
   };
 
   // Back to what was before: nothing was sent since.
@@ -55,9 +58,9 @@
     save(before);
   };
 
-  // The page no longer asks about this payment. Its intent stays: a payment that turns up is bound to it.
+  // The page no longer asks about this payment. Unless it is done, its intent stays: a payment that turns up is bound to it.
   const setAside = () => {
-    if (state && !state.done) put("localStorage", keyOf(state.intent), { intent: state.intent, at: state.at, over: true });
+    if (state) put("localStorage", keyOf(state.intent), state.done ? null : { intent: state.intent, at: state.at, over: true });
     put("sessionStorage", ANSWER, null);
     state = null;
     put("sessionStorage", TAB, null);

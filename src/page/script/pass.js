@@ -1,4 +1,4 @@
-  // ---- Passes: paid for once, kept for this shop, and shown by themselves. PASSES is false where none count and none are sold.
+  // ---- Passes: paid for once, and kept for this shop. PASSES is false where none count and none are sold.
   const passKey = (name) => `x402-pass ${name}`;
 
   // What is kept, and neither over nor refused.
@@ -37,24 +37,31 @@
       put("sessionStorage", BACK, { intent: "", at: now(), path: location.pathname + location.search }));
   }
 
+  // A visitor who comes from this shop, or back from buying a pass, wants the answer. Anyone can write a link, and a page that is loaded
+  // anew may have shown the pass before: there a button shows it.
+  const comesFromHere = () => {
+    const isBack = backTo() === location.pathname + location.search;
+    if (isBack) put("sessionStorage", BACK, null);
+    const [{ type }] = performance.getEntriesByType("navigation");
+    return type === "navigate" && (isBack || document.referrer.startsWith(`${location.origin}/`));
+  };
+
+  // Each call may be charged. So only what the seller says is repeated: without its word, the visitor asks again.
   async function callByPass(held) {
     const mine = ++newest;
     const isOld = () => mine !== newest;
     offer(false);
+    actions();
     tell("$shows_pass", "busy");
-    for (let asked = 0; asked < MOST_ASKED; asked += 1) {
+    for (let asked = 0; ; asked += 1) {
       const response = await during(ask({ "x402-pass": held.pass })).catch(() => null);
       const code = response?.headers.get("x402-error");
-      if (response && !code) {
-        const left = response.headers.get("x402-pass-remaining");
-        if (left) put("localStorage", passKey(held.name), left === "0" ? null : { ...held, left });
-        // A pass that is counted says what is left: without that, the reply may be that of something in between.
-        if ((response.ok || response.headers.has("x402-location")) && (left || held.left === undefined)) {
-          await delivered(response, { intent: data.intent, byPass: left ?? "" });
-        } else if (!isOld()) {
-          tell("$unsold", "bad", { status: response.status || 302 });
-          actions(button(say("$again"), () => callByPass(held)));
-        }
+      const left = response?.headers.get("x402-pass-remaining");
+      if (left) put("localStorage", passKey(held.name), left === "0" ? null : { ...held, left });
+      // A pass that is counted says what is left: without that, the reply may be that of something in between.
+      const isAnswer = !code && (response?.ok || response?.headers.has("x402-location"));
+      if (isAnswer && (left || held.left === undefined)) {
+        await delivered(response, { intent: data.intent, byPass: left ?? "" });
         return;
       }
       if (isOld()) return;
@@ -64,9 +71,16 @@
         begin();
         return;
       }
-      const time = response ? seconds(response, 5) : 5;
-      tell(response ? "$later" : "$offline", "busy", { seconds: time });
+      const isUnsure = !response || code === "outcome_unknown" || !code && PASSING.includes(response.status);
+      if (isUnsure || !code || !response.headers.has("retry-after") || asked === MOST_ASKED) {
+        tell(isUnsure ? "$pass_unsure" : "$unsold", "bad", { status: response?.status || 302 });
+        actions(useButton("$again", held));
+        return;
+      }
+      const time = seconds(response, 5);
+      tell("$later", "busy", { seconds: time });
       await sleep(time);
     }
-    offer(true);
   }
+
+  const useButton = (words, held) => button(say(words), () => callByPass(held));

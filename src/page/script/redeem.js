@@ -10,6 +10,8 @@
   const ask = (paid) => fetch(HERE, {
     headers: { accept: ACCEPT, "x402-page": "1", ...paid }, cache: "no-store", redirect: "manual",
   });
+  // A part of the page that few visitors need.
+  const part = (name) => ask({ "x402-page": name });
   const seconds = (response, otherwise) => {
     const asked = Number(response.headers.get("retry-after"));
     return asked > 0 ? Math.min(asked, 900) : otherwise;
@@ -34,8 +36,8 @@
     show("paid", !state.header && !state.done);
     if (state.hash) byId("hash").value = state.hash;
     tell("$fetching", "busy");
-    const wait = async (key, time) => {
-      tell(key, "busy", { seconds: time });
+    const wait = async (words, time) => {
+      tellText(fill(words, { seconds: time }), "busy");
       await sleep(time);
     };
     for (let asked = 0, fresh = 0; ; asked += 1) {
@@ -45,7 +47,7 @@
       try {
         response = await during(ask(proof(shown)));
       } catch {
-        if (!isOld()) await wait("$offline", Math.min(3 + 2 * asked, 30));
+        if (!isOld()) await wait(say("$offline"), Math.min(3 + 2 * asked, 30));
         continue;
       }
       // This header alone says that something was sold: then it counts, whatever was begun meanwhile.
@@ -57,7 +59,7 @@
       const code = response.headers.get("x402-error");
       if (!code || code === "payment_required") {
         if (PASSING.includes(response.status) && asked < MOST_ASKED) {
-          await wait("$later", seconds(response, 2 + 2 * asked));
+          await wait(say("$later"), seconds(response, 2 + 2 * asked));
           continue;
         }
         await unsold(response);
@@ -79,7 +81,7 @@
         save({ ...state, secret });
       } else if (response.headers.has("retry-after") || PASSING.includes(response.status)) {
         waitingActions(asked);
-        await wait(waitsFor(code, began), seconds(response, 5));
+        await wait(waitsFor(code, began, problem.detail), seconds(response, 5));
       } else {
         refused(code, problem);
         return;
@@ -87,12 +89,14 @@
     }
   }
 
-  const waitsFor = (code, began) => {
-    if (code === "redemption_in_progress") return "$in_progress";
-    if (code !== "tx_not_confirmed") return "$later";
-    const isLost = state.hash && now() - began > PATIENCE;
-    if (isLost) askForHash();
-    return isLost ? "$unknown" : "$waiting";
+  // What the visitor is told meanwhile: of the payment itself in the seller's words.
+  const waitsFor = (code, began, told) => {
+    const isUnknown = code === "tx_not_confirmed";
+    if (isUnknown && state.hash && now() - began > PATIENCE) {
+      askForHash();
+      return say("$unknown");
+    }
+    return (isUnknown || code === "redemption_in_progress") && told || say("$later");
   };
 
   function waitingActions(asked) {
@@ -109,6 +113,7 @@
     const words = fill(String(problem.detail ?? ""), amounts);
     if (state.done) {
       // It was delivered before, and is not kept any more. What arrived of it stays.
+      if (code === "already_consumed") drop(state.intent);
       tellText(words);
       actions(buyAgain());
       return;
@@ -134,8 +139,10 @@
     const status = response.status || 302;
     tell(response.ok ? "$no_receipt" : "$unsold", "bad", { status });
     actions(again(), forget());
-    const { bytes } = await receive(response, () => {});
     write("answer-title", say("$reply"));
     byId("receipt").replaceChildren();
-    if (bytes.length) display(about(response), bytes);
+    const [mine, reply] = [newest, about(response)];
+    const [{ bytes }, read] = await Promise.all([receive(response, () => {}), loadReader(reply.type)]);
+    // An answer that came meanwhile stays.
+    if (mine === newest && bytes.length) display(reply, bytes, read);
   }

@@ -46,7 +46,17 @@
     };
     byId("apps").append(...APPS.map(([wallet, address]) => link(say("$open_in", { wallet }), address, "button plain")));
     addEventListener("ethereum#initialized", injected);
-    setTimeout(injected, 500);
+    setTimeout(() => {
+      injected();
+      if (!wallets.size && innerWidth > 896) showCode();
+    }, 500);
+  }
+
+  // The page's own address as a code: with it, a phone opens the page where its wallet is.
+  function showCode() {
+    byId("code").onload = () => show("phone", true);
+    const draw = (image) => { byId("code").src = URL.createObjectURL(image); };
+    part("code").then((response) => response.blob()).then(draw, () => {});
   }
 
   const hex = (id) => `0x${id.toString(16)}`;
