@@ -5,6 +5,7 @@
 
 use std::{
     convert::Infallible,
+    ffi::OsStr,
     io::{BufRead as _, BufReader},
     process::{Child, Command, Stdio},
     sync::{
@@ -26,18 +27,60 @@ const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(3);
 
 fn main() {
-    // The upstream has a process of its own, as every upstream has: this program, started again.
-    if std::env::args().any(|argument| argument == "upstream") {
-        runtime().block_on(upstream());
-        return;
+    // Upstream and clients have processes of their own, as everywhere: this program, started again.
+    match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
+        [role] if role == "upstream" => runtime().block_on(upstream()),
+        [role, direct, through] if role == "clients" => compare(direct, through),
+        _ => {
+            println!("all on the same cores");
+            measure(Cores::Shared);
+            match Command::new("taskset").arg("-V").output() {
+                Ok(_) if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) => {
+                    println!("clients and upstream on one core, the gateway on another");
+                    measure(Cores::Apart);
+                }
+                _ => println!("there are no two cores here, or no taskset: the gateway had no core of its own"),
+            }
+        }
     }
-    let (_upstream, direct) = started(Command::new(std::env::current_exe().unwrap()).arg("upstream"));
+}
+
+/// Which cores the processes run on. Where they share them, a gateway takes from the clients and the upstream what it needs itself.
+#[derive(Clone, Copy)]
+enum Cores {
+    Shared,
+    Apart,
+}
+
+impl Cores {
+    fn command(self, core: &str, program: impl AsRef<OsStr>) -> Command {
+        match self {
+            Self::Shared => Command::new(program),
+            Self::Apart => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", core]).arg(program);
+                command
+            }
+        }
+    }
+}
+
+fn measure(cores: Cores) {
+    let this = std::env::current_exe().unwrap();
+    let (_upstream, direct) = started(cores.command("0", &this).arg("upstream"));
     let folder = tempfile::tempdir().unwrap();
-    let (_gateway, through) = started(&mut gateway(folder.path(), &direct));
+    let mut gateway = cores.command("1", env!("CARGO_BIN_EXE_x402-gateway"));
+    let (_gateway, through) = started(configured(&mut gateway, folder.path(), &direct));
+    let ended = cores.command("0", &this).args(["clients", &direct, &through]).status().unwrap();
+    assert!(ended.success());
+}
+
+/// Both in turns, so that a noisy neighbour slows both.
+fn compare(direct: &str, through: &str) {
     let (mut alone, mut behind) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        alone.push(runtime().block_on(rate(&direct)));
-        behind.push(runtime().block_on(rate(&through)));
+        alone.push(runtime().block_on(rate(direct)));
+        behind.push(runtime().block_on(rate(through)));
     }
     let [alone, behind] = [alone, behind].map(median);
     println!("direct {alone:.0} a second, through the gateway {behind:.0} a second: {:.2}", behind / alone);
@@ -91,7 +134,7 @@ fn started(command: &mut Command) -> (Running, String) {
     (Running(process), address.expect("it listens"))
 }
 
-fn gateway(folder: &std::path::Path, upstream: &str) -> Command {
+fn configured<'a>(command: &'a mut Command, folder: &std::path::Path, upstream: &str) -> &'a mut Command {
     let (config, key) = (folder.join("gateway.toml"), folder.join("seal.key"));
     std::fs::write(&key, "07".repeat(32)).unwrap();
     #[cfg(unix)]
@@ -103,9 +146,7 @@ fn gateway(folder: &std::path::Path, upstream: &str) -> Command {
          [[route]]\nmatch = \"GET /free/{{id}}\"\nfree = true\n[default]\naction = \"deny\"\n"
     );
     std::fs::write(&config, text).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_x402-gateway"));
-    command.arg("--config").arg(config).env_remove("RUST_LOG");
-    command
+    command.arg("--config").arg(config).env_remove("RUST_LOG")
 }
 
 async fn rate(address: &str) -> f64 {

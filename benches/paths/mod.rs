@@ -12,6 +12,7 @@ mod redemptions;
 mod refusals;
 mod shop;
 mod standard;
+mod vouchers;
 
 use std::{
     fmt::Debug,
@@ -70,6 +71,7 @@ pub fn all() -> Vec<Path> {
     paths.extend(redemptions::paths(&shop));
     paths.extend(standard::paths(&shop));
     paths.extend(metered::paths(&shop));
+    paths.extend(vouchers::paths(&shop));
     paths.extend(refusals::paths(&shop));
     paths.extend(client::paths());
     paths

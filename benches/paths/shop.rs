@@ -14,7 +14,7 @@ use tower_x402::{
     Merchant, MerchantBuilder, Receipt, RequestBody, X402Layer,
     ledger::MemoryLedger,
     protocol::{Address, Amount, Asset, Binding, ChainTime, Network, SealingKeys, Transfer, TxHash},
-    testing::{ScriptedSettler, ScriptedVerifier},
+    testing::{ScriptedChannels, ScriptedSettler, ScriptedVerifier},
 };
 
 use super::{ANSWER, QUESTION, now};
@@ -47,6 +47,13 @@ impl Shop {
     /// One more, who takes permits as well.
     pub fn with_permits(&self) -> Rc<Self> {
         Self::with(|builder, chain| builder.permit_settler(ScriptedSettler::new(chain)))
+    }
+
+    /// One more, who takes vouchers of channels on that chain as well.
+    pub fn with_channels(&self) -> (Rc<Self>, ScriptedChannels) {
+        let channels = ScriptedChannels::new(Address::new([0xfa; 20]));
+        let settler = channels.clone();
+        (Self::with(|builder, _| builder.channel_settler(settler)), channels)
     }
 
     fn with(set: impl FnOnce(MerchantBuilder, ScriptedVerifier) -> MerchantBuilder) -> Rc<Self> {

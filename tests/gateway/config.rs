@@ -43,7 +43,7 @@ fn what_would_be_sold_is_printed_and_nothing_is_contacted() {
     assert_eq!((code, complaint.as_str()), (Some(0), ""), "{out}");
     for line in [
         format!("{SELLER} is paid; sales are recorded in sqlite:"),
-        "GET /reports/{id}: 0.05 USDC for \"A report\", kept for 15m, with a page".to_owned(),
+        "GET /reports/{id}: 0.05 USDC for \"A report\", kept for 15m, with a page (forms posted there are taken for the page's".to_owned(),
         "GET /health: free".to_owned(),
         "everything else: free".to_owned(),
         "transfers only".to_owned(),
@@ -140,6 +140,18 @@ const WRONG: &[(&str, &str, usize, &str)] = &[
         "network.settle_key_file: the file must have one private key",
     ),
     ("rpc = [", "settle_key_file = \"seal.key\"\nfacilitator = \"https://f\"\nrpc = [", 10, "not both"),
+    (
+        "rpc = [",
+        "settle_key_file = \"seal.key\"\nchannel_key_file = \"none.key\"\nrpc = [",
+        10,
+        "network.channel_key_file: cannot read",
+    ),
+    (
+        "rpc = [",
+        "channel_key_file = \"seal.key\"\nrpc = [",
+        9,
+        "network.channel_key_file: channels need settle_key_file",
+    ),
     ("[upstream]", "[[network]]\nname = \"base\"\nrpc = [\"http://x\"]\n[upstream]", 10, "named twice"),
     ("url = \"http://127.0.0.1:9000\"", "url = \"127.0.0.1:9000\"", 11, "upstream.url:"),
     ("url = \"http://127.0.0.1:9000\"", "url = \"http://user:pw@host\"", 11, "upstream.url:"),
@@ -149,6 +161,30 @@ const WRONG: &[(&str, &str, usize, &str)] = &[
     ("match = \"GET /reports/{id}\"", "match = \"get /reports\"", 14, "route.match:"),
     ("match = \"GET /reports/{id}\"", "match = \"GET /reports/:id\"", 14, "route.match:"),
     ("match = \"GET /health\"", "match = \"GET /Reports/7\"", 20, "an earlier route matches all"),
+    (
+        "match = \"GET /health\"\nfree = true",
+        "match = \"HEAD /health\"\nprice = \"1 USDC\"",
+        21,
+        "route.price: the answer to a HEAD is never sold",
+    ),
+    (
+        "match = \"GET /health\"\nfree = true",
+        "match = \"TRACE /health\"\nprice = \"1 USDC\"",
+        21,
+        "route.price: the answer to a TRACE is never sold",
+    ),
+    (
+        "match = \"GET /health\"\nfree = true",
+        "match = \"CONNECT /health\"\nprice = \"1 USDC\"",
+        21,
+        "route.price: the answer to a CONNECT is never sold",
+    ),
+    (
+        "action = \"free\"",
+        "action = \"free\"\n[mcp]\npath = \"/Health/\"\n[mcp.tools]",
+        20,
+        "route.match: [mcp] matches all of its requests",
+    ),
     ("price = \"0.05 USDC\"", "pryce = \"0.05 USDC\"", 15, "unknown field `pryce`"),
     ("price = \"0.05 USDC\"\n", "", 14, "route: write price"),
     ("price = \"0.05 USDC\"", "price = 0.05", 15, "expected a price, such as"),

@@ -1,5 +1,7 @@
 //! SECURITY row 68: which headers pass, and what failures of the upstream become.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -51,6 +53,19 @@ async fn a_client_cannot_say_who_paid_nor_show_payments_to_the_upstream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_header_cuts_the_path_that_was_priced() {
+    let upstream = upstream();
+    let (_shop, gateway) = free(&upstream);
+    for name in ["SCRIPT_NAME", "script_name", "Script-Name", "X-Script-Name"] {
+        let answer = ask(&gateway.url, "GET /x/reports/1", &format!("{name}: /x\r\nX_Mine: 1\r\nX-Mine: 2\r\n")).await;
+        assert!(answer.body.contains(r#""path": "/x/reports/1""#), "{name}: {answer:?}");
+        let headers = last(&upstream).await;
+        assert!(headers.iter().all(|(name, _)| !name.contains('_')), "{name}: {headers:?}");
+        assert_eq!(values(&headers, "x-mine"), ["2"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn trailers_say_nothing_to_the_upstream() {
     let upstream = upstream();
     let (_shop, gateway) = free(&upstream);
@@ -63,6 +78,19 @@ async fn trailers_say_nothing_to_the_upstream() {
     // It read the chunks, and an empty line behind them.
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"bytes\": 2"), "{answer}");
     assert!(values(&last(&upstream).await, "trailer").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tunnel_leads_past_the_prices_of_tools() {
+    let upstream = upstream();
+    let shop = Shop::new(NOWHERE, &upstream.url);
+    shop.write("", "", "[default]\naction = \"free\"\n[mcp]\npath = \"/socket\"\n[mcp.tools]");
+    let gateway = shop.start();
+    let sent = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: eA==\r\n";
+    // A tunnel would not end.
+    let answer = tokio::time::timeout(Duration::from_secs(10), ask(&gateway.url, "GET /socket", sent)).await.unwrap();
+    assert_eq!((answer.status, code(&answer)), (502, json!("upstream_failed")), "{answer:?}");
+    assert!(values(&last(&upstream).await, "upgrade").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

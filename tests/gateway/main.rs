@@ -12,6 +12,7 @@
 #[allow(dead_code, unused_imports, reason = "each program uses a part of it")]
 #[path = "../../examples/buy.rs"]
 mod buy;
+mod channels;
 mod config;
 mod forwarded;
 mod operation;

@@ -355,6 +355,86 @@ async fn an_answer_that_failed_is_not_sold_and_the_payment_stays_good() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_to_the_same_is_not_sold_whatever_it_looks_like() {
+    let chain = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
+    let upstream = upstream();
+    let shop = Shop::new(chain.rpc_url(), &format!("{}/v1", upstream.url));
+    shop.write("", "", "[default]\naction = { price = \"0.05 USDC\" }");
+    let gateway = shop.start();
+    let market = Market { chain, shop, gateway, _upstream: upstream };
+    let url = market.url("/reports/1");
+    let (_, _, body) = quote(&[&url]).await;
+    let intent = intent(&body);
+    let transaction = market.pay(1, PRICE).await;
+    for (place, shown) in [
+        ("1/", "1/"),
+        ("?x=1", "?x=1"),
+        ("/v1/reports/1/", "/reports/1/"),
+        ("http://{told}/reports/1/", &format!("{url}/")),
+        ("https://{host}/v1/reports/1/", "/reports/1/"),
+    ] {
+        let (status, head, _) = redeemed(&[&url, "-H", &format!("X-Location: {place}")], &intent, transaction).await;
+        assert!(status == 302 && !head.contains("payment-response"), "{place}: {head}");
+        assert!(head.contains(&format!("location: {shown}\r\n")), "{place}: {head}");
+    }
+    let elsewhere = "X-Location: http://other.example/reports/1/";
+    let (status, head, _) = redeemed(&[&url, "-H", elsewhere], &intent, transaction).await;
+    assert!(status == 302 && head.contains("payment-response: "), "{head}");
+}
+
+/// Of `/reports/annual` and `/files/annual`, a GET is dear, and the form of a page is not for sale.
+const DEAR: &str = r#"
+[[route]]
+match = "GET /reports/annual"
+price = "10 USDC"
+[[route]]
+match = "GET /reports/{id}"
+price = "0.05 USDC"
+page = true
+[[route]]
+match = "GET /files/annual"
+price = "10 USDC"
+[[route]]
+match = "/files/{id}"
+price = "0.05 USDC"
+page = true
+[default]
+action = "free"
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_form_of_a_cheap_page_does_not_buy_what_is_dear() {
+    let chain = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
+    let upstream = upstream();
+    let shop = Shop::new(chain.rpc_url(), &upstream.url);
+    shop.write("", "", DEAR);
+    let gateway = shop.start();
+    let market = Market { chain, shop, gateway, _upstream: upstream };
+    for (folder, refused, method) in [("files", 405, ""), ("reports", 200, "POST")] {
+        let cheap = market.url(&format!("/{folder}/1"));
+        let (_, _, body) = quote(&[&cheap]).await;
+        let form = format!("intentId={}&txHash={}", intent(&body), market.pay(1, PRICE).await);
+        // To the dear path it is a form of the service's own, or none at all.
+        let (status, body) = posted(&market.url(&format!("/{folder}/annual")), &form).await;
+        assert!(status == refused && body.contains(method) && !body.contains("GET"), "{folder}: {status} {body}");
+        let (status, body) = posted(&cheap, &form).await;
+        assert!(status == 200 && body.contains(r#""method": "GET""#), "{folder}: {status} {body}");
+    }
+}
+
+/// The answer to a browser's form, once the payment in it counts.
+async fn posted(url: &str, form: &str) -> (u16, String) {
+    let deadline = Instant::now() + PATIENT;
+    loop {
+        let (status, _, body) = curl(&[url, "-H", "accept: text/html", "-d", form]);
+        if status != 409 || Instant::now() > deadline {
+            return (status, body);
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_form_of_a_page_buys_and_no_other_post_gets_through() {
     let market = market().await;
     let url = market.url("/reports/10");

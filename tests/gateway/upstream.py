@@ -15,10 +15,16 @@ class Upstream(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def handle_one(self):
+        # As gunicorn does, and others by a header of that name.
+        for name in ("SCRIPT_NAME", "Script-Name", "X-Script-Name"):
+            self.path = self.path.removeprefix(self.headers.get(name, ""))
         path = self.path.split("?")[0]
         if path == "/seen":
             return self.answer(200, json.dumps(SEEN))
         SEEN.append({"method": self.command, "path": self.path, "headers": [[k, v] for k, v in self.headers.items()]})
+        if place := self.headers.get("X-Location"):
+            hosts = {"host": self.headers["Host"], "told": self.headers["X-Forwarded-Host"]}
+            return self.answer(302, "", [("Location", place.format(**hosts))])
         if path.startswith("/status/"):
             return self.answer(int(path.split("/")[2]), "as it is")
         name = "at_" + path.strip("/").split("/")[0]

@@ -2,9 +2,11 @@
 
 use std::io::{self, Write as _};
 
+use http::Method;
+
 use super::{
     backends,
-    config::{Action, Config, Offer, SettlerConfig, Shelf},
+    config::{Action, Config, Offer, RouteConfig, SettlerConfig, Shelf},
     failure::Failure,
     log::TARGET,
     shop, units,
@@ -58,7 +60,7 @@ fn shown(config: &Config) -> Vec<String> {
         }
     };
     for route in &config.shelf.routes {
-        lines.push(format!("{}: {}", route.pattern, action(&route.action)));
+        lines.push(format!("{}: {}{}", route.pattern, action(&route.action), forms(route)));
     }
     if let Some(mcp) = &config.shelf.mcp {
         for (tool, price) in &mcp.tools {
@@ -70,6 +72,16 @@ fn shown(config: &Config) -> Vec<String> {
     }
     lines.push(format!("everything else: {}", action(&config.shelf.default)));
     lines
+}
+
+/// What a page changes for forms of the service itself.
+fn forms(route: &RouteConfig) -> &'static str {
+    match &route.action {
+        Action::Sell(offer) if offer.page && !route.pattern.takes(&Method::POST) => {
+            " (forms posted there are taken for the page's, unless a route names their POST)"
+        }
+        _ => "",
+    }
 }
 
 fn details(offer: &Offer) -> String {

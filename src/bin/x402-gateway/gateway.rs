@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use http::{Method, Request, Response, StatusCode, Uri, uri::PathAndQuery};
+use http::{Method, Request, Response, StatusCode, Uri, header, uri::PathAndQuery};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use tower_service::Service as _;
@@ -68,7 +68,7 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
         };
         request.extensions_mut().insert(Arrival {
             peer: self.peer,
-            form_of_page: found.form_of_page,
+            only: found.only,
             is_priced: matches!(found.target, Target::Sell(..)),
         });
         match found.target {
@@ -76,11 +76,13 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
                 let answer = self.proxy.clone().call(request);
                 Box::pin(async move { Ok(answer.await?.map(Either::Left)) })
             }
-            Target::Sell(mut sold, _) => {
-                let answer = sold.call(request);
+            Target::Sell(mut sold) => {
+                let answer = sold.service.call(request);
                 Box::pin(async move { Ok(answer.await?.map(Either::Left).map(Either::Right)) })
             }
             Target::Tools(mut tools) => {
+                // What passes in a tunnel is not priced.
+                request.headers_mut().remove(header::UPGRADE);
                 let answer = tools.call(request);
                 Box::pin(async move { Ok(answer.await?.map(Either::Right).map(Either::Right)) })
             }

@@ -9,7 +9,7 @@ use super::{
     gateway::Generation,
     proxy::Proxy,
     ready::Readiness,
-    routes::{Route, Routes, Target},
+    routes::{Route, Routes, Sold, Target},
 };
 
 /// How long the body of a request may be whose charge depends on it, in bytes: it is read before the quote.
@@ -24,8 +24,7 @@ pub(crate) async fn open(merchant: MerchantBuilder, shelf: &Shelf, proxy: &Proxy
     let mut routes = Vec::new();
     for route in &shelf.routes {
         let target = target(&merchant, &route.action, proxy)?;
-        let page = matches!(&route.action, Action::Sell(offer) if offer.page);
-        routes.push(Route { pattern: route.pattern.clone(), target, page });
+        routes.push(Route { pattern: route.pattern.clone(), target });
     }
     let default = target(&merchant, &shelf.default, proxy)?;
     let ready = Readiness::of(&merchant);
@@ -59,7 +58,7 @@ fn tools(merchant: &Merchant, config: &McpConfig, proxy: &Proxy) -> Result<Route
     if config.deny_unlisted {
         layer = layer.deny_unlisted();
     }
-    Ok(Route { pattern: config.path.clone(), target: Target::Tools(layer.layer(proxy.clone())), page: false })
+    Ok(Route { pattern: config.path.clone(), target: Target::Tools(layer.layer(proxy.clone())) })
 }
 
 fn target(merchant: &Merchant, action: &Action, proxy: &Proxy) -> Result<Target, Failure> {
@@ -85,7 +84,7 @@ fn sold(merchant: &Merchant, offer: &Offer, proxy: &Proxy) -> Result<Target, Bui
     if offer.page {
         layer = layer.page(Page::new().title(&offer.label));
     }
-    Ok(Target::Sell(layer.layer(proxy.clone()), offer.price.most()))
+    Ok(Target::Sell(Sold { service: layer.layer(proxy.clone()), most: offer.price.most(), page: offer.page }))
 }
 
 impl Shelf {

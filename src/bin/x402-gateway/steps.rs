@@ -21,9 +21,12 @@ pub(crate) fn show(step: &PurchaseEvent) {
             amount.to_decimal(*decimals),
             valid_before.unix()
         ),
-        PurchaseEvent::Vouched { channel, amount, total, deposit, decimals, .. } => {
+        PurchaseEvent::Vouched { channel, amount, total, deposit, withdraw_delay, decimals, .. } => {
             let shown = |amount: &tower_x402::protocol::Amount| amount.to_decimal(*decimals);
-            let with = deposit.as_ref().map(|deposit| format!(", with a deposit of {}", shown(deposit)));
+            let hours = withdraw_delay.as_secs_f64() / 3_600.0;
+            let with = deposit.as_ref().map(|deposit| {
+                format!(", with a deposit of {}, whose rest the seller can keep for {hours} h", shown(deposit))
+            });
             format!(
                 "signed      {} by channel {channel}, {} in all{}",
                 shown(amount),

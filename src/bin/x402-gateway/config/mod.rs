@@ -7,4 +7,6 @@ mod source;
 mod values;
 
 pub(crate) use reader::load;
-pub(crate) use values::{Action, Config, Cost, Fixed, McpConfig, NetworkConfig, Offer, SettlerConfig, Shelf};
+pub(crate) use values::{
+    Action, Config, Cost, Fixed, McpConfig, NetworkConfig, Offer, RouteConfig, SettlerConfig, Shelf,
+};

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
-use http::Uri;
+use http::{Method, Uri};
 use toml::Spanned;
 
 use super::{
@@ -35,7 +35,13 @@ fn read(source: &Source) -> Result<Config, Failure> {
     let fixed = fixed(source, &file)?;
     let mut shelf = shelf(source, &file, &fixed)?;
     if let Some(written) = &file.mcp {
-        shelf.mcp = Some(mcp(source, written, &fixed, &shelf.default)?);
+        let mcp = mcp(source, written, &fixed, &shelf.default)?;
+        let hidden = shelf.routes.iter().position(|route| mcp.path.shadows(&route.pattern));
+        if let Some(hidden) = hidden {
+            let what = "route.match: [mcp] matches all of its requests, and goes before all routes; take it out";
+            return Err(source.wrong(&file.route[hidden].get_ref().pattern.span(), what));
+        }
+        shelf.mcp = Some(mcp);
     }
     Ok(Config { fixed, shelf })
 }
@@ -182,6 +188,10 @@ fn route(source: &Source, written: &Spanned<file::Route>, fixed: &Fixed) -> Resu
     let file::Route { pattern: text, price: charged, free, label, redeliver, page } = written.get_ref();
     let at = text.span();
     let pattern = Pattern::parse(text.get_ref()).map_err(|why| source.wrong(&at, format!("route.match: {why}")))?;
+    if let (Some(written), Some(method)) = (charged, pattern.never_sold()) {
+        let what = format!("route.price: the answer to a {method} is never sold; price another method of the path");
+        return Err(source.wrong(&written.span(), what));
+    }
     let price = match (charged, free.as_ref().map(|free| (*free.get_ref(), free.span()))) {
         (Some(written), None | Some((false, _))) => {
             cost(source, "route.price", written.get_ref(), &written.span(), fixed)?
@@ -201,7 +211,7 @@ fn route(source: &Source, written: &Spanned<file::Route>, fixed: &Fixed) -> Resu
         (None, _) => return Err(source.wrong(&at, "route: write price = \"0.05 USDC\" or free = true")),
     };
     let page = match page {
-        Some(page) if *page.get_ref() && !pattern.takes_get() => {
+        Some(page) if *page.get_ref() && !pattern.takes(&Method::GET) => {
             return Err(
                 source.wrong(&page.span(), "route.page: browsers open pages by GET; this route has another method")
             );

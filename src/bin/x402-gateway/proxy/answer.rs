@@ -1,25 +1,25 @@
 //! The upstream's answer on its way to the client.
 
-use http::{HeaderValue, Response, StatusCode, Uri, Version, header, uri::Authority};
+use http::{HeaderValue, Response, StatusCode, Uri, Version, header, response::Parts};
 use http_body_util::Either;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 use tower_x402::Consumption;
 
 use super::{
-    super::routes::path::CleanPath,
     answered::Answered,
     failed::Failed,
     headers::{strip_answer, strip_hop_by_hop},
+    redirect::Site,
     tunnel,
-    upstream::{ProxyBody, Upstream},
+    upstream::ProxyBody,
 };
 
 /// What the client gets of it.
 pub(super) fn passed_on(
     mut answer: Response<Incoming>,
     switch: Option<OnUpgrade>,
-    upstream: &Upstream,
-    asked: &str,
+    site: &Site<'_>,
+    asked: &Uri,
     is_priced: bool,
 ) -> Response<ProxyBody> {
     let switches = match (answer.status(), switch) {
@@ -41,40 +41,19 @@ pub(super) fn passed_on(
         head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         head.headers.insert(header::UPGRADE, HeaderValue::from_static(tunnel::WEBSOCKET));
     }
-    if let Some(place) = head.headers.get(header::LOCATION).cloned() {
-        let place = relative(&place, upstream).unwrap_or(place);
-        if head.status.is_redirection() && leads_back(&place, upstream, asked) {
-            // There the same is for sale again: a redirect to it is not to be paid for.
-            head.extensions.insert(Consumption::Keep);
-        }
-        head.headers.insert(header::LOCATION, place);
-    }
+    redirected(&mut head, site, asked);
     Response::from_parts(head, Either::Left(Answered(body)))
 }
 
-/// A place on the upstream itself, as clients reach it.
-fn relative(place: &HeaderValue, upstream: &Upstream) -> Option<HeaderValue> {
-    let (scheme, host) = (upstream.url.scheme_str()?, upstream.url.authority()?.as_str());
-    let base = upstream.url.path().trim_end_matches('/');
-    let path =
-        place.to_str().ok()?.strip_prefix(scheme)?.strip_prefix("://")?.strip_prefix(host)?.strip_prefix(base)?;
-    match path.as_bytes().first() {
-        // Another slash would name another host.
-        Some(b'/') if !path.starts_with("//") => HeaderValue::from_str(path).ok(),
-        None => Some(HeaderValue::from_static("/")),
-        _ => None,
+/// What a redirect tells the client, and whether it is sold.
+fn redirected(head: &mut Parts, site: &Site<'_>, asked: &Uri) {
+    let Some(place) = head.headers.get(header::LOCATION).cloned() else { return };
+    let Ok(place) = str::from_utf8(place.as_bytes()) else { return };
+    if head.status.is_redirection() && site.leads_back(place, asked) {
+        // There the same is for sale again: a redirect to it is not to be paid for.
+        head.extensions.insert(Consumption::Keep);
     }
-}
-
-/// Whether a redirect leads to the path that was asked for, in another spelling: with a slash at its end, for instance.
-fn leads_back(place: &HeaderValue, upstream: &Upstream, asked: &str) -> bool {
-    let Some(place) = place.to_str().ok().and_then(|place| place.parse::<Uri>().ok()) else { return false };
-    let elsewhere = |host: &Authority| upstream.public.as_ref().and_then(Uri::authority) != Some(host);
-    if place.authority().is_some_and(elsewhere) {
-        return false;
-    }
-    match (CleanPath::read(place.path()), CleanPath::read(asked)) {
-        (Ok(place), Ok(asked)) => place.segments() == asked.segments(),
-        _ => false,
+    if let Some(place) = site.relative(place).and_then(|place| HeaderValue::try_from(place).ok()) {
+        head.headers.insert(header::LOCATION, place);
     }
 }

@@ -1,5 +1,7 @@
 //! Which headers pass, in both directions.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// Those of one connection (RFC 9110, 7.6.1), and `Expect`, which the gateway answers itself.
@@ -39,12 +41,14 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
 /// than the one that was priced.
 pub(super) fn strip_request(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
-        is_payment(name)
+        is_odd(name)
+            || is_payment(name)
             || name == "accept-payment"
             || matches!(name, "forwarded" | "trailer")
             || name.starts_with("x-forwarded-")
             || matches!(name, "x-http-method" | "x-http-method-override" | "x-method-override")
             || matches!(name, "x-original-url" | "x-rewrite-url" | "x-original-uri" | "x-rewrite-uri")
+            || matches!(name, "script-name" | "x-script-name" | "path-info" | "x-path-info" | "x-original-path")
     });
     remove_values(headers, &header::AUTHORIZATION, names_payment);
 }
@@ -53,7 +57,10 @@ pub(super) fn strip_request(headers: &mut HeaderMap) {
 /// priced is for the paywall, which removes it.
 pub(super) fn strip_answer(headers: &mut HeaderMap, is_priced: bool) {
     let charge: Vec<HeaderValue> = headers.get_all(CHARGE).iter().filter(|_| is_priced).cloned().collect();
-    remove_where(headers, |name| is_payment(name) || matches!(name, "pay" | "x-price-intent"));
+    remove_where(headers, |name| {
+        let name = &*folded(name);
+        is_payment(name) || matches!(name, "pay" | "x-price-intent")
+    });
     charge.into_iter().for_each(|value| _ = headers.append(CHARGE, value));
     remove_values(headers, &header::WWW_AUTHENTICATE, names_payment);
 }
@@ -69,22 +76,22 @@ fn is_payment(name: &str) -> bool {
         || name.starts_with("x-payment-")
 }
 
-/// Names are compared as services fold them: `X402_Payer` is `X402-Payer` to a WSGI application.
 fn remove_where(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
-    let is_unwanted = |name: &&HeaderName| match folded(name.as_str()) {
-        Some(folded) => unwanted(&folded),
-        None => unwanted(name.as_str()),
-    };
-    let names: Vec<HeaderName> = headers.keys().filter(is_unwanted).cloned().collect();
+    let names: Vec<HeaderName> = headers.keys().filter(|name| unwanted(name.as_str())).cloned().collect();
     for name in names {
         headers.remove(name);
     }
 }
 
-/// The name with a hyphen for each character that is neither letter nor digit, where it has another one.
-fn folded(name: &str) -> Option<String> {
-    let is_odd = |byte: u8| !byte.is_ascii_alphanumeric() && byte != b'-';
-    name.bytes().any(is_odd).then(|| name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect())
+/// Whether it has a character that is neither letter, digit nor hyphen. Services read such names as others: `X402_Payer` is
+/// `X402-Payer` to a WSGI application, and `SCRIPT_NAME` is the part of the path that a server cuts off.
+fn is_odd(name: &str) -> bool {
+    name.bytes().any(|byte| !byte.is_ascii_alphanumeric() && byte != b'-')
+}
+
+/// The name with a hyphen for each odd character, as clients may fold it.
+fn folded(name: &str) -> Cow<'_, str> {
+    if is_odd(name) { name.replace(|c: char| !c.is_ascii_alphanumeric(), "-").into() } else { name.into() }
 }
 
 fn remove_values(headers: &mut HeaderMap, name: &HeaderName, unwanted: impl Fn(&[u8]) -> bool) {
@@ -180,12 +187,19 @@ mod tests {
             "x_http_method",
             "x-original-url",
             "X-Rewrite-URL",
+            "SCRIPT_NAME",
+            "Script-Name",
+            "X-Script-Name",
+            "PATH_INFO",
+            "Path-Info",
+            "x_custom",
+            "x.custom",
         ] {
             let mut all = headers(&[(name, "1"), ("accept", "*/*")]);
             strip_request(&mut all);
             assert_eq!(kept(&all), ["accept: */*"], "{name}");
         }
-        for name in ["x402", "payments", "x-forwarded", "pay", "x_custom", "cookie", "range"] {
+        for name in ["x402", "payments", "x-forwarded", "pay", "x-custom", "cookie", "range"] {
             let mut all = headers(&[(name, "1")]);
             strip_request(&mut all);
             assert_eq!(all.len(), 1, "{name}");

@@ -7,6 +7,7 @@ mod headers;
 mod outbound;
 mod problem;
 mod progress;
+mod redirect;
 mod tunnel;
 mod upstream;
 
@@ -35,6 +36,7 @@ use tower_service::Service;
 use failed::Failed;
 pub(crate) use problem::problem;
 use progress::Progress;
+use redirect::Site;
 pub(crate) use upstream::{Arrival, BoxError, ProxyBody};
 use upstream::{OutboundBody, Upstream};
 
@@ -104,10 +106,13 @@ impl Upstream {
         B::Error: Into<BoxError>,
     {
         let arrival = request.extensions().get::<Arrival>();
-        let is_form = arrival.is_some_and(|arrival| arrival.form_of_page);
+        let only = arrival.and_then(|arrival| arrival.only.as_ref());
         let is_priced = arrival.is_some_and(|arrival| arrival.is_priced);
-        if is_form && request.method() == Method::POST {
-            let detail = "This address takes the form of its own page, and no other POST.";
+        if only.is_some_and(|only| only != request.method()) {
+            let detail = match *request.method() {
+                Method::POST => "This address takes the form of its own page, and no other POST.",
+                _ => "This address has no page, whose form it could take.",
+            };
             return problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail).map(Either::Right);
         }
         let switch = tunnel::asked_for(&mut request);
@@ -120,8 +125,13 @@ impl Upstream {
                 return problem(StatusCode::BAD_REQUEST, "invalid_request", detail).map(Either::Right);
             }
         };
+        let told = head.headers().get(outbound::X_FORWARDED_HOST).cloned();
         match self.answered(head.map(|()| body), progress).await {
-            Ok(answer) => answer::passed_on(answer, switch, self, parts.uri.path(), is_priced),
+            Ok(answer) => {
+                let told = told.as_ref().and_then(|told| told.to_str().ok());
+                let site = Site { upstream: &self.url, public: self.public.as_ref(), told };
+                answer::passed_on(answer, switch, &site, &parts.uri, is_priced)
+            }
             Err(failure) => failure.answer().map(Either::Right),
         }
     }

@@ -12,7 +12,7 @@ use super::{
 };
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub(super) const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X402_PAYER: HeaderName = HeaderName::from_static("x402-payer");
 const X402_PAYMENT_ID: HeaderName = HeaderName::from_static("x402-payment-id");

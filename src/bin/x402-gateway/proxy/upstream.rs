@@ -3,7 +3,7 @@
 use std::{error::Error, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Uri};
+use http::{HeaderValue, Method, Uri};
 use http_body_util::{Either, Full, combinators::UnsyncBoxBody};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
@@ -20,8 +20,8 @@ pub(super) type OutboundBody = UnsyncBoxBody<Bytes, BoxError>;
 pub(crate) struct Arrival {
     /// The other end of its connection.
     pub(crate) peer: SocketAddr,
-    /// It may be the form of a page, which the paywall turns into a GET. As a POST it is not passed on.
-    pub(crate) form_of_page: bool,
+    /// The one method by which it is passed on: the paywall turns the form of a page into a GET.
+    pub(crate) only: Option<Method>,
     /// The paywall is before it: what the upstream says of its charge goes there, and no further.
     pub(crate) is_priced: bool,
 }

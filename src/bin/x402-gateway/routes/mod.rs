@@ -3,6 +3,8 @@
 pub(crate) mod path;
 pub(crate) mod pattern;
 
+use std::ptr;
+
 use http::{HeaderMap, Method, header};
 use tower_x402::{X402, mcp::Mcp, protocol::Amount};
 
@@ -23,8 +25,6 @@ pub(crate) struct Routes {
 pub(crate) struct Route {
     pub(crate) pattern: Pattern,
     pub(crate) target: Target,
-    /// Whether browsers get a page, whose form arrives by POST.
-    pub(crate) page: bool,
 }
 
 /// Where a request goes.
@@ -34,47 +34,68 @@ pub(crate) enum Target {
     Free,
     /// Nowhere.
     Deny,
-    /// Through the paywall to the upstream, for this amount at most.
-    Sell(X402<Proxy>, Amount),
+    /// Through the paywall to the upstream.
+    Sell(Sold),
     /// To the upstream's MCP endpoint, whose tools are sold.
     Tools(Mcp<Proxy>),
+}
+
+/// What is sold.
+#[derive(Clone, Debug)]
+pub(crate) struct Sold {
+    pub(crate) service: X402<Proxy>,
+    /// What it costs at most.
+    pub(crate) most: Amount,
+    /// Whether browsers get a page, whose form arrives by POST and is passed on as a GET.
+    pub(crate) page: bool,
 }
 
 /// What was found for a request.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) target: Target,
-    /// It is a form, which can only be that of the page: the upstream must not see it as the POST that it is.
-    pub(crate) form_of_page: bool,
+    /// The one method by which the upstream may see it. By another, something else would be sold than what was found.
+    pub(crate) only: Option<Method>,
 }
 
 impl Routes {
     /// The first route that matches, or the default.
     pub(crate) fn find(&self, method: &Method, path: &CleanPath, headers: &HeaderMap) -> Found {
-        let found = |target: &Target, form_of_page| Found { target: target.clone(), form_of_page };
+        let named = self.named(method, path);
+        let found = |target: &Target, only| Found { target: target.clone(), only };
+        if method == Method::POST {
+            // The form of a page becomes a GET of its path, which must be sold where a GET of it is.
+            let page = self.named(&Method::GET, path).filter(|target| target.has_page());
+            return match (named, page) {
+                (None, Some(page)) if is_form(headers) => found(page, Some(Method::GET)),
+                (Some(named), Some(page)) if ptr::eq(named, page) => found(named, None),
+                (named, _) => found(named.unwrap_or(&self.default), Some(Method::POST)),
+            };
+        }
+        found(named.unwrap_or(&self.default), None)
+    }
+
+    /// Where a request goes that a route names.
+    fn named(&self, method: &Method, path: &CleanPath) -> Option<&Target> {
         let all = || self.mcp.iter().chain(&self.routes);
-        if let Some(route) = all().find(|route| route.pattern.matches(method, path)) {
-            let exact = all().find(|route| route.pattern.matches_exactly(method, path));
-            return found(route.target.or_dearer(exact.map_or(&self.default, |route| &route.target)), false);
-        }
-        if method == Method::POST && is_form(headers) {
-            let paged = |route: &&Route| route.page && route.pattern.matches(&Method::GET, path);
-            if let Some(route) = self.routes.iter().find(paged) {
-                return found(&route.target, true);
-            }
-        }
-        found(&self.default, false)
+        let first = all().find(|route| route.pattern.matches(method, path))?;
+        let exact = all().find(|route| route.pattern.matches_exactly(method, path));
+        Some(first.target.or_dearer(exact.map_or(&self.default, |route| &route.target)))
     }
 }
 
 impl Target {
+    const fn has_page(&self) -> bool {
+        matches!(self, Self::Sell(sold) if sold.page)
+    }
+
     /// The one of both by which a request costs more: the upstream may read its path in either way.
     fn or_dearer<'a>(&'a self, other: &'a Self) -> &'a Self {
         match (self, other) {
             (Self::Free, _) | (_, Self::Deny) => other,
             (_, Self::Free) | (Self::Deny, _) | (Self::Tools(_), Self::Tools(_)) => self,
-            (Self::Sell(_, mine), Self::Sell(_, theirs)) => {
-                if mine > theirs {
+            (Self::Sell(mine), Self::Sell(theirs)) => {
+                if mine.most > theirs.most {
                     self
                 } else {
                     other

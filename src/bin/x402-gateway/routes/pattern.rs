@@ -87,12 +87,13 @@ impl Pattern {
             })
     }
 
-    /// Whether browsers get there.
-    pub(crate) fn takes_get(&self) -> bool {
-        self.takes(&Method::GET)
+    /// Its method, if its answers are never sold: they have no content, or the gateway refuses it.
+    pub(crate) fn never_sold(&self) -> Option<&Method> {
+        self.method.as_ref().filter(|method| matches!(**method, Method::HEAD | Method::CONNECT | Method::TRACE))
     }
 
-    fn takes(&self, method: &Method) -> bool {
+    /// Whether requests of this method belong to it, if their path does.
+    pub(crate) fn takes(&self, method: &Method) -> bool {
         match &self.method {
             None => true,
             Some(mine) => mine == method || mine == Method::GET && method == Method::HEAD,

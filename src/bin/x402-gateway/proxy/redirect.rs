@@ -1,0 +1,183 @@
+//! Where redirects lead: to the service itself, or back to what was asked for.
+
+use http::Uri;
+use url::{Position, Url};
+
+use super::super::routes::path::CleanPath;
+
+/// The addresses of a service.
+#[derive(Debug)]
+pub(super) struct Site<'a> {
+    /// Where the upstream is.
+    pub(super) upstream: &'a Uri,
+    /// Where clients find it, as its owner says.
+    pub(super) public: Option<&'a Uri>,
+    /// The host that the upstream was told: the public one, or else what this client calls it.
+    pub(super) told: Option<&'a str>,
+}
+
+impl Site<'_> {
+    /// A place on the upstream itself, as clients reach it.
+    pub(super) fn relative(&self, place: &str) -> Option<String> {
+        let path = match Url::parse(place) {
+            Ok(url) if is_at(&url, authority(self.upstream)?) => url[Position::BeforePath..].to_owned(),
+            Err(_) if place.starts_with('/') => place.to_owned(),
+            _ => return None,
+        };
+        let path = path.strip_prefix(self.upstream.path().trim_end_matches('/'))?;
+        match path.as_bytes().first() {
+            // Another slash would name another host.
+            Some(b'/') if !path.starts_with("//") && !path.starts_with("/\\") => Some(path.to_owned()),
+            None | Some(b'?' | b'#') => Some(format!("/{path}")),
+            _ => None,
+        }
+    }
+
+    /// Whether a redirect leads to what was asked for, in another spelling: with a slash at its end, for instance.
+    pub(super) fn leads_back(&self, place: &str, asked: &Uri) -> bool {
+        let Some((asked, there)) = self.resolved(place, asked) else { return false };
+        let is_ours = |of: Option<&Uri>| of.and_then(authority).is_some_and(|authority| is_at(&there, authority));
+        let is_told = self.public.is_none() && self.told.is_some_and(|told| is_at(&there, told));
+        let user = &there[Position::BeforeUsername..Position::BeforeHost];
+        let adds = !user.is_empty() || there[Position::AfterPath..] != asked[Position::AfterPath..];
+        let segments: fn(&CleanPath) -> &[String] = if is_ours(Some(self.upstream)) || is_ours(self.public) {
+            CleanPath::segments
+        } else if is_told && !adds {
+            // A client may name the host of others. So such a redirect may tell it no more than it has said itself.
+            CleanPath::decoded
+        } else {
+            return false;
+        };
+        let (Ok(there), Ok(asked)) = (CleanPath::read(there.path()), CleanPath::read(asked.path())) else {
+            return false;
+        };
+        let bases = [Some("/"), Some(self.upstream.path()), self.public.map(Uri::path)];
+        let mut bases = bases.into_iter().flatten().filter_map(|base| CleanPath::read(base).ok());
+        bases.any(|base| segments(&there).strip_prefix(segments(&base)) == Some(segments(&asked)))
+    }
+
+    /// What was asked for and the place, as URLs. What names no host is at the upstream.
+    fn resolved(&self, place: &str, asked: &Uri) -> Option<(Url, Url)> {
+        let asked = format!("http://{}{}", authority(self.upstream)?, asked.path_and_query()?);
+        let asked = Url::parse(&asked).ok()?;
+        let there = asked.join(place).ok()?;
+        Some((asked, there))
+    }
+}
+
+fn authority(url: &Uri) -> Option<&str> {
+    url.authority().map(|authority| authority.as_str())
+}
+
+/// Whether a place is at this host. The ports of http and https count as one: behind a proxy, few services know which it is.
+fn is_at(place: &Url, authority: &str) -> bool {
+    let port = |url: &Url| url.port().filter(|port| !matches!(port, 80 | 443));
+    let is_host = |host: Url| host.host_str() == place.host_str() && port(&host) == port(place);
+    matches!(place.scheme(), "http" | "https") && Url::parse(&format!("http://{authority}")).is_ok_and(is_host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UPSTREAM: &str = "http://10.0.0.1:9000";
+
+    fn leads_back(upstream: &str, public: Option<&str>, asked: &str, place: &str) -> bool {
+        let (upstream, public) = (upstream.parse().unwrap(), public.map(|public| public.parse::<Uri>().unwrap()));
+        let told = public.as_ref().map_or(Some("shop.example"), authority);
+        let site = Site { upstream: &upstream, public: public.as_ref(), told };
+        site.leads_back(place, &asked.parse().unwrap())
+    }
+
+    #[test]
+    fn redirects_lead_back_in_every_form() {
+        for (asked, place, back) in [
+            ("/reports/1", "/reports/1/", true),
+            ("/reports/1", "/Reports/%31;v=1", true),
+            ("/reports/1", "1/", true),
+            ("/reports/1", "./1/", true),
+            ("/reports/1/", "../1", true),
+            ("/reports/1/", "./", true),
+            ("/reports/1/", "", true),
+            ("/reports/1", "?x=1", true),
+            ("/reports/1?x=1", "#end", true),
+            ("/reports/1", "//10.0.0.1:9000/reports/1/", true),
+            ("/reports/1", "http://10.0.0.1:9000/reports/1/", true),
+            ("/reports/1", "https://10.0.0.1:9000/reports/1?x=1", true),
+            ("/reports/1", "http://shop.example/reports/1/", true),
+            ("/reports/1", "https://SHOP.example:443/reports/1/", true),
+            ("/reports/1?x=1", "https://shop.example/reports/1/?x=1", true),
+            ("/r%C3%A9ports/1", "/réports/1/", true),
+            ("/reports/1", "/reports/2", false),
+            ("/reports/1", "2", false),
+            ("/reports/1", "./", false),
+            ("/reports/1", "/reports/1/2", false),
+            ("/reports/1", "/x/reports/1", false),
+            ("/reports/1", "//other.example/reports/1/", false),
+            ("/reports/1", "http://other.example/reports/1/", false),
+            ("/reports/1", "http://10.0.0.1:9001/reports/1/", false),
+            ("/reports/1", "ftp://10.0.0.1:9000/reports/1/", false),
+            ("/reports/1", "data:,/reports/1", false),
+            ("/reports/1", "http://[/reports/1", false),
+        ] {
+            assert_eq!(leads_back(UPSTREAM, None, asked, place), back, "{asked} to {place}");
+        }
+    }
+
+    #[test]
+    fn paths_below_a_base_lead_back() {
+        let (upstream, public) = ("https://api.example/v1/", Some("https://public.example/shop"));
+        for (place, back) in [
+            ("/v1/reports/1/", true),
+            ("http://api.example/v1/reports/1/", true),
+            ("http://public.example/reports/1/", true),
+            ("https://public.example/shop/reports/1/", true),
+            ("reports/1/", false),
+            ("/v1", false),
+            ("/v1/v1/reports/1", false),
+            ("/v10/reports/1", false),
+            // Where there is a public address, the name that clients use does not count.
+            ("https://shop.example/reports/1/", false),
+        ] {
+            assert_eq!(leads_back(upstream, public, "/reports/1", place), back, "{place}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_names_the_host_of_others_does_not_make_their_addresses_ours() {
+        for place in [
+            "shop.example/reports/1?signature=7",
+            "shop.example/reports/1#signature=7",
+            "shop.example/reports/1;signature=7",
+            "shop.example/reports/1/7",
+            "user@shop.example/reports/1",
+            ":password@shop.example/reports/1",
+        ] {
+            assert!(!leads_back(UPSTREAM, None, "/reports/1", &format!("https://{place}")), "{place}");
+        }
+    }
+
+    #[test]
+    fn places_on_the_upstream_are_named_as_clients_reach_them() {
+        for (upstream, place, shown) in [
+            (UPSTREAM, "http://10.0.0.1:9000/x?y=1#z", Some("/x?y=1#z")),
+            (UPSTREAM, "https://10.0.0.1:9000/x", Some("/x")),
+            (UPSTREAM, "http://10.0.0.1:9000", Some("/")),
+            (UPSTREAM, "http://10.0.0.1:9000//other.example/", None),
+            (UPSTREAM, "http://10.0.0.1:9001/x", None),
+            (UPSTREAM, "ftp://10.0.0.1:9000/x", None),
+            (UPSTREAM, "https://other.example/x", None),
+            (UPSTREAM, "x/", None),
+            (UPSTREAM, "//other.example/x", None),
+            ("https://api.example/v1", "https://api.example/v1/x", Some("/x")),
+            ("https://api.example/v1", "https://api.example/v1?x", Some("/?x")),
+            ("https://api.example/v1", "/v1/x", Some("/x")),
+            ("https://api.example/v1", "/v1//other.example", None),
+            ("https://api.example/v1", "/v10/x", None),
+        ] {
+            let url = upstream.parse().unwrap();
+            let site = Site { upstream: &url, public: None, told: None };
+            assert_eq!(site.relative(place).as_deref(), shown, "{place}");
+        }
+    }
+}
