@@ -49,6 +49,7 @@ pub struct Claim {
     head: ChainTime,
     max_payment_age: Duration,
     lease: Duration,
+    covered: bool,
 }
 
 /// Builds a [`Claim`]. Defaults: no candidate, times at the beginning of chain time, a payment age of a day and a lease
@@ -100,6 +101,13 @@ impl ClaimBuilder {
         self
     }
 
+    /// Sets whether the candidates are covered by a deposit that the chain shows: they are no cheaper to make than payments that have
+    /// happened, and need not wait behind these.
+    pub(crate) const fn covered(mut self, covered: bool) -> Self {
+        self.0.covered = covered;
+        self
+    }
+
     /// Returns the claim.
     #[must_use]
     pub fn build(self) -> Claim {
@@ -119,6 +127,7 @@ impl Claim {
             head: ChainTime::default(),
             max_payment_age: Duration::from_secs(24 * 60 * 60),
             lease: Duration::from_secs(60),
+            covered: false,
         })
     }
 
@@ -163,10 +172,10 @@ impl Claim {
         self.lease
     }
 
-    /// Whether no candidate has happened yet. Such a claim costs its author nothing but a signature, which may be worthless.
+    /// Whether no candidate has happened yet, or is covered. Such a claim costs its author nothing but a signature, which may be worthless.
     #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
     pub(super) fn is_unproven(&self) -> bool {
-        !self.payments.iter().any(Payment::is_settled)
+        !self.covered && !self.payments.iter().any(Payment::is_settled)
     }
 
     /// Returns how long, in chain time, a record of this intent and that payment must be kept: until age rules out the return

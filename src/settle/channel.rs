@@ -42,6 +42,16 @@ pub trait ChannelSettler: Send + Sync + 'static {
         token: Address,
     ) -> impl Future<Output = Result<Option<Address>, SettleError>> + Send;
 
+    /// Returns whether deposits of this token can be made by Permit2. Without it, quotes offer channels only in tokens with EIP-3009.
+    fn deposits_by_permit2(
+        &self,
+        network: Network,
+        token: Address,
+    ) -> impl Future<Output = Result<bool, SettleError>> + Send {
+        let _ = (network, token);
+        async { Ok(false) }
+    }
+
     /// Returns what the chain says of a channel now. A channel that was never opened has nothing in it.
     ///
     /// A claim counts in [`total_claimed`](ChannelOnChain::total_claimed), and a deposit in [`balance`](ChannelOnChain::balance), once it is
@@ -117,6 +127,18 @@ pub trait ChannelSettler: Send + Sync + 'static {
         claims: &[VoucherClaim],
     ) -> impl Future<Output = Result<ClaimOutcome, SettleError>> + Send;
 
+    /// Returns what the gas of claiming so many channels of this token, and of sweeping it once, will probably cost now, in base units of the
+    /// token, rounded up. `None` where the seller pays no gas, or where the settler does not know the price of the coin: this is the default.
+    fn claim_cost(
+        &self,
+        network: Network,
+        token: Address,
+        channels: usize,
+    ) -> impl Future<Output = Result<Option<Amount>, SettleError>> + Send {
+        let _ = (network, token, channels);
+        async { Ok(None) }
+    }
+
     /// Sends to a receiver everything that is claimed for it in this token, and returns once the transaction is mined. Repeatable.
     fn sweep(
         &self,
@@ -150,7 +172,8 @@ pub struct ChannelOnChain {
     pub balance: Amount,
     /// How much of it is claimed: the lowest. What is above it has to be claimed.
     pub total_claimed: Amount,
-    /// How much of it is claimed: the highest. A seller that knows nothing of the channel starts here.
+    /// How much of it is claimed at most: by the word of most nodes, where there are several. A seller that knows nothing of the channel starts
+    /// here.
     pub claimed_at_most: Amount,
     /// What the payer began to withdraw: the highest; zero: nothing.
     pub withdrawing: Amount,
@@ -160,8 +183,10 @@ pub struct ChannelOnChain {
     pub refund_nonce: u64,
     /// The number of the block that was read: the lowest. `None` where the settler does not know it, or where too few nodes answered to be
     /// sure of it. By it the ledger tells the later of two readings, and believes only a later one that a claim is gone. Once it knows one, a
-    /// reading without a number lowers what the channel covers, and never raises it.
+    /// reading without a number only lowers what the channel covers: it neither raises that nor claims anything.
     pub as_of: Option<u64>,
+    /// Whether too few nodes answered to be sure of it: a channel that the seller does not know yet is not sold in by their word.
+    pub of_few: bool,
 }
 
 impl ChannelOnChain {
@@ -176,6 +201,7 @@ impl ChannelOnChain {
             withdraw_requested_at: None,
             refund_nonce: 0,
             as_of: None,
+            of_few: false,
         }
     }
 
@@ -183,6 +209,13 @@ impl ChannelOnChain {
     #[must_use]
     pub const fn at_block(mut self, number: u64) -> Self {
         self.as_of = Some(number);
+        self
+    }
+
+    /// Notes that too few nodes answered to be sure of it, and of its block.
+    #[must_use]
+    pub const fn of_few_nodes(mut self) -> Self {
+        (self.as_of, self.of_few) = (None, true);
         self
     }
 
@@ -229,6 +262,7 @@ impl ChannelOnChain {
             refund_nonce: self.refund_nonce.max(other.refund_nonce),
             // A node that claims to be far ahead must not make later readings look old.
             as_of: self.as_of.zip(other.as_of).map(|(one, other)| one.min(other)),
+            of_few: self.of_few || other.of_few,
         }
     }
 
@@ -359,6 +393,7 @@ mod tests {
             withdraw_requested_at: Some(time(9)),
             refund_nonce: 2,
             as_of: Some(6),
+            of_few: false,
         };
         let (one, other) = (one.at_block(7), other.at_block(6));
         assert_eq!([one.worse(other), other.worse(one)], [worse; 2]);

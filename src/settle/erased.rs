@@ -101,6 +101,7 @@ impl<S: PermitSettler> ErasedPermitSettler for S {
 
 pub(crate) trait ErasedChannelSettler: Send + Sync + 'static {
     fn receiver_authorizer(&self, network: Network, token: Address) -> Boxed<'_, Result<Option<Address>, SettleError>>;
+    fn deposits_by_permit2(&self, network: Network, token: Address) -> Boxed<'_, Result<bool, SettleError>>;
     fn channel_state<'a>(
         &'a self,
         network: Network,
@@ -137,6 +138,12 @@ pub(crate) trait ErasedChannelSettler: Send + Sync + 'static {
         network: Network,
         claims: &'a [VoucherClaim],
     ) -> Boxed<'a, Result<ClaimOutcome, SettleError>>;
+    fn claim_cost(
+        &self,
+        network: Network,
+        token: Address,
+        channels: usize,
+    ) -> Boxed<'_, Result<Option<Amount>, SettleError>>;
     fn sweep(
         &self,
         network: Network,
@@ -154,6 +161,10 @@ pub(crate) trait ErasedChannelSettler: Send + Sync + 'static {
 impl<S: ChannelSettler> ErasedChannelSettler for S {
     fn receiver_authorizer(&self, network: Network, token: Address) -> Boxed<'_, Result<Option<Address>, SettleError>> {
         Box::pin(ChannelSettler::receiver_authorizer(self, network, token))
+    }
+
+    fn deposits_by_permit2(&self, network: Network, token: Address) -> Boxed<'_, Result<bool, SettleError>> {
+        Box::pin(ChannelSettler::deposits_by_permit2(self, network, token))
     }
 
     fn channel_state<'a>(
@@ -208,6 +219,15 @@ impl<S: ChannelSettler> ErasedChannelSettler for S {
         claims: &'a [VoucherClaim],
     ) -> Boxed<'a, Result<ClaimOutcome, SettleError>> {
         Box::pin(ChannelSettler::claim(self, network, claims))
+    }
+
+    fn claim_cost(
+        &self,
+        network: Network,
+        token: Address,
+        channels: usize,
+    ) -> Boxed<'_, Result<Option<Amount>, SettleError>> {
+        Box::pin(ChannelSettler::claim_cost(self, network, token, channels))
     }
 
     fn sweep(

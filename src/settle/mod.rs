@@ -4,6 +4,8 @@
 mod channel;
 #[cfg(feature = "test-util")]
 pub mod conformance;
+#[cfg(feature = "wallet")]
+mod deposits;
 mod erased;
 mod error;
 #[cfg(feature = "facilitator")]

@@ -1,11 +1,11 @@
-//! What the seller's own nodes say of channels, whoever sends the transactions.
+//! What the seller's own nodes say of channels. It does not matter who sends the transactions.
 
 use std::{collections::HashSet, slice};
 
 use alloy::primitives::B256;
 use futures_util::future::try_join;
 
-use super::{ChannelOnChain, ChannelRefund, RefusedClaim, SettleError, questions};
+use super::{ChannelOnChain, ChannelRefund, RefusedClaim, SettleError, SettleErrorKind, questions};
 use crate::{
     evm::{
         channel::{self, Due},
@@ -45,7 +45,18 @@ pub(super) struct Depths {
     pub(super) deposit_confirmations: u64,
 }
 
+/// The most blocks that a claim may wait to be final: with more, it would outlast the turn of the worker that claims, and be sent again.
+const FINAL_AFTER_MOST: u64 = 100;
+
 impl Depths {
+    /// Checks that a claim comes to its end in a turn of the worker that claims.
+    pub(super) const fn check(self) -> Result<(), SettleError> {
+        match self.final_after <= FINAL_AFTER_MOST {
+            true => Ok(()),
+            false => Err(SettleError::new(SettleErrorKind::InvalidSetting { what: "final_after" })),
+        }
+    }
+
     /// Everything counts at once.
     const NONE: Self = Self { final_after: 0, deposit_confirmations: 1 };
 }
@@ -83,23 +94,35 @@ async fn read_chunk(
     let call = Call { from: BATCH_SETTLEMENT, to: BATCH_SETTLEMENT, data: &question, gas, fees: None };
     let ask = async |node: &Node| said_by(node, depths, &call, ids.len()).await;
     let answers = nodes.each(ask).await;
-    let heard = answers.iter().filter(|answer| answer.is_ok()).count();
+    let heard: Vec<_> = answers.iter().flatten().cloned().collect();
+    let claimed: Vec<_> = (0..ids.len()).map(|channel| claimed_by_most(nodes, &heard, channel)).collect();
     let worse = |one: Vec<ChannelOnChain>, other: Vec<ChannelOnChain>| {
         one.into_iter().zip(other).map(|(one, other)| one.worse(other)).collect()
     };
-    answers
+    let states = answers
         .into_iter()
         .reduce(|one, other| match (one, other) {
             (Ok(one), Ok(other)) => Ok(worse(one, other)),
             (Ok(states), Err(_)) | (Err(_), Ok(states)) => Ok(states),
             (Err(failure), Err(_)) => Err(failure),
         })
-        .unwrap_or(Err(Failure::Silence))
-        .map(|states| match nodes.are_most(heard) {
-            true => states,
-            // A few may be wrong about the block: by a false number every later reading would count as an earlier one.
-            false => states.into_iter().map(|state| ChannelOnChain { as_of: None, ..state }).collect(),
-        })
+        .unwrap_or(Err(Failure::Silence))?;
+    let states = states.into_iter().zip(claimed).map(|(state, claimed)| match claimed {
+        Some(claimed_at_most) => ChannelOnChain { claimed_at_most, ..state },
+        // A few may be wrong about the block: by a false number every later reading would count as an earlier one.
+        None => state.of_few_nodes(),
+    });
+    Ok(states.collect())
+}
+
+/// The highest sum that is claimed of one channel by the word of more than half of all nodes; `None` where fewer answer. One that lies raises
+/// nothing.
+fn claimed_by_most(nodes: &Nodes, heard: &[Vec<ChannelOnChain>], channel: usize) -> Option<Amount> {
+    let mut claimed: Vec<Amount> =
+        heard.iter().filter_map(|states| Some(states.get(channel)?.claimed_at_most)).collect();
+    claimed.sort_unstable();
+    let is_said = |(above, _): &(usize, &Amount)| nodes.are_most(above + 1);
+    claimed.iter().rev().enumerate().find(is_said).map(|(_, claimed)| *claimed)
 }
 
 /// What one node says: of its newest block, in which a claim and a deposit count only as far as they are in a block that is believed to

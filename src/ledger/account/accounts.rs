@@ -151,7 +151,8 @@ pub trait AccountLedger: Send + Sync + 'static {
     /// - `limit` is the new limit, higher or lower. Reservations that are live stay; those that ran out lose what is not there any more.
     /// - `note` replaces the note, and leaves the memo to the charges.
     ///
-    /// A reflection of an earlier block than the last one changes nothing. One without a block, after one with a block, raises no limit.
+    /// A reflection of an earlier block than the last one changes nothing. One without a block, after one with a block, only lowers the
+    /// limit: it raises none, claims nothing, and leaves the note.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).

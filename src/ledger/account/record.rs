@@ -9,6 +9,8 @@ use crate::protocol::Amount;
 
 /// How many charges are remembered, so that each can be repeated.
 pub(super) const REMEMBERED: usize = 128;
+/// How many of those are kept once a reservation alone was granted: only the holder of one of the last charges may still repeat it.
+pub(super) const REMEMBERED_ALONE: usize = 8;
 
 /// An account as a ledger stores it: the state that [`decide_account`](crate::ledger::rules::decide_account) reads and writes. Its text is
 /// JSON.
@@ -115,12 +117,16 @@ impl AccountRecord {
         self.held.iter().try_fold(self.spent, |sum, held| sum.checked_add(held.1))
     }
 
+    /// Forgets all but the last charges.
+    pub(super) fn remember_the_last(&mut self, most: usize) {
+        let more = self.charged.len().saturating_sub(most);
+        self.charged.drain(..more);
+    }
+
     /// Remembers a charge.
     pub(super) fn remember(&mut self, fence: u64) {
-        if self.charged.len() >= REMEMBERED {
-            self.charged.pop_front();
-        }
         self.charged.push_back(fence);
+        self.remember_the_last(REMEMBERED);
     }
 }
 

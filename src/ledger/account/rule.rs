@@ -6,7 +6,7 @@ use super::{
     claim::{Draw, DrawLease, Opening},
     id::{AccountId, AccountMemo},
     outcome::{Account, ChargeOutcome, ClosedAccount, DrawOutcome, DrawRenewal, OpenOutcome, ReflectOutcome},
-    record::{AccountRecord, ClaimRecord, Held},
+    record::{AccountRecord, ClaimRecord, Held, REMEMBERED_ALONE},
     reflection::Reflection,
     time::AccountTime,
 };
@@ -261,6 +261,9 @@ impl AccountRecord {
     fn hold(&mut self, draw: &Draw, now: AccountTime) -> DrawOutcome {
         self.fence = self.fence.saturating_add(1).max(now.wall);
         self.drawn = self.drawn.saturating_add(1);
+        if draw.expected().is_some() {
+            self.remember_the_last(REMEMBERED_ALONE);
+        }
         let length = draw.lease().min(LONGEST_LEASE);
         self.held.push(Held(self.fence, draw.amount(), now.lease.saturating_add(micros(length))));
         while self.held.len() > MOST_HELD || !self.is_covered() || draw.expected().is_some() && self.held.len() > 1 {

@@ -177,9 +177,9 @@ pub(super) async fn the_later_block_counts<H: Harness<Ledger: AccountLedger>>(
         (Reflection::new(id).claimed(units(20)), 30),
         (Reflection::new(id).claimed(units(20)).as_of(200), 30),
         (Reflection::new(id).claimed(units(31)).as_of(200), 31),
-        (Reflection::new(id).claimed(units(32)), 32),
-        // Whether it is later than the last one is not known.
-        (Reflection::new(id).claimed(units(32)).limit(units(95)), 32),
+        // Whether that is later than the last one is not known.
+        (Reflection::new(id).claimed(units(32)), 31),
+        (Reflection::new(id).claimed(units(32)).limit(units(95)), 31),
         // The claim was dropped with its block.
         (Reflection::new(id).claimed(units(25)).as_of(201), 25),
     ] {

@@ -36,6 +36,9 @@ use crate::protocol::ChainTime;
 /// held the lease has ended too. Its fencing token is not issued again: a new one is greater than every one on record, and at least
 /// the clock in microseconds.
 ///
+/// It writes on one of tokio's threads for blocking work, so that other tasks of a busy runtime do not keep a sale waiting. A runtime that ends
+/// waits for what is being written.
+///
 /// ```
 /// use tower_x402::{ledger::{Ledger as _, Maintenance as _, SqliteLedger}, protocol::{ChainTime, Network}};
 /// # tokio::runtime::Runtime::new()?.block_on(async {

@@ -122,9 +122,11 @@ impl Queue {
         let (false, Ok(runtime)) = (line.works, Handle::try_current()) else { return };
         line.works = true;
         let turn = Turn { queue: Arc::clone(self), writer: Some(std::mem::take(&mut line.writer)) };
-        // A runtime that is ending drops the task at once, and that takes hold of the line.
+        // A runtime that is ending drops the turn at once, and that takes hold of the line.
         drop(line);
-        drop(runtime.spawn(turn.work()));
+        // The file has a thread, which tells what each statement gave: a task would wait for it behind all others of a busy runtime.
+        let waits = runtime.clone();
+        drop(runtime.spawn_blocking(move || waits.block_on(turn.work())));
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -232,7 +234,7 @@ mod tests {
         super::{
             super::Settling,
             handle::SqliteLedger,
-            tests::{TIME, claim, held, unproven},
+            tests::{TIME, claim, covered, held, unproven},
         },
         *,
     };
@@ -287,10 +289,11 @@ mod tests {
         }
         assert!(join(Question::Reserve(unproven())).is_err(), "half of the line is for others");
         assert!(join(Question::Reserve(claim())).is_ok());
+        assert!(join(Question::Reserve(covered())).is_ok(), "it costs a deposit");
         assert!(join(Question::Commit(held(), None)).is_ok());
         let ranks: Vec<_> = queue.next().iter().map(|asked| asked.question.rank()).collect();
-        assert_eq!(ranks[..2], [Rank::Holder, Rank::Reservation]);
-        assert_eq!(ranks[2..], [Rank::Unproven; UNPROVEN_BESIDE]);
+        assert_eq!(ranks[..3], [Rank::Holder, Rank::Reservation, Rank::Reservation]);
+        assert_eq!(ranks[3..], [Rank::Unproven; UNPROVEN_BESIDE]);
         assert_eq!(queue.next().len(), UNPROVEN_ALONE, "they go on alone, too");
         assert_eq!(queue.line().unproven.len(), most - UNPROVEN_BESIDE - UNPROVEN_ALONE);
     }

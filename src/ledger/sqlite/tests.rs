@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Claim, Lease};
+use super::super::{Claim, ClaimBuilder, Lease};
 use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash};
 
 pub(super) const TIME: ChainTime = ChainTime::from_unix(1_795_280_400);
@@ -14,19 +14,28 @@ pub(super) fn claim() -> Claim {
         .with_recipient(Address::new([4; 20]))
         .with_amount(Amount::from_base_units(1))
         .with_block(1, TIME);
-    claim_on(transfer.into())
+    claim_on(transfer.into()).build()
 }
 
 /// On a payment that has not happened yet.
 pub(super) fn unproven() -> Claim {
+    claim_on(signed()).build()
+}
+
+/// The same, where a deposit covers it.
+pub(super) fn covered() -> Claim {
+    claim_on(signed()).covered(true).build()
+}
+
+fn signed() -> Payment {
     let signed = SignedTransfer::new(Network::BASE, Address::new([2; 20]), Address::new([3; 20]), [7; 32])
         .with_recipient(Address::new([4; 20]))
         .with_amount(Amount::from_base_units(1))
         .with_shown(TIME);
-    claim_on(signed.into())
+    signed.into()
 }
 
-fn claim_on(payment: Payment) -> Claim {
+fn claim_on(payment: Payment) -> ClaimBuilder {
     let second = Duration::from_secs(1);
     Claim::builder("a", IntentKey::new([5; 16]))
         .pay_until(TIME)
@@ -34,7 +43,6 @@ fn claim_on(payment: Payment) -> Claim {
         .head(TIME)
         .max_payment_age(second)
         .lease(second)
-        .build()
 }
 
 pub(super) fn held() -> Lease {

@@ -139,7 +139,7 @@ impl WalletSettlerBuilder {
         self
     }
 
-    /// Sets after how many further blocks a block is believed to be final: 12 by default. That a payment which was sent was not settled,
+    /// Sets after how many further blocks a block is believed to be final: 12 by default; with more than 100, there are no channels. That a payment which was sent was not settled,
     /// after which its payer signs another, is not said before.
     pub const fn final_after(mut self, blocks: u64) -> Self {
         self.policy.final_after = blocks;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// One whole coin.
-const WEI: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
+pub(super) const WEI: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
 impl From<Failure> for SettleError {
     fn from(_: Failure) -> Self {

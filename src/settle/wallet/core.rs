@@ -28,6 +28,9 @@ const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
 /// Below how much ether the settler is not well unless said otherwise, in wei: half a thousandth.
 const MIN_BALANCE: u128 = 500_000_000_000_000;
 
+/// How long a payment may take to be settled before it is not known whether it is.
+pub(super) const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+
 /// How long an answer about the newest block counts. Base has a block every two seconds.
 pub(super) const BLOCK_TIME: Duration = Duration::from_secs(2);
 
@@ -107,6 +110,12 @@ impl Core {
     pub(super) const fn depths(&self) -> Depths {
         let Policy { final_after, deposit_confirmations, .. } = self.policy;
         Depths { final_after, deposit_confirmations }
+    }
+
+    /// How long a claim may take to be as deep as it is to be.
+    pub(super) fn claims_within(&self) -> Duration {
+        let blocks = u32::try_from(self.policy.final_after).unwrap_or(u32::MAX).saturating_add(3);
+        SETTLED_WITHIN.saturating_add(BLOCK_TIME.saturating_mul(blocks))
     }
 
     pub(super) fn new(account: Account, policy: Policy) -> Self {

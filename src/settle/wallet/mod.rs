@@ -21,7 +21,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 pub use self::builder::WalletSettlerBuilder;
-use self::{core::Core, order::Order};
+use self::{
+    core::{Core, SETTLED_WITHIN},
+    order::Order,
+};
 use super::{
     PermitPayment, PermitSettler, PermitTerms, SettleError, Settlement, Settler, SignedPayment, TransactionRecorder,
     Validity,
@@ -30,9 +33,6 @@ use crate::{
     evm::permit2,
     protocol::{Address, Amount, Network, TokenDomain, permit2::PermitScheme},
 };
-
-/// How long a payment may take to be settled before it is not known whether it is.
-const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A settler with a key of its own, which sends `transferWithAuthorization` (EIP-3009) through one node or several, and pays the gas. It
 /// settles permits too ([`PermitSettler`]), by the standard's proxies: for `upto`, its own account is the facilitator. And it keeps payment

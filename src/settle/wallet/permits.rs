@@ -26,10 +26,8 @@ pub(super) async fn terms(
     if network != core.account.network {
         return Err(SettleError::new(SettleErrorKind::WrongChain { network }));
     }
-    for contract in [PERMIT2, scheme.proxy(), token] {
-        if !core.account.nodes.first(|node| node.has_code(contract)).await? {
-            return Ok(None);
-        }
+    if !core.account.nodes.are_contracts(&[PERMIT2, scheme.proxy(), token]).await? {
+        return Ok(None);
     }
     let facilitator = (scheme == PermitScheme::UpTo).then_some(core.account.address);
     Ok(Some(PermitTerms::new(facilitator)))

@@ -44,10 +44,11 @@ pub(super) async fn fly(core: Arc<Core>, order: Order, flight: Flight, recorder:
     let mut sent = vec![first];
     let outcome = watch(&core, &order, &flight, &recorder, &mut sent, &held).await;
     match outcome {
-        // Nobody waits for a claim, and what it claimed is not claimed again: so it is told once that stays.
+        // No request waits for a claim, and what it claimed is not claimed again: so its outcome is told once it stays.
         Settlement::Settled(transaction) if order.method == Method::Claim => {
-            keep(&core, &sent, &held).await;
-            let stays = trial::stays(&core, &order).await;
+            // A node that does not follow the chain keeps its place for a while only. The chain tells what became of it.
+            let is_deep = timeout(core.claims_within(), keep(&core, &sent, &held)).await.is_ok();
+            let stays = is_deep && trial::stays(&core, &order).await;
             flight.land(if stays { outcome } else { Settlement::Unknown(Some(transaction)) });
         }
         Settlement::Settled(_) => {

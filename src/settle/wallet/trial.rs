@@ -61,7 +61,31 @@ pub(super) async fn balance(order: &Order, node: &Node, at: &str) -> Result<Opti
 
 /// Tries a settling call on the state with what waits, at these fees.
 pub(super) async fn tried(core: &Core, order: &Order, fees: Fees) -> Result<Trial, Failure> {
-    core.account.nodes.first(|node| tried_on(core, order, fees, node)).await
+    let try_on = |node| tried_on(core, order, fees, node);
+    match order.method {
+        Method::Claim => best(core.account.nodes.each(try_on).await),
+        _ => core.account.nodes.first(try_on).await,
+    }
+}
+
+/// What comes of a claim by the word of several nodes: what more than half of them say, and else it is sent, if any of them takes it. A claim that
+/// is sent in vain costs its gas, and one that is not sent can cost all that was sold.
+fn best(said: Vec<Result<Trial, Failure>>) -> Result<Trial, Failure> {
+    let (heard, failed): (Vec<_>, Vec<_>) = said.into_iter().partition(Result::is_ok);
+    let heard: Vec<Trial> = heard.into_iter().flatten().collect();
+    let gas = heard.iter().filter_map(|trial| if let Trial::Settles { gas } = trial { Some(*gas) } else { None });
+    let settles = gas.max().map(|gas| Trial::Settles { gas });
+    let used = heard.iter().filter(|trial| **trial == Trial::Used).count();
+    let fails = heard.iter().filter(|trial| matches!(trial, Trial::Fails(_))).count();
+    let most = |count: usize| count * 2 > heard.len();
+    match settles {
+        Some(settles) if !most(used) && !most(fails) => Ok(settles),
+        _ if most(used) || used > 0 && !most(fails) => Ok(Trial::Used),
+        _ => {
+            let fails = heard.into_iter().filter(|trial| matches!(trial, Trial::Fails(_))).map(Ok);
+            fails.chain(failed).next().unwrap_or(Err(Failure::Silence))
+        }
+    }
 }
 
 async fn tried_on(core: &Core, order: &Order, fees: Fees, node: &Node) -> Result<Trial, Failure> {
@@ -149,4 +173,31 @@ async fn reason(order: &Order, node: &Node, error: &RpcError) -> Result<Reason, 
 async fn is_allowed(order: &Order, node: &Node) -> Result<bool, Failure> {
     let allowed = node.word_at(order.token, &permit2::allowance(order.payer), "pending").await?;
     Ok(allowed.map(Amount::from_be_bytes) >= Some(order.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_sent_unless_most_nodes_know_of_it() {
+        let (settles, fails) = (Trial::Settles { gas: 5 }, Trial::Fails(Reason::INVALID_TRANSACTION_STATE));
+        for (said, expected) in [
+            (vec![settles.clone()], Some(settles.clone())),
+            (vec![fails.clone(), Trial::Settles { gas: 3 }, settles.clone()], Some(settles.clone())),
+            (vec![fails.clone(), settles.clone()], Some(settles.clone())),
+            (vec![Trial::Used, fails.clone(), settles.clone()], Some(settles.clone())),
+            (vec![Trial::Used, settles.clone()], Some(settles.clone())),
+            (vec![Trial::Used, Trial::Used, settles.clone()], Some(Trial::Used)),
+            (vec![fails.clone(), settles, fails.clone()], Some(fails.clone())),
+            (vec![fails.clone(), Trial::Used], Some(Trial::Used)),
+            (vec![fails.clone(), Trial::Used, fails.clone()], Some(fails.clone())),
+            (vec![fails.clone(), fails.clone()], Some(fails)),
+            (vec![], None),
+        ] {
+            let context = format!("{said:?}");
+            let said = said.into_iter().map(Ok).chain([Err(Failure::Nonsense)]).collect();
+            assert_eq!(best(said).ok(), expected, "{context}");
+        }
+    }
 }

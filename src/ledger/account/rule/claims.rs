@@ -11,22 +11,24 @@ use crate::{
 };
 
 impl AccountRecord {
-    /// What was read at an earlier block than the last reflection changes nothing. What was read at a block that is not known raises no limit
-    /// that was read at one that is.
+    /// What was read at an earlier block than the last reflection changes nothing. What was read at a block that is not known, after one that
+    /// is, only lowers the limit: a few nodes said it, who neither cover nor claim anything, and whose word replaces no other.
     pub(super) fn reflect(&mut self, read: &Reflection, now: AccountTime) -> ReflectOutcome {
         let Some(last) = self.claims.as_ref().map(|claims| claims.as_of) else { return ReflectOutcome::Unknown };
         let order = last.zip(read.as_of).map(|(last, read)| read.cmp(&last));
+        let is_surer = last.is_none() || read.as_of.is_some();
         if order.is_none_or(std::cmp::Ordering::is_ge) {
-            if let Some(claimed) = read.claimed {
+            if let Some(claimed) = read.claimed.filter(|_| is_surer) {
                 self.claim(claimed, order.is_some_and(std::cmp::Ordering::is_gt), now);
             }
             if let Some(limit) = read.limit {
-                let is_surer = last.is_none() || read.as_of.is_some();
                 self.lower_or_raise(if is_surer { limit } else { limit.min(self.limit) }, now);
             }
             if let Some(claims) = &mut self.claims {
                 claims.as_of = read.as_of.or(last);
-                claims.note = read.note.as_ref().unwrap_or(&claims.note).clone();
+                if let Some(note) = read.note.as_ref().filter(|_| is_surer) {
+                    claims.note = note.clone();
+                }
             }
         }
         ReflectOutcome::Done(self.at(now))

@@ -56,6 +56,29 @@ impl Book {
     }
 }
 
+/// No other reservation is held: only the holder of one of the last charges may still ask for it again.
+#[test]
+fn the_last_charges_can_be_repeated_once_another_reservation_stands_alone() {
+    let mut book = Book::open(100);
+    let mut leases = Vec::new();
+    for spent in 0..12 {
+        let draw = Draw::new(ID, units(1), MINUTE).expecting(units(spent));
+        let AccountAnswer::Drawn(DrawOutcome::Granted(lease)) = book.ask(&AccountQuestion::Draw(draw), 0) else {
+            panic!("not granted");
+        };
+        assert_eq!(book.charge(&lease, 1, 0), ChargeOutcome::Done { left: units(99 - spent) });
+        leases.push(lease);
+    }
+    // The last one was charged after it had been granted.
+    let (forgotten, last) = leases.split_at(leases.len() - REMEMBERED_ALONE - 1);
+    for lease in last {
+        assert_eq!(book.charge(lease, 1, 0), ChargeOutcome::Done { left: units(88) });
+    }
+    for lease in forgotten {
+        assert_eq!(book.charge(lease, 1, 0), ChargeOutcome::LeaseLost);
+    }
+}
+
 #[test]
 fn refusals_in_their_order() {
     let busy = |seconds| DrawOutcome::Busy { retry_after: Duration::from_secs(seconds) };

@@ -4,22 +4,27 @@ use serde_json::{Value, json};
 
 use crate::protocol::{
     Address, Network, TokenDomain,
-    channel::{ChannelConfig, ChannelDeposit, Voucher, VoucherClaim},
+    channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, Voucher, VoucherClaim},
 };
 
 /// How long a payment is to be valid, in seconds.
 const TIMEOUT: u64 = 60;
 
-/// The body of `/verify` and `/settle` about a deposit. `domain`: the token's.
+/// The body of `/verify` and `/settle` about a deposit. `domain`: the token's, where it has one.
 pub(super) fn deposit(
     network: Network,
     (config, deposit): (&ChannelConfig, &ChannelDeposit),
     voucher: &Voucher,
-    domain: &TokenDomain,
+    domain: Option<&TokenDomain>,
 ) -> String {
     let mut demanded = demanded(network, config, voucher.max_claimable);
-    demanded["extra"]["name"] = json!(domain.name);
-    demanded["extra"]["version"] = json!(domain.version);
+    if let Some(domain) = domain {
+        demanded["extra"]["name"] = json!(domain.name);
+        demanded["extra"]["version"] = json!(domain.version);
+    }
+    if let DepositAuthorization::Permit2(_) = deposit.authorization {
+        demanded["extra"]["assetTransferMethod"] = json!("permit2");
+    }
     let payload = json!({ "type": "deposit", "channelConfig": config, "voucher": voucher, "deposit": deposit });
     body(&demanded, &payload)
 }

@@ -3,11 +3,11 @@
 use super::{asking, telling::Said};
 use crate::{
     protocol::{
-        channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, Erc3009Deposit, Voucher},
+        channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, Voucher},
         v2::Reason,
     },
     settle::{
-        SettleError, Settlement, Validity,
+        SettleError, Settlement, Validity, deposits,
         facilitator::{
             domains::domain_of,
             keeper::{Fact, Keeper, SEEN_WITHIN},
@@ -19,7 +19,7 @@ use crate::{
 /// What is asked about a deposit.
 pub(super) struct Question<'a> {
     config: &'a ChannelConfig,
-    signed: &'a Erc3009Deposit,
+    deposit: &'a ChannelDeposit,
     body: String,
 }
 
@@ -35,20 +35,19 @@ impl<'a> Question<'a> {
         if keeper.authorizer().is_some_and(|own| own != config.receiver_authorizer) {
             return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH);
         }
-        if deposit.amount == 0 {
-            return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED);
+        if let Some(reason) = deposits::misfit(keeper.network, config, deposit) {
+            return Err(reason);
         }
-        let DepositAuthorization::Erc3009(signed) = &deposit.authorization else {
-            return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_ERC3009_AUTHORIZATION_REQUIRED);
-        };
         let domain = domain_of(&inner.domains, keeper.network, config.token, None).ok().flatten();
-        let domain = domain.ok_or(Reason::INVALID_BATCH_SETTLEMENT_EVM_MISSING_EIP712_DOMAIN)?;
-        let body = asking::deposit(keeper.network, (config, deposit), voucher, &domain);
-        Ok(Self { config, signed, body })
+        if domain.is_none() && matches!(deposit.authorization, DepositAuthorization::Erc3009(_)) {
+            return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_MISSING_EIP712_DOMAIN);
+        }
+        let body = asking::deposit(keeper.network, (config, deposit), voucher, domain.as_ref());
+        Ok(Self { config, deposit, body })
     }
 
     fn is_made(&self) -> Fact<'a> {
-        Fact::Deposited(self.config, &self.signed.salt)
+        Fact::Deposited(self.config, self.deposit)
     }
 }
 

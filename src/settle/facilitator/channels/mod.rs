@@ -12,7 +12,11 @@ use super::{domains::domain_of, keeper::Keeper, settler::FacilitatorSettler};
 use crate::{
     protocol::{
         Address, Network,
-        channel::{BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ERC3009_COLLECTOR, Voucher, VoucherClaim},
+        channel::{
+            BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ERC3009_COLLECTOR, PERMIT2_COLLECTOR, Voucher,
+            VoucherClaim,
+        },
+        permit2::PERMIT2,
         v2::{Reason, Supported},
     },
     settle::{
@@ -26,12 +30,12 @@ use crate::{
 impl ChannelSettler for FacilitatorSettler {
     async fn receiver_authorizer(&self, network: Network, token: Address) -> Result<Option<Address>, SettleError> {
         let Some(keeper) = self.keeper(network) else { return Ok(None) };
-        for contract in [BATCH_SETTLEMENT, ERC3009_COLLECTOR, token] {
-            if !keeper.nodes.first(|node| node.has_code(contract)).await? {
-                return Ok(None);
-            }
+        keeper.at().1.check()?;
+        if !keeper.are_contracts(&[BATCH_SETTLEMENT, ERC3009_COLLECTOR, token]).await? {
+            return Ok(None);
         }
-        if domain_of(&self.inner.domains, network, token, None)?.is_none() {
+        // Its authorizations are under a domain that the seller has not named.
+        if domain_of(&self.inner.domains, network, token, None)?.is_none() && keeper.has_authorizations(token).await? {
             return Ok(None);
         }
         let own = keeper.authorizer();
@@ -40,6 +44,11 @@ impl ChannelSettler for FacilitatorSettler {
         };
         let supported = self.inner.settles(network, keeps).await?;
         Ok(supported.and_then(|supported| own.or_else(|| supported.receiver_authorizer(network))))
+    }
+
+    async fn deposits_by_permit2(&self, network: Network, token: Address) -> Result<bool, SettleError> {
+        let Some(keeper) = self.keeper(network) else { return Ok(false) };
+        Ok(keeper.are_contracts(&[PERMIT2, PERMIT2_COLLECTOR, token]).await?)
     }
 
     async fn channel_state(&self, network: Network, config: &ChannelConfig) -> Result<ChannelOnChain, SettleError> {

@@ -14,7 +14,7 @@ use crate::{
     evm::wallet::{connect, node::Failure, nodes::Nodes, signer::Signer},
     protocol::{
         Address, Network,
-        channel::{ChannelConfig, VoucherClaim},
+        channel::{ChannelConfig, ChannelDeposit, VoucherClaim},
     },
     settle::{
         SettleError,
@@ -43,8 +43,8 @@ pub(super) struct Refusal;
 
 /// What a facilitator is to bring about.
 pub(super) enum Fact<'a> {
-    /// The deposit of this salt is made in the channel.
-    Deposited(&'a ChannelConfig, &'a [u8; 32]),
+    /// The deposit is made in the channel.
+    Deposited(&'a ChannelConfig, &'a ChannelDeposit),
     /// All of it is claimed, in a block that is believed to stay.
     Claimed(&'a [VoucherClaim]),
     /// So much is swept in all, to the receiver, in this token.
@@ -86,11 +86,21 @@ impl Keeper {
         Ok(Some(const_hex::encode_prefixed(signed.as_bytes())))
     }
 
+    /// Whether there is code at each of these.
+    pub(super) async fn are_contracts(&self, contracts: &[Address]) -> Result<bool, Failure> {
+        self.nodes.are_contracts(contracts).await
+    }
+
+    /// Whether a token has EIP-3009.
+    pub(super) async fn has_authorizations(&self, token: Address) -> Result<bool, Failure> {
+        reading::has_authorizations(&self.nodes, token).await
+    }
+
     /// Whether it is so on the chain.
     pub(super) async fn is_so(&self, fact: &Fact<'_>) -> Result<bool, Failure> {
         Ok(match fact {
-            Fact::Deposited(config, salt) => {
-                reading::is_deposited(&self.nodes, config, (config.id(self.network), salt)).await?
+            Fact::Deposited(config, deposit) => {
+                reading::is_deposited(&self.nodes, config, (config.id(self.network), deposit)).await?
             }
             Fact::Claimed(claims) => reading::are_claimed(&self.nodes, claims, self.final_after).await,
             Fact::Swept([receiver, token], total) => {

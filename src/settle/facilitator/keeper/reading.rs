@@ -2,30 +2,48 @@
 
 use crate::{
     evm::{
-        eip3009,
+        eip3009, permit2,
         wallet::{
             node::{Call, Failure, Node, hex},
             nodes::Nodes,
         },
     },
-    protocol::channel::{BATCH_SETTLEMENT, ChannelConfig, ChannelId, VoucherClaim},
+    protocol::{
+        Address,
+        channel::{BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ChannelId, DepositAuthorization, VoucherClaim},
+        permit2::PERMIT2,
+    },
     settle::questions,
 };
 
 /// The most gas that the contract may take to tell what is claimed of one channel.
 const VIEW_GAS: u64 = 100_000;
 
-/// Whether the authorization of a deposit is used, by the word of any node.
+/// Whether the authorization of a deposit is used, or its permit, by the word of any node.
 pub(super) async fn is_deposited(
     nodes: &Nodes,
     config: &ChannelConfig,
-    (channel, salt): (ChannelId, &[u8; 32]),
+    (channel, deposit): (ChannelId, &ChannelDeposit),
 ) -> Result<bool, Failure> {
-    let question = eip3009::authorization_state(config.payer, &channel.deposit_nonce(salt));
-    let answers = nodes.each(|node| node.word_at(config.token, &question, "latest")).await;
-    let heard: Vec<bool> =
-        answers.into_iter().flatten().flatten().map(|word| word.last().is_some_and(|last| *last > 0)).collect();
+    let (keeper, question) = match &deposit.authorization {
+        DepositAuthorization::Erc3009(by) => {
+            (config.token, eip3009::authorization_state(config.payer, &channel.deposit_nonce(&by.salt)))
+        }
+        DepositAuthorization::Permit2(by) => (PERMIT2, permit2::nonce_bitmap(config.payer, &by.nonce)),
+    };
+    let is_used = |word: [u8; 32]| match &deposit.authorization {
+        DepositAuthorization::Erc3009(_) => word.last().is_some_and(|last| *last > 0),
+        DepositAuthorization::Permit2(by) => permit2::read_used(&word, &by.nonce) == Some(true),
+    };
+    let answers = nodes.each(|node| node.word_at(keeper, &question, "latest")).await;
+    let heard: Vec<bool> = answers.into_iter().flatten().flatten().map(is_used).collect();
     if heard.is_empty() { Err(Failure::Silence) } else { Ok(heard.contains(&true)) }
+}
+
+/// Whether a token has EIP-3009: it tells whether a nonce is used.
+pub(super) async fn has_authorizations(nodes: &Nodes, token: Address) -> Result<bool, Failure> {
+    let question = eip3009::authorization_state(Address::ZERO, &[0; 32]);
+    Ok(nodes.first(|node| node.word_at(token, &question, "latest")).await?.is_some())
 }
 
 /// Whether all of it is claimed, so many blocks ago, by the word of every node.

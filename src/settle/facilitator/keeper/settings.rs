@@ -62,7 +62,7 @@ impl ChannelSettings {
         self
     }
 
-    /// Sets after how many further blocks a claim is believed to stay: 12 by default.
+    /// Sets after how many further blocks a claim is believed to stay: 12 by default, 100 at most.
     pub const fn final_after(mut self, blocks: u64) -> Self {
         self.final_after = blocks;
         self

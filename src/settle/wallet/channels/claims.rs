@@ -1,6 +1,6 @@
 //! Claims: which rows can be claimed, and what became of the transaction.
 
-use std::{future::ready, time::Duration};
+use std::future::ready;
 
 use futures_util::{StreamExt as _, stream};
 
@@ -11,8 +11,8 @@ use crate::{
         CLAIMS_MAX, ClaimOutcome, RefusedClaim, SettleError, SettleErrorKind, Settlement, TransactionRecorder,
         on_chain,
         wallet::{
-            SETTLED_WITHIN, WalletSettler, checks,
-            core::{BLOCK_TIME, Core},
+            WalletSettler, checks,
+            core::Core,
             trial::{self, Trial},
         },
     },
@@ -47,7 +47,7 @@ pub(super) async fn claim(settler: &WalletSettler, claims: &[VoucherClaim]) -> R
             Trial::Fails(_) => return Ok(without_bad_rows(core, claims).await),
         }
     }
-    let settled = settler.settle_order(order, &TransactionRecorder::none(), patience(core)).await;
+    let settled = settler.settle_order(order, &TransactionRecorder::none(), core.claims_within()).await;
     Ok(match settled {
         Settlement::Settled(transaction) => ClaimOutcome::Claimed(Some(transaction)),
         Settlement::Unknown(transaction) => ClaimOutcome::Unknown(transaction),
@@ -60,12 +60,6 @@ pub(super) async fn claim(settler: &WalletSettler, claims: &[VoucherClaim]) -> R
         }
         Settlement::Refused(_) => without_bad_rows(core, claims).await,
     })
-}
-
-/// How long a claim may take to be as deep as it is to be.
-fn patience(core: &Core) -> Duration {
-    let blocks = u32::try_from(core.policy.final_after).unwrap_or(u32::MAX).saturating_add(3);
-    SETTLED_WITHIN.saturating_add(BLOCK_TIME.saturating_mul(blocks))
 }
 
 /// Names the rows that fail by themselves, by the word of every node; where there is none, nothing is known.

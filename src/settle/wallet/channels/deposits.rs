@@ -5,11 +5,11 @@ use crate::{
     evm::wallet::{node::Failure, token_domain::token_domain},
     protocol::{
         Address, Amount, TokenDomain,
-        channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, PERMIT2_COLLECTOR},
+        channel::{ChannelConfig, ChannelDeposit, DepositAuthorization},
         v2::Reason,
     },
     settle::{
-        SettleError, Validity,
+        SettleError, Validity, deposits,
         wallet::{checks, core::Core, order::Order, permits},
     },
 };
@@ -55,20 +55,7 @@ fn misfit(core: &Core, config: &ChannelConfig, deposit: &ChannelDeposit) -> Opti
     if config.receiver_authorizer != core.authorizer() {
         return Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH);
     }
-    if deposit.amount == 0 {
-        return Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED);
-    }
-    let DepositAuthorization::Permit2(permit) = &deposit.authorization else { return None };
-    match () {
-        () if permit.from != config.payer => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_INVALID_SIGNATURE),
-        () if permit.spender != PERMIT2_COLLECTOR => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_INVALID_SPENDER),
-        () if permit.amount != deposit.amount => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_AMOUNT_MISMATCH),
-        () if permit.token != config.token => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_TOKEN_MISMATCH),
-        () if permit.channel != config.id(core.account.network) => {
-            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH)
-        }
-        () => None,
-    }
+    deposits::misfit(core.account.network, config, deposit)
 }
 
 /// Whether it is too early or too late, by the newest block.

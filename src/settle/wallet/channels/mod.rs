@@ -1,15 +1,23 @@
 //! Payment channels, kept by a key of the seller's own.
 
 mod claims;
+mod cost;
 mod deposits;
 mod orders;
 mod refunds;
 
-use super::{SETTLED_WITHIN, WalletSettler, checks, core::Core};
+use super::{
+    WalletSettler, checks,
+    core::{Core, SETTLED_WITHIN},
+};
 use crate::{
     protocol::{
         Address, Amount, Network,
-        channel::{BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ERC3009_COLLECTOR, Voucher, VoucherClaim},
+        channel::{
+            BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ERC3009_COLLECTOR, PERMIT2_COLLECTOR, Voucher,
+            VoucherClaim,
+        },
+        permit2::PERMIT2,
         v2::Reason,
     },
     settle::{
@@ -23,12 +31,16 @@ use crate::{
 impl ChannelSettler for WalletSettler {
     async fn receiver_authorizer(&self, network: Network, token: Address) -> Result<Option<Address>, SettleError> {
         let core = self.on(network)?;
-        for contract in [BATCH_SETTLEMENT, ERC3009_COLLECTOR, token] {
-            if !core.account.nodes.first(|node| node.has_code(contract)).await? {
-                return Ok(None);
-            }
+        core.depths().check()?;
+        if !core.account.nodes.are_contracts(&[BATCH_SETTLEMENT, ERC3009_COLLECTOR, token]).await? {
+            return Ok(None);
         }
         Ok(Some(core.authorizer()))
+    }
+
+    async fn deposits_by_permit2(&self, network: Network, token: Address) -> Result<bool, SettleError> {
+        let core = self.on(network)?;
+        Ok(core.account.nodes.are_contracts(&[PERMIT2, PERMIT2_COLLECTOR, token]).await?)
     }
 
     async fn channel_state(&self, network: Network, config: &ChannelConfig) -> Result<ChannelOnChain, SettleError> {
@@ -85,6 +97,17 @@ impl ChannelSettler for WalletSettler {
     async fn claim(&self, network: Network, claims: &[VoucherClaim]) -> Result<ClaimOutcome, SettleError> {
         self.on(network)?;
         claims::claim(self, claims).await
+    }
+
+    async fn claim_cost(
+        &self,
+        network: Network,
+        token: Address,
+        channels: usize,
+    ) -> Result<Option<Amount>, SettleError> {
+        let core = self.on(network)?;
+        let Some(coin) = core.policy.coin_prices.get(&token) else { return Ok(None) };
+        Ok(Some(cost::of_claims(channels, core.account.fees().await?, *coin)))
     }
 
     async fn sweep(&self, network: Network, receiver: Address, token: Address) -> Result<SweepOutcome, SettleError> {

@@ -9,6 +9,7 @@ use super::super::{
 use crate::{
     ledger::account::{
         claim::{Draw, DrawLease, Opening},
+        id::AccountMemo,
         outcome::{Account, ChargeOutcome, ReflectOutcome},
         record::AccountRecord,
         reflection::Reflection,
@@ -96,6 +97,23 @@ fn what_was_read_at_no_known_block_raises_no_limit_that_was() {
     assert_eq!(book.reflect(read().limit(units(130)), 3).limit, units(120));
     assert_eq!(book.reflect(read().limit(units(90)), 4).limit, units(90));
     assert_eq!(book.reflect(read().limit(units(130)).as_of(5), 5).limit, units(130), "the last block is still known");
+}
+
+/// As a few nodes say it while the others are down.
+#[test]
+fn what_was_read_at_no_known_block_claims_nothing_and_leaves_the_note() {
+    let note = |text: &str| AccountMemo::new(text.as_bytes()).unwrap();
+    let mut book = Book::claimable(100, 0);
+    let lease = book.hold(9, 1);
+    let _ = book.charge(&lease, 9, 1);
+    let _ = book.reflect(read().claimed(units(2)).note(note("withdraws")).as_of(5), 2);
+    let live = book.hold(3, 3);
+    let account = book.reflect(read().claimed(units(50)).note(note("does not")), 4);
+    assert_eq!((account.spent, account.owed()), (units(9), units(7)));
+    assert_eq!(account.claims.unwrap().note, note("withdraws"));
+    assert!(matches!(book.charge(&live, 3, 5), ChargeOutcome::Done { .. }), "what is held stays");
+    let account = book.reflect(read().claimed(units(12)).note(note("does not")).as_of(6), 6);
+    assert_eq!((account.owed(), account.claims.unwrap().note), (units(0), note("does not")));
 }
 
 #[test]
@@ -206,7 +224,8 @@ impl Model {
         if order.is_some_and(std::cmp::Ordering::is_lt) {
             return;
         }
-        if let Some(claimed) = claimed {
+        let is_surer = self.as_of.is_none() || as_of.is_some();
+        if let Some(claimed) = claimed.filter(|_| is_surer) {
             let falls = order.is_some_and(std::cmp::Ordering::is_gt);
             self.claimed = if falls { claimed } else { claimed.max(self.claimed) };
             if self.claimed > self.spent {
@@ -215,7 +234,6 @@ impl Model {
             }
         }
         if let Some(limit) = limit {
-            let is_surer = self.as_of.is_none() || as_of.is_some();
             self.limit = if is_surer { limit } else { limit.min(self.limit) };
         }
         self.as_of = as_of.or(self.as_of);
