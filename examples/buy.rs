@@ -60,6 +60,8 @@ mod key;
 mod keystore;
 #[path = "buy/means.rs"]
 mod means;
+#[path = "buy/on_chain.rs"]
+mod on_chain;
 #[path = "buy/order.rs"]
 mod order;
 #[path = "buy/passes.rs"]

@@ -115,6 +115,9 @@ pub(crate) struct Means {
     /// The most that is deposited into a payment channel at once [default: what one answer may cost]
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) max_deposit: Option<String>,
+    /// The longest that a seller may keep a deposit without giving an answer, in hours
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    pub(crate) max_withdraw_delay: u32,
     /// The most that may be spent in a day, as far as the journal knows
     #[arg(long, default_value = "10.00")]
     pub(crate) max_per_day: String,
@@ -177,6 +180,9 @@ pub(crate) struct Passes {
 
 #[derive(Group)]
 pub(crate) struct Channels {
+    /// Also show what the chain says, by this Ethereum JSON-RPC endpoint; repeat it for more endpoints, and for more chains
+    #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
+    pub(crate) rpc_url: Vec<String>,
     #[command(flatten)]
     pub(crate) journal: Journal,
     /// Write a JSON array

@@ -9,7 +9,9 @@ use tower_x402::{
 use super::{
     BoxError,
     args::{Channels, Close},
-    journal, means, purchase, report, screen, steps, when,
+    journal, means,
+    on_chain::OnChain,
+    purchase, report, screen, steps, when,
 };
 
 const HEAD: [&str; 7] = ["OPENED (UTC)", "SELLER", "DEPOSITED", "SPENT", "LEFT", "STATE", "CHANNEL"];
@@ -20,13 +22,31 @@ pub(crate) async fn list(args: &Channels) -> u8 {
 }
 
 async fn listed(args: &Channels) -> Result<u8, BoxError> {
-    let layer = PayLayer::redeem_only().journal(journal::open(&args.journal.journal).await?).build().await?;
+    let is_asked = !args.rpc_url.is_empty();
+    let layer = if is_asked { means::reader(&args.rpc_url).await? } else { PayLayer::redeem_only() };
+    let layer = layer.journal(journal::open(&args.journal.journal).await?).build().await?;
     let channels = layer.channels();
+    let mut on_chain = Vec::new();
+    for held in channels.iter().filter(|_| is_asked) {
+        on_chain.push(OnChain::of(&layer, held).await);
+    }
     if args.json {
-        let channels: Vec<Value> = channels.iter().map(as_json).collect();
-        println!("{:#}", Value::from(channels));
-    } else {
-        print!("{}", table(&channels));
+        let shown = channels.iter().enumerate().map(|(index, held)| {
+            let mut shown = as_json(held);
+            if let Some(on_chain) = on_chain.get(index) {
+                shown["onChain"] = on_chain.as_ref().map_or(Value::Null, OnChain::as_json);
+            }
+            shown
+        });
+        println!("{:#}", Value::from(shown.collect::<Vec<_>>()));
+        return Ok(0);
+    }
+    print!("{}", table(&channels));
+    for (held, on_chain) in channels.iter().zip(&on_chain) {
+        match on_chain {
+            Some(on_chain) => println!("{}: {on_chain}", held.id),
+            None => println!("{}: what the chain shows of it cannot be read", held.id),
+        }
     }
     Ok(0)
 }
@@ -46,6 +66,11 @@ async fn closed(args: &Close) -> Result<u8, BoxError> {
         (None, []) => return Err("the journal has no channel that is open".into()),
         (None, _) => return Err("the journal has several channels: name one, as `buy channels` lists them".into()),
     };
+    if let Some(held) = layer.channels().into_iter().find(|held| held.id == id)
+        && let Some(on_chain) = OnChain::of(&layer, &held).await
+    {
+        eprintln!("The channel {on_chain}.");
+    }
     let held = if args.withdraw {
         layer.withdraw_channel(id).await?
     } else {
@@ -86,6 +111,7 @@ fn as_json(held: &HeldChannel) -> Value {
         "left": shown(held.left()),
         "refunded": shown(held.refunded),
         "state": state(held),
+        "adopted": held.is_adopted,
         "waitsFor": held.waits_for.map(|purchase| purchase.to_string()),
         "withdrawDelay": held.config.withdraw_delay,
     })
@@ -94,6 +120,7 @@ fn as_json(held: &HeldChannel) -> Value {
 fn state(held: &HeldChannel) -> &'static str {
     match held.phase {
         ChannelPhase::Open if held.waits_for.is_some() => "waiting",
+        ChannelPhase::Open if held.is_adopted => "adopted",
         ChannelPhase::Open => "open",
         ChannelPhase::Broken => "broken",
         ChannelPhase::Closing => "closing",
@@ -108,6 +135,7 @@ fn table(channels: &[HeldChannel]) -> String {
     let rows = channels.iter().map(|held| {
         let shown = |amount: Amount| amount.to_decimal(held.decimals);
         let [deposited, spent, left] = [held.deposited, held.charged, held.left()].map(shown);
+        let left = if held.is_adopted { format!("up to {left}") } else { left };
         let host = screen::on_a_line(&held.host);
         [when::utc(held.opened), host, deposited, spent, left, state(held).to_owned(), held.id.to_string()]
     });

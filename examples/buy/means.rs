@@ -1,7 +1,9 @@
 //! Who pays, within what, and where that is written down.
 
+use std::time::Duration;
+
 use tower_x402::{
-    client::{Budget, FileJournal, PayLayer, PayLayerBuilder, ProofIn, WalletPayer},
+    client::{Budget, FileJournal, MemoryJournal, PayLayer, PayLayerBuilder, ProofIn, WalletPayer},
     protocol::{Asset, Network},
 };
 
@@ -13,6 +15,9 @@ use super::{
     keystore,
     order::Order,
 };
+
+/// A key that everybody knows: a wallet that only reads needs one.
+const NOBODY: &str = "0x0000000000000000000000000000000000000000000000000000000000000001";
 
 /// A layer that pays; none of these requests is to tell the seller the key.
 pub(crate) async fn layer<'a>(
@@ -40,7 +45,20 @@ pub(crate) async fn wallet<'a>(
         None => Key::read(payer.key_file.as_deref())?,
     };
     orders.into_iter().flat_map(Order::texts).try_for_each(|text| key.is_not_in(text))?;
-    let wallet = |urls: Vec<&str>| WalletPayer::builder().key(key.digits()).endpoints(urls).connect();
+    connected(key.digits(), rpc_url).await
+}
+
+/// Reads the chains of these nodes, and has no account that holds anything.
+pub(crate) async fn reader(rpc_url: &[String]) -> Result<PayLayerBuilder, BoxError> {
+    let wallet = connected(NOBODY, rpc_url).await?;
+    let assets = wallet.networks().filter_map(Asset::usdc_of).collect::<Vec<_>>();
+    let assets = if assets.is_empty() { vec![Asset::USDC_BASE] } else { assets };
+    let nothing = Budget::in_assets(assets).per_payment("0").per_day("0").build()?;
+    Ok(PayLayer::builder(wallet, nothing, MemoryJournal::new()))
+}
+
+async fn connected(key: &str, rpc_url: &[String]) -> Result<WalletPayer, BoxError> {
+    let wallet = |urls: Vec<&str>| WalletPayer::builder().key(key).endpoints(urls).connect();
     let mut wallets: Vec<(WalletPayer, Vec<&str>)> = Vec::new();
     for url in rpc_url {
         let one = wallet(vec![url]).await?;
@@ -69,6 +87,7 @@ fn budget(means: &Means, networks: &[Network]) -> Result<Budget, BoxError> {
     let budget = Budget::in_assets(assets).per_payment(&means.max).per_day(&means.max_per_day);
     let budget = budget.gas_per_payment(&means.max_gas).gas_per_day(&means.max_gas_per_day);
     let budget = means.max_deposit.iter().fold(budget, tower_x402::client::BudgetBuilder::per_deposit);
+    let budget = budget.longest_withdraw_delay(Duration::from_secs(3_600 * u64::from(means.max_withdraw_delay)));
     Ok(if means.allow_plain_http { budget.allow_plain_http() } else { budget }.build()?)
 }
 

@@ -78,6 +78,8 @@ pub enum PurchaseEvent {
         total: Amount,
         /// What is deposited, in base units.
         deposit: Option<Amount>,
+        /// How long it takes to get the rest of a deposit back without the seller.
+        withdraw_delay: Duration,
         /// The decimals of all amounts.
         decimals: u8,
     },

@@ -26,7 +26,8 @@ pub struct HeldChannel {
     pub deposited: Amount,
     /// What answers were charged in all, in base units.
     pub charged: Amount,
-    /// The highest total that was ever signed, in base units: the most that the seller can claim.
+    /// The highest total that was ever signed, in base units: the most that the seller can claim. Of an
+    /// [adopted](Self::is_adopted) channel only since then.
     pub signed: Amount,
     /// What may have been charged in all, in base units, by purchases that were given up; 0 where there is none.
     pub doubtful: Amount,
@@ -38,6 +39,9 @@ pub struct HeldChannel {
     pub waits_for: Option<PurchaseId>,
     /// What is done with it.
     pub phase: ChannelPhase,
+    /// Whether it comes from a journal that was lost, and its seller has not said its count yet: more may be signed than
+    /// [`signed`](Self::signed) says, up to all that is in it.
+    pub is_adopted: bool,
 }
 
 impl HeldChannel {
@@ -57,6 +61,7 @@ impl HeldChannel {
             decimals: entry.decimals,
             waits_for: record.open.map(|open| open.purchase),
             phase: record.phase,
+            is_adopted: record.is_adopted,
         })
     }
 

@@ -5,10 +5,14 @@ use std::{fmt, sync::Arc};
 use tower_layer::Layer;
 
 use super::{
-    Budget, HeldChannel, JournalEntry, JournalError, Pay, PayError, PurchaseId, PurchaseState, flow::budget::Spent,
-    http::host, inner::ClientInner, way::authorization::cancel, way::channel::close,
+    Budget, ChannelFunds, HeldChannel, JournalEntry, JournalError, Pay, PayError, PurchaseId, PurchaseState,
+    flow::budget::Spent, http::host, inner::ClientInner, way::authorization::cancel, way::channel::adopt,
+    way::channel::close,
 };
-use crate::protocol::{Amount, channel::ChannelId};
+use crate::protocol::{
+    Amount, Network,
+    channel::{ChannelConfig, ChannelId},
+};
 
 /// A [`Layer`] that makes an HTTP client pay: see [the module](super), with an example.
 ///
@@ -141,6 +145,36 @@ impl PayLayer {
     #[must_use]
     pub fn channels(&self) -> Vec<HeldChannel> {
         self.inner.registry.channels().iter().filter_map(HeldChannel::of).collect()
+    }
+
+    /// Returns what the chain shows of a payment channel, which [`channels`](Self::channels) does not ask: of several nodes the worse answer.
+    ///
+    /// # Errors
+    /// [`PayErrorKind::Channel`](super::PayErrorKind::Channel) if the journal has no such channel; [`PayErrorKind::Payer`](super::PayErrorKind::Payer)
+    /// if the chain does not answer.
+    pub async fn channel_funds(&self, channel: ChannelId) -> Result<ChannelFunds, PayError> {
+        Ok(Box::pin(close::funds(&self.inner, channel)).await?)
+    }
+
+    /// Takes up a payment channel whose journal was lost, so that it can be closed, or go on. `config` is all that a channel is: the call data of
+    /// its deposit has it, the event `ChannelCreated` of the contract, and each request that was paid by it. `seller` is an address that was
+    /// bought by it.
+    ///
+    /// What was signed in it is lost, so nothing is signed above what the chain shows as claimed, and one price, until the seller has shown a
+    /// voucher of this payer's own. The count goes on from there. A channel that the journal has stays as it is.
+    ///
+    /// # Errors
+    /// [`PayErrorKind::Payer`](super::PayErrorKind::Payer) if the channel is not one of this payer's own, or the chain does not answer;
+    /// [`PayErrorKind::Channel`](super::PayErrorKind::Channel) if the chain shows nothing in it;
+    /// [`PayErrorKind::Journal`](super::PayErrorKind::Journal).
+    pub async fn adopt_channel(
+        &self,
+        network: Network,
+        config: ChannelConfig,
+        seller: http::Uri,
+    ) -> Result<Option<HeldChannel>, PayError> {
+        Box::pin(adopt::adopt(&self.inner, network, config, seller)).await?;
+        Ok(self.channels().into_iter().find(|held| held.id == config.id(network)))
     }
 
     /// Gets back what is left in a channel without its seller, by two transactions of the payer's own, which cost gas, with the channel's

@@ -207,8 +207,9 @@ pub use layer::PayLayer;
 pub use pass::{HeldPass, PassError, PassLayer, UsePass};
 pub use payer::{
     AuthorizationRequest, AuthorizationStatus, Authorizer, ChannelFunds, ChannelSigner, DepositRequest,
-    MissingAllowance, Payer, PayerError, PermitFunds, PermitRequest, PermitSigner, PreparedAuthorization,
-    PreparedPermit, PreparedTransfer, SettledFunds, SubmitGuard, TransferRequest, TransferStatus,
+    MissingAllowance, Payer, PayerError, PermitDepositRequest, PermitFunds, PermitRequest, PermitSigner,
+    PreparedAuthorization, PreparedPermit, PreparedTransfer, SettledFunds, SubmitGuard, TransferRequest,
+    TransferStatus,
 };
 pub use payment_method::PaymentMethod;
 pub use purchase_id::PurchaseId;

@@ -145,7 +145,7 @@ impl WalletPayer {
 
     /// Sets after how many further blocks a block is believed to be final: 12 by default. That a payment was reverted or never
     /// will be mined, after which it may be made again, is not said before. At 0, one reorganisation can cost a
-    /// second payment.
+    /// second payment. On a chain that has fewer blocks than that no block is final: what comes back from a channel counts later.
     #[must_use]
     pub fn final_after(self, blocks: u64) -> Self {
         self.set(|settings| settings.final_after = blocks)

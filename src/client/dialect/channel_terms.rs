@@ -26,12 +26,12 @@ pub(crate) struct ChannelTerms {
 }
 
 impl ChannelTerms {
-    /// Takes over the offers whose deposits are by EIP-3009, and whose delay the contract allows.
+    /// Takes over the offers whose deposits are by EIP-3009 or Permit2, and whose delay the contract allows.
     pub(super) fn of(demanded: &Demanded, budget: &Budget, now: ChainTime) -> Vec<Self> {
         let terms = |(option, echo): &(PaymentOption, Echo)| {
             let PaymentOption::Channel(offer) = option else { return None };
             let asked = offer.terms().filter(|asked| WITHDRAW_DELAYS.contains(&asked.withdraw_delay))?;
-            if offer.transfer_method() != TransferMethod::Eip3009 {
+            if !matches!(offer.transfer_method(), TransferMethod::Eip3009 | TransferMethod::Permit2) {
                 return None;
             }
             let demand = SignedDemand {
@@ -59,9 +59,19 @@ impl ChannelTerms {
         self.requirements.intent().is_ok_and(|intent| intent.is_some())
     }
 
+    /// Whether deposits are made by Permit2.
+    pub(crate) fn is_by_permit2(&self) -> bool {
+        self.requirements.transfer_method() == TransferMethod::Permit2
+    }
+
     /// The least deposit that the seller asks for.
     pub(crate) fn min_deposit(&self) -> Amount {
         self.asked.min_deposit.unwrap_or(Amount::ZERO)
+    }
+
+    /// For how long the seller can keep a deposit without giving an answer.
+    pub(crate) fn withdraw_delay(&self) -> Duration {
+        Duration::from_secs(self.asked.withdraw_delay.into())
     }
 
     /// Whether the seller names the token's own domain, or none.

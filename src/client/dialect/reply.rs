@@ -211,7 +211,7 @@ fn fresh_intent(status: StatusCode, headers: &HeaderMap) -> Option<IntentId> {
 }
 
 /// In seconds. A date is not read: the seller's clock need not be ours.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }

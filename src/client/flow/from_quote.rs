@@ -7,7 +7,7 @@ use crate::{
         JournalEntry, JournalPayment, PaymentMethod, Proposal, PurchaseId, PurchaseState, ReplayBody, TransferRequest,
         http::{ReplayRequest, RequestIdentity},
     },
-    protocol::{Amount, Asset, ChainTime, Quote},
+    protocol::{Address, Amount, Asset, ChainTime, Network, Quote},
 };
 
 /// The entry of a purchase for which nothing is prepared yet.
@@ -44,6 +44,15 @@ pub(crate) fn entry<B: ReplayBody>(
 
 /// The record of a channel that is to be opened at this seller.
 pub(crate) fn channel(identity: &RequestIdentity, quote: &Quote, at: ChainTime) -> JournalEntry {
+    channel_of(identity, (quote.network, quote.recipient, quote.decimals), at)
+}
+
+/// The record of a channel on that network, of that recipient, in a token with so many decimals.
+pub(crate) fn channel_of(
+    identity: &RequestIdentity,
+    (network, recipient, decimals): (Network, Address, u8),
+    at: ChainTime,
+) -> JournalEntry {
     JournalEntry {
         id: PurchaseId::random(),
         at,
@@ -54,11 +63,11 @@ pub(crate) fn channel(identity: &RequestIdentity, quote: &Quote, at: ChainTime) 
         intent: String::new(),
         secret: None,
         expiry: at,
-        recipient: quote.recipient,
-        network: quote.network,
+        recipient,
+        network,
         is_elsewhere: false,
         amount: Amount::ZERO,
-        decimals: quote.decimals,
+        decimals,
         payment: JournalPayment::None,
         transaction: None,
         settled: None,
@@ -90,6 +99,7 @@ pub(crate) fn proposal<B: ReplayBody>(
         assets,
         paid_by,
         deposit: None,
+        withdraw_delay: None,
         valid_for,
     }
 }

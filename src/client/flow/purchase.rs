@@ -351,7 +351,11 @@ where
         let (assets, method) = (vec![asset], PaymentMethod::Channel);
         let ends = is_deposited.then_some(valid_for);
         let proposal = from_quote::proposal(self.request(), &terms.quote, entry.id, assets, method, ends);
-        let proposal = Proposal { deposit: is_deposited.then_some(deposit), ..proposal };
+        let proposal = Proposal {
+            deposit: is_deposited.then_some(deposit),
+            withdraw_delay: is_deposited.then(|| terms.withdraw_delay()),
+            ..proposal
+        };
         let guard = inner.registry.reserve_deposit(entry, deposit, &inner.budget)?;
         self.approved(proposal).await?;
         if let Some(left) = self.left_meanwhile()? {
@@ -396,6 +400,10 @@ where
         self.deadline = within(self.limit, Instant::now() + inner.settings.patience);
         let span = Span::current();
         span.record("purchase", tracing::field::display(guard.entry().id));
+        if guard.entry().vouched().is_some() {
+            let purchase = guard.entry().id;
+            guard.written().await.map_err(|_| Failure::VoucherUnanswered { purchase })?;
+        }
         if guard.entry().is_shown() {
             let mut conversation = self.conversation(&inner);
             let outcome = conversation.run(&mut self.seller, &mut guard, None).await;

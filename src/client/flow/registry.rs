@@ -28,7 +28,6 @@ use crate::{
         Budget, ChannelRecord, Denial, Failure, JournalEntry, JournalError, JournalPayment, PurchaseId, PurchaseState,
         dialect::Bill,
         flow::{ErasedJournal, Spent},
-        http::host,
     },
     clock::Clock,
     protocol::{Amount, ChainTime, TxHash, channel::ChannelId},
@@ -188,6 +187,11 @@ impl PurchaseRegistry {
         self.inner.hold_channel_named(id)
     }
 
+    /// Takes up a channel that the journal does not have, durably.
+    pub(crate) async fn adopt_channel(&self, shell: JournalEntry, record: ChannelRecord) -> Result<(), JournalError> {
+        self.inner.adopt_channel(shell, record).await
+    }
+
     /// Waits until something has changed in some channel, or for a moment.
     pub(crate) async fn channel_changes(&self) {
         self.inner.channel_changes().await;
@@ -229,13 +233,13 @@ impl PurchaseRegistry {
 
     /// Pays nothing more to this host in this process.
     pub(crate) fn distrust(&self, host: &str, budget: &Budget) {
-        self.inner.tables().distrusted.insert(counted_host(host, budget));
+        self.inner.tables().distrusted.insert(budget.counted_host(host));
     }
 
     /// Whether nothing more is paid to this host.
     pub(crate) fn distrusts(&self, host: &str, budget: &Budget) -> bool {
         let tables = self.inner.tables();
-        !tables.distrusted.is_empty() && tables.distrusted.contains(&counted_host(host, budget))
+        !tables.distrusted.is_empty() && tables.distrusted.contains(&budget.counted_host(host))
     }
 
     /// Returns some finished purchases whose charge the chain has not confirmed, to ask once more.
@@ -288,11 +292,6 @@ impl PurchaseRegistry {
             Err(error) => Err(error),
         }
     }
-}
-
-/// The name under which a budget counts a host.
-fn counted_host(host: &str, budget: &Budget) -> String {
-    budget.grouped(&host::of_entry(host)).to_owned()
 }
 
 impl fmt::Debug for PurchaseRegistry {

@@ -5,11 +5,12 @@ use std::future::Future;
 use super::{
     authorization::AuthorizationStatus,
     error::PayerError,
+    permit_deposit::PermitDepositRequest,
     voucher::{ChannelFunds, DepositRequest, SettledFunds},
 };
 use crate::protocol::{
     Address, Asset, ChainTime, Network, PaymentSignature, TxHash,
-    channel::{ChannelConfig, ChannelDeposit, ChannelId, Erc3009Deposit, Voucher},
+    channel::{ChannelConfig, ChannelDeposit, ChannelId, Erc3009Deposit, Permit2Deposit, Voucher},
 };
 
 /// Signs vouchers and deposits of payment channels (`batch-settlement`): an optional capability of a [`Payer`](super::Payer), which
@@ -17,7 +18,8 @@ use crate::protocol::{
 ///
 /// The layer keeps count of each channel: it asks for a voucher over the total that it decided on. *The journal records the signature,
 /// durably*, and the seller is shown it. The token's domain, and whether the account has a deposit's amount, the layer asks of the
-/// [`Authorizer`](super::Authorizer) of the same payer.
+/// [`Authorizer`](super::Authorizer) of the same payer; for deposits by Permit2, it asks the [`PermitSigner`](super::PermitSigner) for
+/// balance and allowance.
 pub trait ChannelSigner: Send + Sync + 'static {
     /// Returns the account whose channels of this token are paid by, and whose key signs their vouchers; `None` where this payer has none.
     ///
@@ -45,7 +47,18 @@ pub trait ChannelSigner: Send + Sync + 'static {
     /// [`PayerError`] if it cannot be signed: nothing exists that could be deposited.
     fn deposit(&self, request: &DepositRequest) -> impl Future<Output = Result<Erc3009Deposit, PayerError>> + Send;
 
-    /// Returns the state of a deposit that was signed at `since`: whether it was made, or can yet be.
+    /// Signs a deposit by Permit2 and sends nothing. The layer asks for it where the seller takes deposits by Permit2, and treats it as
+    /// every other deposit.
+    ///
+    /// # Errors
+    /// [`PayerError`] if it cannot be signed: nothing exists that could be deposited.
+    fn permit_deposit(
+        &self,
+        request: &PermitDepositRequest,
+    ) -> impl Future<Output = Result<Permit2Deposit, PayerError>> + Send;
+
+    /// Returns the state of a deposit that was signed at `since`: whether it was made, or can yet be. Of one by Permit2, the nonce alone
+    /// tells that it is used: the transaction is not searched for, and a nonce that its payer made invalid counts as used.
     ///
     /// # Errors
     /// [`PayerError`] if it cannot be found out. That says nothing about the deposit.
@@ -68,7 +81,8 @@ pub trait ChannelSigner: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ChannelFunds, PayerError>> + Send;
 
     /// Returns what a channel held at most, at a block that is deep enough to stay and now: of several nodes the worse answer for the payer,
-    /// member by member. What came back is counted by this, and a channel is closed by it.
+    /// member by member. What came back is counted by this, and a channel is closed by it: on a chain that is too young for such a block,
+    /// neither is.
     ///
     /// # Errors
     /// [`PayerError`] if it cannot be read now, or too few nodes answer.
@@ -119,6 +133,10 @@ impl ChannelSigner for NoChannelSigner {
     }
 
     async fn deposit(&self, _: &DepositRequest) -> Result<Erc3009Deposit, PayerError> {
+        match *self {}
+    }
+
+    async fn permit_deposit(&self, _: &PermitDepositRequest) -> Result<Permit2Deposit, PayerError> {
         match *self {}
     }
 

@@ -2,10 +2,12 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::{AuthorizationStatus, ChannelFunds, ChannelSigner, DepositRequest, PayerError, SettledFunds};
+use super::{
+    AuthorizationStatus, ChannelFunds, ChannelSigner, DepositRequest, PayerError, PermitDepositRequest, SettledFunds,
+};
 use crate::protocol::{
     Address, Asset, ChainTime, Network, PaymentSignature, TxHash,
-    channel::{ChannelConfig, ChannelDeposit, ChannelId, Erc3009Deposit, Voucher},
+    channel::{ChannelConfig, ChannelDeposit, ChannelId, Erc3009Deposit, Permit2Deposit, Voucher},
 };
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, PayerError>> + Send + 'a>>;
@@ -15,6 +17,7 @@ pub(crate) trait ErasedChannelSigner: Send + Sync + 'static {
     fn voucher<'a>(&'a self, network: Network, channel: &'a ChannelConfig, total: u128) -> Boxed<'a, PaymentSignature>;
     fn signed_voucher(&self, network: Network, channel: &ChannelConfig, voucher: &Voucher) -> bool;
     fn deposit<'a>(&'a self, request: &'a DepositRequest) -> Boxed<'a, Erc3009Deposit>;
+    fn permit_deposit<'a>(&'a self, request: &'a PermitDepositRequest) -> Boxed<'a, Permit2Deposit>;
     fn deposit_status<'a>(
         &'a self,
         network: Network,
@@ -43,6 +46,10 @@ impl<S: ChannelSigner> ErasedChannelSigner for S {
 
     fn deposit<'a>(&'a self, request: &'a DepositRequest) -> Boxed<'a, Erc3009Deposit> {
         Box::pin(ChannelSigner::deposit(self, request))
+    }
+
+    fn permit_deposit<'a>(&'a self, request: &'a PermitDepositRequest) -> Boxed<'a, Permit2Deposit> {
+        Box::pin(ChannelSigner::permit_deposit(self, request))
     }
 
     fn deposit_status<'a>(

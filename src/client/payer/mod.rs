@@ -9,6 +9,7 @@ mod error;
 mod guard;
 mod none;
 mod permit;
+mod permit_deposit;
 mod permit_signer;
 mod status;
 mod stored;
@@ -28,6 +29,7 @@ pub use error::{MissingAllowance, PayerError};
 pub use guard::SubmitGuard;
 pub(super) use none::NoPayer;
 pub use permit::{PermitFunds, PermitRequest};
+pub use permit_deposit::PermitDepositRequest;
 pub use permit_signer::PermitSigner;
 pub use status::TransferStatus;
 #[cfg(feature = "wallet")]

@@ -56,7 +56,10 @@ impl PreparedVoucher {
     pub(crate) const fn valid_before(&self) -> ChainTime {
         match self.deposit() {
             Some(ChannelDeposit { authorization: DepositAuthorization::Erc3009(of), .. }) => of.valid_before,
-            Some(ChannelDeposit { authorization: DepositAuthorization::Permit2(of), .. }) => of.deadline,
+            // It is valid at its last moment.
+            Some(ChannelDeposit { authorization: DepositAuthorization::Permit2(of), .. }) => {
+                ChainTime::from_unix(of.deadline.unix().saturating_add(1))
+            }
             None => ChainTime::from_unix(0),
         }
     }
@@ -138,13 +141,22 @@ pub struct SettledFunds {
     pub least: Amount,
     /// The time of the deep block that was read: the earliest.
     pub time: ChainTime,
+    /// Whether there is such a block. On a chain that is younger than that, nothing counts as come back, and no channel is closed.
+    pub is_deep: bool,
 }
 
 impl SettledFunds {
-    /// Combines what was read at one block.
+    /// Combines what was read at one block that is deep enough.
     #[must_use]
     pub const fn new(balance: Amount, claimed: Amount, time: ChainTime) -> Self {
-        Self { balance, claimed, least: balance, time }
+        Self { balance, claimed, least: balance, time, is_deep: true }
+    }
+
+    /// Notes that no block is deep enough yet.
+    #[must_use]
+    pub const fn of_a_young_chain(mut self) -> Self {
+        self.is_deep = false;
+        self
     }
 
     /// Sets the lowest balance now.
@@ -167,6 +179,7 @@ impl SettledFunds {
             claimed: self.claimed.min(other.claimed),
             least: self.least.min(other.least),
             time: self.time.min(other.time),
+            is_deep: self.is_deep && other.is_deep,
         }
     }
 }

@@ -5,15 +5,16 @@ use alloy::primitives::B256;
 use super::{
     account::Account,
     authorization::{believed_time, signed},
-    authorization_status,
+    authorization_status, permit,
 };
 use crate::{
-    client::{AuthorizationStatus, ChannelFunds, DepositRequest, PayerError, SettledFunds},
+    client::{AuthorizationStatus, ChannelFunds, DepositRequest, PayerError, PermitDepositRequest, SettledFunds},
     evm::{
         channel::{self, deposit_signer},
         eip3009::Nonce,
         eth_call::{eth_call_at, returned},
         json_rpc::Question,
+        proxy::PermitNonce,
         wallet::{
             account,
             node::{Failure, Node},
@@ -22,13 +23,13 @@ use crate::{
     protocol::{
         Amount, ChainTime, PaymentSignature,
         channel::{
-            BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ChannelId, DepositAuthorization, Erc3009Deposit, Voucher,
+            BATCH_SETTLEMENT, ChannelConfig, ChannelDeposit, ChannelId, DepositAuthorization, Erc3009Deposit,
+            Permit2Deposit, Voucher,
         },
     },
 };
 
 const NO_CHANNEL: PayerError = PayerError::Unavailable("what a channel holds cannot be read");
-const BY_PERMIT: PayerError = PayerError::Refused("the wallet signs no deposits by Permit2");
 
 /// Signs a voucher over this total.
 pub(super) async fn voucher(
@@ -67,7 +68,24 @@ pub(super) async fn deposit(
     Ok(deposit)
 }
 
-/// Whether a deposit of this account was made, or can yet be.
+/// Signs a deposit by Permit2, in the same way.
+pub(super) async fn permit_deposit(
+    account: &account::Account,
+    request: &PermitDepositRequest,
+) -> Result<Permit2Deposit, PayerError> {
+    if request.network != account.network {
+        return Err(PayerError::WrongNetwork(request.network));
+    }
+    if request.payer() != account.address {
+        return Err(PayerError::Foreign);
+    }
+    let unsigned = PaymentSignature::new([0; 65]).map_err(|_| PayerError::Foreign)?;
+    let mut deposit = request.deposit(believed_time(account, request.now).await, unsigned);
+    deposit.signature = signed(account, B256::new(deposit.digest(account.network))).await?;
+    Ok(deposit)
+}
+
+/// Whether a deposit of this account was made, or can yet be: by the state of its nonce, at the token or at Permit2.
 pub(super) async fn deposit_status(
     account: &Account,
     final_after: u64,
@@ -75,21 +93,40 @@ pub(super) async fn deposit_status(
     deposit: &ChannelDeposit,
     since: ChainTime,
 ) -> Result<AuthorizationStatus, PayerError> {
-    let DepositAuthorization::Erc3009(of) = &deposit.authorization else { return Err(BY_PERMIT) };
-    let domain = super::authorization::domain(account, channel.token).await?.ok_or(PayerError::Foreign)?;
-    if deposit_signer(channel, deposit, Some(&domain), account.key.network) != Some(account.key.address) {
+    let domain = match &deposit.authorization {
+        DepositAuthorization::Erc3009(_) => {
+            Some(super::authorization::domain(account, channel.token).await?.ok_or(PayerError::Foreign)?)
+        }
+        DepositAuthorization::Permit2(_) => None,
+    };
+    if deposit_signer(channel, deposit, domain.as_ref(), account.key.network) != Some(account.key.address) {
         return Err(PayerError::Foreign);
     }
-    let nonce = channel.id(account.key.network).deposit_nonce(&of.salt);
-    let nonce = Nonce { token: channel.token, payer: channel.payer, nonce };
-    authorization_status::of_nonce(account, final_after, &nonce, of.valid_before, since).await
+    match &deposit.authorization {
+        DepositAuthorization::Erc3009(of) => {
+            let nonce = channel.id(account.key.network).deposit_nonce(&of.salt);
+            let nonce = Nonce { token: channel.token, payer: channel.payer, nonce };
+            authorization_status::of_nonce(account, final_after, &nonce, of.valid_before, since).await
+        }
+        DepositAuthorization::Permit2(of) => {
+            let nonce = PermitNonce { owner: channel.payer, nonce: of.nonce };
+            // It is valid at its last moment.
+            let end = ChainTime::from_unix(of.deadline.unix().saturating_add(1));
+            permit::of_nonce(account, final_after, &nonce, end).await
+        }
+    }
 }
 
-/// What a channel holds: of what the nodes say, the least balance, and the most claimed of it. It is withdrawn from if half of them say so.
+/// What a channel holds.
 pub(super) async fn funds(account: &Account, channel: ChannelId) -> Result<ChannelFunds, PayerError> {
-    let heard: Vec<_> = account.key.nodes.each(|node| read(node, channel)).await.into_iter().flatten().collect();
+    let heard = account.key.nodes.each(|node| read(node, channel)).await.into_iter().flatten();
+    together(heard.collect()).ok_or(NO_CHANNEL)
+}
+
+/// Of what the nodes say, the least balance, and the most claimed of it. It is withdrawn from if more than half of them say so.
+fn together(heard: Vec<ChannelFunds>) -> Option<ChannelFunds> {
     let withdrawing: Vec<_> = heard.iter().filter_map(|funds| funds.withdrawing).collect();
-    let is_withdrawn_from = withdrawing.len() * 2 >= heard.len();
+    let is_withdrawn_from = withdrawing.len() * 2 > heard.len();
     // The latest beginning: before its delay is over, no node lets it end.
     let withdrawing = withdrawing.into_iter().max_by_key(|(_, since)| *since).filter(|_| is_withdrawn_from);
     let funds = heard.into_iter().reduce(|one, other| ChannelFunds {
@@ -97,7 +134,7 @@ pub(super) async fn funds(account: &Account, channel: ChannelId) -> Result<Chann
         claimed: one.claimed.max(other.claimed),
         withdrawing: None,
     });
-    funds.map(|funds| ChannelFunds { withdrawing, ..funds }).ok_or(NO_CHANNEL)
+    funds.map(|funds| ChannelFunds { withdrawing, ..funds })
 }
 
 /// What a channel held at most: of each node that answers, at a block that is deep enough and now; and what it holds now at least. More than
@@ -116,16 +153,22 @@ pub(super) async fn settled_funds(
 }
 
 async fn settled(node: &Node, final_after: u64, id: ChannelId) -> Result<SettledFunds, Failure> {
-    let deep = node.head().await?.number.checked_sub(final_after).ok_or(Failure::Nonsense)?;
-    let block = node.block(deep).await?.filter(|block| block.number == deep).ok_or(Failure::Nonsense)?;
+    let head = node.head().await?.number;
+    // A chain that is younger than that has no deeper block than its first.
+    let number = head.saturating_sub(final_after);
+    let block = node.block(number).await?.filter(|block| block.number == number).ok_or(Failure::Nonsense)?;
     let at = async |number: &str| {
         let holding = channel::read_channel(&asked_at(node, &channel::channels(id), number).await?);
         let holding = holding.ok_or(Failure::Nonsense)?;
         let [balance, claimed] = [holding.balance, holding.total_claimed].map(Amount::from_base_units);
         Ok::<_, Failure>(SettledFunds::new(balance, claimed, block.time))
     };
-    let (deep, now) = (at(&format!("{deep:#x}")).await?, at("latest").await?);
-    Ok(deep.or_worse(now).with_least(now.balance))
+    let now = at("latest").await?;
+    if head < final_after {
+        // What its first block shows says nothing of what came later, and what is there now may go.
+        return Ok(now.of_a_young_chain());
+    }
+    Ok(at(&format!("{number:#x}")).await?.or_worse(now).with_least(now.balance))
 }
 
 async fn read(node: &Node, id: ChannelId) -> Result<ChannelFunds, Failure> {
@@ -148,4 +191,31 @@ async fn asked(node: &Node, call: &[u8]) -> Result<Vec<u8>, Failure> {
 async fn asked_at(node: &Node, call: &[u8], at: &str) -> Result<Vec<u8>, Failure> {
     let question = Question { method: "eth_call", params: eth_call_at(BATCH_SETTLEMENT, call, at) };
     Ok(returned(&node.answer(&question).await?)?.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_is_withdrawn_from_if_most_nodes_say_so() {
+        let funds = |balance, claimed| {
+            let [balance, claimed] = [balance, claimed].map(Amount::from_base_units);
+            ChannelFunds::new(balance, claimed)
+        };
+        let [two, three] = [2, 3].map(ChainTime::from_unix);
+        let begun = |since| funds(10, 1).withdrawing(Amount::from_base_units(9), since);
+        for (heard, withdrawing) in [
+            (vec![begun(two)], Some(two)),
+            (vec![begun(two), funds(10, 1)], None),
+            (vec![begun(two), funds(10, 1), begun(three)], Some(three)),
+            (vec![begun(two), funds(10, 1), begun(three), funds(10, 1)], None),
+        ] {
+            let context = format!("{heard:?}");
+            let said = together(heard).unwrap().withdrawing.map(|(_, since)| since);
+            assert_eq!(said, withdrawing, "{context}");
+        }
+        assert_eq!(together(vec![funds(10, 1), funds(9, 0), funds(11, 2)]), Some(funds(9, 2)));
+        assert_eq!(together(Vec::new()), None);
+    }
 }

@@ -2,11 +2,14 @@
 
 use super::{NetworkWallet, WalletPayer, channel, prepare::has_decimals, withdraw};
 use crate::{
-    client::{AuthorizationStatus, ChannelFunds, ChannelSigner, DepositRequest, PayerError, SettledFunds},
+    client::{
+        AuthorizationStatus, ChannelFunds, ChannelSigner, DepositRequest, PayerError, PermitDepositRequest,
+        SettledFunds,
+    },
     evm,
     protocol::{
         Address, Asset, ChainTime, Network, PaymentSignature, TxHash,
-        channel::{ChannelConfig, ChannelDeposit, ChannelId, Erc3009Deposit, Voucher},
+        channel::{ChannelConfig, ChannelDeposit, ChannelId, Erc3009Deposit, Permit2Deposit, Voucher},
     },
 };
 
@@ -31,6 +34,10 @@ impl ChannelSigner for WalletPayer {
 
     async fn deposit(&self, request: &DepositRequest) -> Result<Erc3009Deposit, PayerError> {
         channel::deposit(&self.on(request.network)?.account.key, request).await
+    }
+
+    async fn permit_deposit(&self, request: &PermitDepositRequest) -> Result<Permit2Deposit, PayerError> {
+        channel::permit_deposit(&self.on(request.network)?.account.key, request).await
     }
 
     async fn deposit_status(

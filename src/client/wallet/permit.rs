@@ -1,7 +1,7 @@
 //! Signs permits (Permit2), and tells what became of them, by nodes that may lag, lie, or be several that disagree.
 
 use alloy::primitives::B256;
-use tokio::try_join;
+use futures_util::future::try_join;
 
 use super::{
     account::Account,
@@ -30,7 +30,7 @@ pub(super) async fn funds(account: &Account, asset: &Asset) -> Result<Option<Per
     if asset.network() != account.key.network || !has_decimals(account, asset).await? {
         return Ok(None);
     }
-    let (balance, allowance) = try_join!(balance(account, token), allowance(account, token))?;
+    let (balance, allowance) = try_join(balance(account, token), allowance(account, token)).await?;
     Ok(Some(PermitFunds::new(balance, allowance)))
 }
 
@@ -68,7 +68,17 @@ pub(super) async fn status(
     prepared: &PreparedPermit,
 ) -> Result<AuthorizationStatus, PayerError> {
     let permit = &ours(account, prepared)?.permit;
-    let nonce = &PermitNonce { owner: permit.from, nonce: permit.nonce };
+    let nonce = PermitNonce { owner: permit.from, nonce: permit.nonce };
+    of_nonce(account, final_after, &nonce, prepared.valid_before()).await
+}
+
+/// The status of what was signed for that nonce, and can be used before `end`.
+pub(super) async fn of_nonce(
+    account: &Account,
+    final_after: u64,
+    nonce: &PermitNonce,
+    end: ChainTime,
+) -> Result<AuthorizationStatus, PayerError> {
     let nodes = &account.key.nodes;
     let heard: Vec<bool> = nodes.each(|node| is_used(node, nonce)).await.into_iter().flatten().collect();
     if heard.is_empty() {
@@ -77,7 +87,6 @@ pub(super) async fn status(
     if heard.contains(&true) {
         return Ok(AuthorizationStatus::Used { transaction: None });
     }
-    let end = prepared.valid_before();
     let is_void = nodes.all_say(|node| has_ended(node, final_after, nonce, end)).await;
     Ok(if is_void { AuthorizationStatus::Void } else { AuthorizationStatus::Unused })
 }
@@ -113,7 +122,7 @@ pub(super) async fn charge(
 }
 
 async fn charge_at(node: &Node, transaction: TxHash, used: &UsedPermit) -> Result<Option<Amount>, Failure> {
-    let (receipt, call) = try_join!(node.receipt(transaction), node.called(transaction))?;
+    let (receipt, call) = try_join(node.receipt(transaction), node.called(transaction)).await?;
     let is_mined = receipt.is_some_and(|receipt| receipt.mined_in.is_some() && receipt.success == Some(true));
     let charged = call.filter(|_| is_mined).and_then(|call| charged(call.to, &call.input));
     Ok(charged.filter(|(permit, _)| permit == used).map(|(_, amount)| amount))

@@ -5,12 +5,15 @@ mod domains;
 use self::domains::{Domains, SIGNS_NONE};
 use crate::{
     client::{
-        Denial, Failure, MissingAllowance, PayerError, PaymentMethod, PermitFunds, Standard,
+        Denial, Failure, PayerError, PaymentMethod, Standard,
         dialect::{AuthorizationTerms, Bill, ChannelTerms, PermitTerms, TransferTerms},
         flow,
         http::RequestIdentity,
         inner::ClientInner,
-        way::channel::plan::{ChannelPlan, plan},
+        way::{
+            channel::plan::{ChannelPlan, plan},
+            permit,
+        },
     },
     protocol::{Amount, Asset, Quote, TokenDomain},
 };
@@ -166,16 +169,7 @@ impl Asking<'_> {
     /// The permit, if the account has so much, and allows Permit2 to move it. Nothing is signed.
     async fn permitted<'b>(&self, terms: &'b PermitTerms, assets: Vec<Asset>) -> Result<Way<'b>, Failure> {
         let asset = assets.into_iter().next().ok_or(Denial::Asset)?;
-        let (signer, needed) = (self.inner.permit_signer()?, terms.quote.amount);
-        let PermitFunds { balance, allowance } = signer.permit_funds(&asset).await?.ok_or(SIGNS_NO_PERMITS)?;
-        if balance < needed {
-            return Err(HOLDS_TOO_LITTLE.into());
-        }
-        if allowance < needed {
-            let (token, decimals) = (asset.contract(), asset.decimals());
-            let missing = MissingAllowance { token, allowance, needed, decimals };
-            return Err(PayerError::Allowance(Box::new(missing)).into());
-        }
+        permit::covers(self.inner, &asset, terms.quote.amount).await?;
         Ok(Way::Permit(terms, asset))
     }
 }
@@ -254,7 +248,6 @@ const OTHER_STANDARD: PayerError =
 const NO_CHANNELS: PayerError = PayerError::Refused(
     "the seller takes payment channels, and the layer opens none: `prefer(PaymentMethod::Channel)` lets it",
 );
-const SIGNS_NO_PERMITS: PayerError = PayerError::Refused("the payer signs no permits of this token");
 const HOLDS_TOO_LITTLE: PayerError =
     PayerError::Refused("the payer has too little of the accepted tokens, or nothing to pay the network's fee with");
 

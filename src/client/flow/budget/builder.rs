@@ -1,6 +1,6 @@
 //! `BudgetBuilder`: sets the limits of a budget.
 
-use std::{collections::HashMap, fmt, future::Future, sync::Arc};
+use std::{collections::HashMap, fmt, future::Future, sync::Arc, time::Duration};
 
 use super::{Approval, Budget, COIN_DECIMALS, GasLimits, Proposal};
 use crate::{
@@ -12,6 +12,9 @@ use crate::{
 const GAS_PER_PAYMENT: &str = "0.0002";
 /// The same for a day.
 const GAS_PER_DAY: &str = "0.002";
+
+/// The longest delay of a channel's withdrawal unless said otherwise: a day, which sellers have by default.
+pub(super) const WITHDRAW_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The error of [`BudgetBuilder::build`]. Its text names the setting, and says what to write instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +66,7 @@ pub struct BudgetBuilder {
     per_host: Option<String>,
     per_day: Option<String>,
     per_deposit: Option<String>,
+    withdraw_delay: Option<Duration>,
     gas_per_payment: Option<String>,
     gas_per_day: Option<String>,
     gas_on: Vec<(Network, String, String)>,
@@ -97,6 +101,13 @@ impl BudgetBuilder {
     /// opened.
     pub fn per_deposit(mut self, limit: impl Into<String>) -> Self {
         self.per_deposit = Some(limit.into());
+        self
+    }
+
+    /// Sets the longest delay of a withdrawal, for which a channel's seller can keep a deposit locked without giving an answer. Default: a day.
+    /// Sellers may ask for up to 30 days; nothing is deposited into a channel with a longer delay than this.
+    pub const fn longest_withdraw_delay(mut self, limit: Duration) -> Self {
+        self.withdraw_delay = Some(limit);
         self
     }
 
@@ -208,6 +219,7 @@ impl BudgetBuilder {
             per_host: self.per_host.as_ref().map_or(Ok(per_day), |text| limit(Some(text), "per_host"))?,
             per_day,
             per_deposit,
+            withdraw_delay: self.withdraw_delay.unwrap_or(WITHDRAW_DELAY),
             gas: limits(gas_per_payment.unwrap_or(GAS_PER_PAYMENT), gas_per_day.unwrap_or(GAS_PER_DAY))?,
             gas_on: gas_on.collect::<Result<_, Fault>>()?,
             domains: self.domains.iter().map(domain).collect::<Result<_, _>>()?,

@@ -19,6 +19,8 @@ pub enum BudgetDenial {
     PerDay,
     /// The least deposit into a payment channel is above the limit for one deposit.
     PerDeposit,
+    /// The seller could keep a deposit locked for longer than [allowed](crate::client::BudgetBuilder::longest_withdraw_delay).
+    WithdrawDelay,
     /// The fee of the transfer's transaction could be above the limit for one payment.
     GasPerPayment,
     /// The fee of the transfer's transaction could exceed what may be spent on fees in a day.
@@ -71,6 +73,11 @@ pub(crate) enum Denial {
     )]
     PerDeposit { deposit: String, limit: String },
     #[error(
+        "the seller could keep a deposit for {} s without an answer, and the limit is {} s: nothing was paid; raise `longest_withdraw_delay`",
+        delay.as_secs(), limit.as_secs()
+    )]
+    WithdrawDelay { delay: Duration, limit: Duration },
+    #[error(
         "a network fee of {fee} would exceed the limit of {limit} for one payment: nothing was paid; wait, or raise `gas_per_payment`"
     )]
     GasPerPayment { fee: String, limit: String },
@@ -118,6 +125,7 @@ impl Denial {
             Self::PerHost { .. } => BudgetDenial::PerHost,
             Self::PerDay { .. } => BudgetDenial::PerDay,
             Self::PerDeposit { .. } => BudgetDenial::PerDeposit,
+            Self::WithdrawDelay { .. } => BudgetDenial::WithdrawDelay,
             Self::GasPerPayment { .. } => BudgetDenial::GasPerPayment,
             Self::GasPerDay { .. } => BudgetDenial::GasPerDay,
             Self::Recipient(_) => BudgetDenial::Recipient,

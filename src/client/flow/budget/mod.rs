@@ -33,7 +33,8 @@ const COIN_DECIMALS: u8 = 18;
 /// the charge once the chain confirms that; one that was never used, and never can be, counts nothing.
 ///
 /// **Channels.** A deposit into a payment channel counts like a payment, until the chain shows that it came back; what is then bought out of the
-/// channel counts nothing more. One deposit is at most [`per_deposit`](BudgetBuilder::per_deposit). The price of each answer is within
+/// channel counts nothing more. One deposit is at most [`per_deposit`](BudgetBuilder::per_deposit), and locked for no longer than
+/// [`longest_withdraw_delay`](BudgetBuilder::longest_withdraw_delay). The price of each answer is within
 /// [`per_payment`](BudgetBuilder::per_payment), as always.
 ///
 /// **Network fees.** What the transactions of transfers and cancellations may cost has limits of its own, in the chain's coin:
@@ -69,6 +70,7 @@ pub struct Budget {
     per_host: Amount,
     per_day: Amount,
     per_deposit: Amount,
+    withdraw_delay: Duration,
     gas: GasLimits,
     gas_on: HashMap<Network, GasLimits>,
     recipients: Option<Vec<Address>>,
@@ -104,6 +106,7 @@ impl Budget {
             per_host: Amount::ZERO,
             per_day: Amount::ZERO,
             per_deposit: Amount::ZERO,
+            withdraw_delay: Duration::ZERO,
             gas: GasLimits { per_payment: Amount::ZERO, per_day: Amount::ZERO },
             gas_on: HashMap::new(),
             recipients: None,
@@ -179,6 +182,11 @@ impl Budget {
         self.domains.iter().find(is_under).map_or(host, String::as_str)
     }
 
+    /// The same for the host of a request, or of a journal's entry, which has its port.
+    pub(crate) fn counted_host(&self, host: &str) -> String {
+        self.grouped(&host::of_entry(host)).to_owned()
+    }
+
     /// Whether the budget allows `price` beside earlier spending.
     pub(crate) fn afford(&self, price: Amount, spent: Spent) -> Result<(), Denial> {
         let fits = |before: Amount, limit: Amount| before.checked_add(price).is_some_and(|sum| sum <= limit);
@@ -198,6 +206,12 @@ impl Budget {
     /// The most that is deposited at once.
     pub(crate) const fn deposit_limit(&self) -> Amount {
         self.per_deposit
+    }
+
+    /// Whether a deposit may be locked for so long.
+    pub(crate) fn allows_withdraw_delay(&self, delay: Duration) -> Result<(), Denial> {
+        let limit = self.withdraw_delay;
+        if delay > limit { Err(Denial::WithdrawDelay { delay, limit }) } else { Ok(()) }
     }
 
     /// Whether so much may be deposited at once.

@@ -38,6 +38,8 @@ pub struct Proposal {
     pub paid_by: PaymentMethod,
     /// What would be deposited into a channel, in base units, where the payment needs that: it is spent until the channel is closed.
     pub deposit: Option<Amount>,
+    /// How long it takes to get what is left of that deposit back without the seller; `None` where nothing is deposited.
+    pub withdraw_delay: Option<Duration>,
     /// For how long the seller could use the authorization or permit that would be signed, which counts against the budget for that time and a day
     /// more. `None` for a transfer, which is sent at once.
     pub valid_for: Option<Duration>,

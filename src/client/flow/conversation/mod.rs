@@ -70,6 +70,9 @@ pub(crate) struct Conversation<'a> {
     failures: u32,
     breaks: u32,
     attempts: u32,
+    /// How often the present voucher was shown in this conversation, and whether it was signed in it.
+    voucher_shown: u32,
+    is_signed_anew: bool,
     /// Whether an authorization was shown since the chain said that it is settled.
     shown_settled: bool,
 }
@@ -97,6 +100,8 @@ impl<'a> Conversation<'a> {
             failures,
             breaks,
             attempts,
+            voucher_shown: 0,
+            is_signed_anew: false,
             shown_settled,
         }
     }
@@ -163,6 +168,7 @@ impl<'a> Conversation<'a> {
         // The body cannot be repeated after all: the payment is not forgotten.
         let proven = seller.request().proven(&proof).ok_or_else(|| unanswered(entry, transaction, None))?;
         self.attempts += 1;
+        self.voucher_shown += 1;
         let transaction = transaction.or(entry.transaction);
         self.progress.report(PurchaseEvent::Redeeming { transaction, attempt: self.attempts });
         Ok(seller.present(proven, self.inner.settings.patience_until(self.deadline)).await)
@@ -237,7 +243,9 @@ impl<'a> Conversation<'a> {
             if guard.entry().is_sold() {
                 guard.refuse().await;
             } else {
-                self.end_uncharged(guard).await;
+                // An answer without a charge is the seller's word, unless an earlier one was lost.
+                let may_be_charged = self.is_shown_again(guard);
+                self.end_uncharged(guard, may_be_charged).await;
             }
             self.progress.report(PurchaseEvent::Answered(parts.status));
             return Ok(Some(Outcome::Answered(parts, body)));

@@ -6,10 +6,13 @@ use http::{StatusCode, response::Parts};
 use super::{Conversation, Outcome};
 use crate::{
     client::{
-        Failure, JournalPayment, PermitCharge, PurchaseEvent, PurchaseState,
+        ChannelRecord, Failure, JournalPayment, PermitCharge, PurchaseEvent, PurchaseState,
         dialect::reply,
         flow::PurchaseGuard,
-        way::channel::{correction::Correction, sign},
+        way::channel::{
+            correction::{Believed, Correction},
+            sign,
+        },
     },
     protocol::{ProblemCode, v2::Reason},
 };
@@ -19,6 +22,8 @@ const OF_THE_QUOTE: [&str; 2] = ["invalid_payment_requirements", "invalid_payloa
 /// Refusals by which the channel holds too little.
 const OF_THE_BALANCE: [&str; 2] =
     ["invalid_batch_settlement_evm_cumulative_exceeds_balance", "invalid_batch_settlement_evm_channel_not_found"];
+/// Another request of the channel is under way, or this one still is: the same voucher later.
+const BUSY: &str = "invalid_batch_settlement_evm_channel_busy";
 const MISMATCH: &str = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
 
 impl Conversation<'_> {
@@ -39,10 +44,16 @@ impl Conversation<'_> {
             // Its charge is counted already. Other vouchers came after it.
             return Err(self.voucher_lost(guard, ProblemCode::AlreadyConsumed).await);
         }
+        if word == BUSY {
+            // The standard's servers say so by a 402.
+            let after = reply::retry_after(&parts.headers);
+            return self.pause(guard.entry(), None, Some(ProblemCode::ChannelBusy), after).await;
+        }
         if word == MISMATCH {
             return self.corrected(guard, parts).await;
         }
-        let is_unmade = guard.entry().transaction.is_none();
+        // Of a deposit by Permit2 the chain says that it is made, and not by which transaction.
+        let is_unmade = !guard.entry().is_settled();
         if guard.entry().vouched().is_some_and(|vouched| vouched.deposit().is_some()) && is_unmade {
             // The deposit may be made as long as it is valid, whatever the seller says.
             return self.refused(guard, parts, None, None).await;
@@ -53,7 +64,7 @@ impl Conversation<'_> {
         }
         // Behind a deposit that was made nothing more is deposited in this call: the node may lag, or the seller lie.
         let is_short = is_unmade && OF_THE_BALANCE.contains(&word) && self.is_short(guard).await?;
-        self.end_uncharged(guard).await;
+        self.end_uncharged(guard, true).await;
         if is_short { Ok(Some(Outcome::Void)) } else { Err(Failure::VoucherRefused { purchase, reason }) }
     }
 
@@ -67,16 +78,22 @@ impl Conversation<'_> {
         }
     }
 
+    /// Whether the present voucher was shown before its last showing, by this purchase.
+    pub(super) const fn is_shown_again(&self, guard: &PurchaseGuard) -> bool {
+        self.voucher_shown > 1 || guard.is_resumed() && !self.is_signed_anew
+    }
+
     /// Ends a purchase that was not charged, by the seller's word: the channel is free for the next one. Where its deposit was made, that
-    /// is spent all the same.
-    pub(super) async fn end_uncharged(&self, guard: &mut PurchaseGuard) {
+    /// is spent all the same. `may_be_charged`: its seller may have sold it all the same, and say so of the next one with this total.
+    pub(super) async fn end_uncharged(&self, guard: &mut PurchaseGuard, may_be_charged: bool) {
         let Some(vouched) = guard.entry().vouched() else { return };
         let (key, purchase) = ((vouched.network, vouched.channel()), guard.entry().id);
-        let is_made = guard.entry().transaction.is_some();
+        let is_made = guard.entry().is_settled();
         let state = if is_made { PurchaseState::Refused } else { PurchaseState::Void };
         // The purchase first: until its end is recorded, no other voucher is signed.
         guard.note(|entry| (entry.state, entry.charged) = (state, Some(PermitCharge::NOTHING))).await;
-        self.inner.registry.note_channel(key, |record| record.decline(purchase)).await;
+        let end = if may_be_charged { ChannelRecord::refuse } else { ChannelRecord::decline };
+        self.inner.registry.note_channel(key, |record| end(record, purchase)).await;
     }
 
     /// Whether the channel holds less than the voucher, by the chain. What it holds is known from then on.
@@ -95,7 +112,7 @@ impl Conversation<'_> {
 
     /// Signs behind what the seller counts, once, if it is believed.
     async fn corrected<R>(&mut self, guard: &mut PurchaseGuard, parts: &Parts) -> Result<Option<Outcome<R>>, Failure> {
-        let (purchase, price) = (guard.entry().id, guard.entry().amount);
+        let (purchase, at, price) = (guard.entry().id, guard.entry().at, guard.entry().amount);
         let Some(vouched) = guard.entry().vouched().cloned() else { return self.failed(guard, None).await };
         let (channel, key) = (vouched.channel(), (vouched.network, vouched.channel()));
         let record = self.inner.registry.channel(key);
@@ -103,28 +120,43 @@ impl Conversation<'_> {
             // Its charge is counted, or given up. Another request may be open there.
             return Err(self.voucher_lost(guard, ProblemCode::AlreadyConsumed).await);
         }
+        // It cannot have been sold before it was shown for the first time: unless a journal that is lost had the same voucher.
+        let is_shown_elsewhere = |record: &ChannelRecord| record.is_adopted || record.shown.contains(&vouched.total());
+        let is_shown_again = self.is_shown_again(guard) || record.as_ref().is_some_and(is_shown_elsewhere);
         let claim = Correction::read(&parts.headers, &vouched).zip(record);
         let is_first = guard.entry().billed == 0;
-        let believed = match claim.filter(|_| is_first) {
+        let believed = match claim {
             Some((claim, record)) => claim.believed(self.inner, &vouched, &record).await.map_err(|error| {
                 tracing::debug!(%error, %purchase, "what a channel holds cannot be read");
                 Failure::VoucherUnanswered { purchase }
             })?,
             None => None,
         };
-        let Some(charged) = believed else {
+        let believed = believed.filter(|believed| match believed {
+            Believed::Before(_) => is_first,
+            Believed::Sold(_) => is_shown_again,
+        });
+        let Some(believed) = believed else {
             tracing::warn!(%purchase, %channel, "the seller's count of a channel is not believed: nothing more is signed for it");
             self.inner.registry.note_channel(key, |record| record.breaks()).await;
             self.inner.registry.distrust(&guard.entry().host, &self.inner.budget);
             guard.refuse().await;
             return Err(Failure::NotCorrected { purchase, channel });
         };
+        let charged = match believed {
+            Believed::Before(charged) => charged,
+            Believed::Sold(charged) => {
+                // The channel first: whatever fails behind it, no other voucher builds on less. What its deposit came to the chain says.
+                self.inner.registry.note_channel(key, |record| record.lose(purchase, charged)).await;
+                return Err(self.voucher_lost(guard, ProblemCode::AlreadyConsumed).await);
+            }
+        };
         let unanswered = |_| Failure::VoucherUnanswered { purchase };
         let again = sign::again(self.inner, self.deadline, &vouched, charged, price).await.map_err(unanswered)?;
         // Both are recorded before it is shown.
         let corrected = self.inner.registry.change_channel(key, |record| {
             record.correct(charged);
-            record.begin(purchase, price);
+            record.begin(purchase, at, price);
         });
         corrected.await.map_err(|_| Failure::VoucherUnanswered { purchase })?;
         let recorded = guard.record(|entry| {
@@ -132,6 +164,7 @@ impl Conversation<'_> {
             entry.payment = JournalPayment::Voucher(Box::new(again));
         });
         recorded.await.map_err(|_| Failure::VoucherUnanswered { purchase })?;
+        (self.voucher_shown, self.is_signed_anew) = (0, true);
         self.progress.report(PurchaseEvent::Corrected { charged, decimals: guard.entry().decimals });
         Ok(None)
     }

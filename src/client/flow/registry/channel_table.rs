@@ -4,9 +4,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::Mutex;
 
+use super::spending::Spendings;
 use crate::{
     client::{ChannelPhase, ChannelRecord, JournalEntry, JournalPayment, PurchaseState},
-    protocol::{Network, channel::ChannelId},
+    protocol::{ChainTime, Network, channel::ChannelId},
 };
 
 pub(crate) type ChannelKey = (Network, ChannelId);
@@ -27,6 +28,22 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// Gives its open request up, whose purchase is not open any more.
+    pub(super) fn give_up(&mut self, spent: &Spendings, now: ChainTime) {
+        if self.record.open.is_some_and(|open| !spent.has(open.purchase)) {
+            // Its call may have ended between the two records.
+            self.record.was_never_shown(now);
+        }
+        self.record.give_up();
+    }
+
+    /// Whether something is under way in it, or a deposit is not known to be made.
+    pub(super) fn is_unsettled(&self) -> bool {
+        let is_about_to = self.is_held && self.record.phase == ChannelPhase::Open;
+        let is_unsettled = is_about_to || self.record.open.is_some() || self.record.doubts_a_deposit();
+        is_unsettled && self.record.phase != ChannelPhase::Closed
+    }
+
     pub(super) fn entry(&self) -> JournalEntry {
         let payment = JournalPayment::Channel(Box::new(self.record.clone()));
         let closed = self.record.phase == ChannelPhase::Closed;

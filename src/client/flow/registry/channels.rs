@@ -11,7 +11,7 @@ use super::{
     inner::{PATIENCE, RegistryInner, Tables},
 };
 use crate::{
-    client::{ChannelPhase, ChannelRecord, JournalEntry, JournalError, PurchaseId},
+    client::{Budget, ChannelPhase, ChannelRecord, JournalEntry, JournalError, PurchaseId},
     protocol::{
         Network,
         channel::{ChannelConfig, ChannelId},
@@ -24,6 +24,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// A channel that a call asks for.
 pub(crate) struct WantedChannel<'a> {
     pub(crate) host: &'a str,
+    /// Tells which hosts are one seller.
+    pub(crate) budget: &'a Budget,
     pub(crate) network: Network,
     /// Whether the seller takes such a channel, and it is this payer's.
     pub(crate) fits: &'a (dyn Fn(&ChannelConfig) -> bool + Sync),
@@ -38,6 +40,15 @@ pub(crate) enum FoundChannel {
     Left(PurchaseId),
     /// Its seller is not believed any more.
     Broken(ChannelId),
+    /// There is none. In another channel of that seller a deposit was signed that is not known to be made.
+    Doubtful(ChannelGuard),
+}
+
+impl WantedChannel<'_> {
+    /// Whether the host of a journal's entry is the same seller.
+    fn is_its_seller(&self, host: &str) -> bool {
+        self.budget.counted_host(host) == self.budget.counted_host(self.host)
+    }
 }
 
 impl RegistryInner {
@@ -47,10 +58,11 @@ impl RegistryInner {
         wanted: &WantedChannel<'_>,
         new: impl FnOnce() -> (JournalEntry, ChannelRecord),
     ) -> FoundChannel {
-        let Tables { channels, open, .. } = &mut *self.tables();
-        let broken =
-            channels.0.iter().find(|(_, slot)| slot.shell.host == wanted.host && slot.record.keeps_others_shut());
-        if let Some(((_, id), _)) = broken {
+        let now = self.now();
+        let mut tables = self.tables();
+        let Tables { channels, open, spent, .. } = &mut *tables;
+        let is_broken = |slot: &Slot| slot.record.keeps_others_shut() && wanted.is_its_seller(&slot.shell.host);
+        if let Some(((_, id), _)) = channels.0.iter().find(|(_, slot)| is_broken(slot)) {
             return FoundChannel::Broken(*id);
         }
         let mut found = None;
@@ -68,25 +80,50 @@ impl RegistryInner {
                     Some(purchase) => found = Some(FoundChannel::Left(purchase)),
                     None => {
                         // A purchase that is not open any more was given up.
-                        slot.record.give_up();
+                        slot.give_up(spent, now);
                         slot.is_held = true;
                         return FoundChannel::Held(ChannelGuard { registry: Arc::clone(self), key: (*network, *id) });
                     }
                 },
             }
         }
-        if let Some(found) = found {
+        if let Some(found) = found.or_else(|| self.in_the_way(wanted, &mut tables)) {
             return found;
         }
         let (shell, record) = new();
         let key = (wanted.network, record.config.id(wanted.network));
-        channels.0.insert(key, Slot { shell, record, is_held: true, is_recorded: false, writing: Arc::default() });
+        let slot = Slot { shell, record, is_held: true, is_recorded: false, writing: Arc::default() };
+        tables.channels.0.insert(key, slot);
         FoundChannel::Held(ChannelGuard { registry: Arc::clone(self), key })
+    }
+
+    /// What is not settled in the seller's other channels: one that varies its terms gets no deposit for each of them.
+    fn in_the_way(self: &Arc<Self>, wanted: &WantedChannel<'_>, tables: &mut Tables) -> Option<FoundChannel> {
+        let now = self.now();
+        let Tables { channels, open, spent, .. } = tables;
+        for (key, slot) in &mut channels.0 {
+            if key.0 != wanted.network || !slot.is_unsettled() || !wanted.is_its_seller(&slot.shell.host) {
+                continue;
+            }
+            if slot.is_held {
+                return Some(FoundChannel::Busy);
+            }
+            if let Some(left) = slot.record.open.map(|open| open.purchase).filter(|purchase| open.has(*purchase)) {
+                return Some(open.free(left).map_or(FoundChannel::Busy, FoundChannel::Left));
+            }
+            slot.give_up(spent, now);
+            if slot.record.doubts_a_deposit() {
+                slot.is_held = true;
+                return Some(FoundChannel::Doubtful(ChannelGuard { registry: Arc::clone(self), key: *key }));
+            }
+        }
+        None
     }
 
     /// Keeps the channel of that name, in any phase, for its closing.
     pub(super) fn hold_channel_named(self: &Arc<Self>, id: ChannelId) -> Option<FoundChannel> {
-        let Tables { channels, open, .. } = &mut *self.tables();
+        let now = self.now();
+        let Tables { channels, open, spent, .. } = &mut *self.tables();
         let (key, slot) = channels.0.iter_mut().find(|((_, other), _)| *other == id)?;
         if slot.is_held {
             return Some(FoundChannel::Busy);
@@ -95,9 +132,33 @@ impl RegistryInner {
             let is_busy = open.free(left.purchase).is_none();
             return Some(if is_busy { FoundChannel::Busy } else { FoundChannel::Left(left.purchase) });
         }
-        slot.record.give_up();
+        slot.give_up(spent, now);
         slot.is_held = true;
         Some(FoundChannel::Held(ChannelGuard { registry: Arc::clone(self), key: *key }))
+    }
+
+    /// Takes up a channel, and keeps it from other calls until the journal has it.
+    pub(super) async fn adopt_channel(
+        self: &Arc<Self>,
+        shell: JournalEntry,
+        record: ChannelRecord,
+    ) -> Result<(), JournalError> {
+        let key = (shell.network, record.config.id(shell.network));
+        {
+            let mut tables = self.tables();
+            if tables.channels.0.contains_key(&key) {
+                return Ok(());
+            }
+            let slot = Slot { shell, record, is_held: true, is_recorded: false, writing: Arc::default() };
+            tables.channels.0.insert(key, slot);
+        }
+        let guard = ChannelGuard { registry: Arc::clone(self), key };
+        let adopted = guard.change(|_| {}).await;
+        if adopted.is_err() {
+            // It is in no journal. Asked again, it is written again.
+            self.tables().channels.0.remove(&key);
+        }
+        adopted
     }
 
     /// Waits until something has changed in some channel, or for a moment.

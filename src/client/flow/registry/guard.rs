@@ -19,6 +19,8 @@ pub(crate) struct PurchaseGuard {
     entry: JournalEntry,
     claim: Claim,
     recorded: bool,
+    /// Whether it was open before this call.
+    resumed: bool,
     /// The last state, once the answer was sold.
     sold: Option<JournalEntry>,
 }
@@ -26,16 +28,21 @@ pub(crate) struct PurchaseGuard {
 impl PurchaseGuard {
     /// Guards a purchase that is in no journal yet.
     pub(super) fn new(registry: &Arc<RegistryInner>, entry: JournalEntry) -> Self {
-        Self { registry: Arc::clone(registry), entry, claim: Claim::Call, recorded: false, sold: None }
+        Self { registry: Arc::clone(registry), entry, claim: Claim::Call, recorded: false, resumed: false, sold: None }
     }
 
     /// Guards one that was open.
     pub(super) fn resumed(registry: &Arc<RegistryInner>, entry: JournalEntry, claim: Claim) -> Self {
-        Self { registry: Arc::clone(registry), entry, claim, recorded: true, sold: None }
+        Self { registry: Arc::clone(registry), entry, claim, recorded: true, resumed: true, sold: None }
     }
 
     pub(crate) const fn entry(&self) -> &JournalEntry {
         &self.entry
+    }
+
+    /// Whether it was open before this call: its payment may have been shown.
+    pub(crate) const fn is_resumed(&self) -> bool {
+        self.resumed
     }
 
     pub(crate) fn now(&self) -> ChainTime {
@@ -68,6 +75,18 @@ impl PurchaseGuard {
         self.change(change, None).await
     }
 
+    /// Writes the purchase once more where an earlier call was dropped while the journal wrote what was to be shown.
+    ///
+    /// # Errors
+    /// The journal's: nothing may be shown then.
+    pub(crate) async fn written(&self) -> Result<(), JournalError> {
+        if self.registry.tables().open.is_unwritten(self.entry.id) {
+            self.registry.write(&self.entry, None).await?;
+            self.registry.tables().open.set_unwritten(self.entry.id, false);
+        }
+        Ok(())
+    }
+
     /// Does the same where the money has moved already: a journal that fails or hangs costs no answer.
     pub(crate) async fn note(&mut self, change: impl FnOnce(&mut JournalEntry)) {
         match self.change(change, Some(PATIENCE)).await {
@@ -91,7 +110,14 @@ impl PurchaseGuard {
                 return Err(JournalError::Finished);
             }
             self.recorded = true;
-            return self.registry.write(&self.entry, patience).await;
+            if patience.is_none() {
+                self.registry.tables().open.set_unwritten(self.entry.id, true);
+            }
+            let written = self.registry.write(&self.entry, patience).await;
+            if written.is_ok() {
+                self.registry.tables().open.set_unwritten(self.entry.id, false);
+            }
+            return written;
         }
         if self.is_finished() {
             self.entry = changed;

@@ -47,6 +47,8 @@ struct Aside {
     readers: u32,
     /// How many are about to write its last state.
     closings: u32,
+    /// The journal may not have its present state, before which nothing may be shown.
+    unwritten: bool,
 }
 
 impl OpenPurchases {
@@ -85,6 +87,17 @@ impl OpenPurchases {
     /// Whether its next state may be recorded: it is not finished, and nothing writes its last state.
     pub(super) fn is_going_on(&self, id: PurchaseId) -> bool {
         self.records.get(&id).is_some_and(|record| record.aside.closings == 0)
+    }
+
+    /// Notes whether the journal may lack its present state.
+    pub(super) fn set_unwritten(&mut self, id: PurchaseId, unwritten: bool) {
+        if let Some(record) = self.records.get_mut(&id) {
+            record.aside.unwritten = unwritten;
+        }
+    }
+
+    pub(super) fn is_unwritten(&self, id: PurchaseId) -> bool {
+        self.records.get(&id).is_some_and(|record| record.aside.unwritten)
     }
 
     /// Counts the writers of its last state.

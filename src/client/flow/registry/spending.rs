@@ -105,6 +105,11 @@ impl Spendings {
         self.0.remove(&id);
     }
 
+    /// Whether a purchase of that name is or was under way.
+    pub(super) fn has(&self, id: PurchaseId) -> bool {
+        self.0.contains_key(&id)
+    }
+
     pub(super) fn forget(&mut self, now: ChainTime) {
         let past = before(now, FORGOTTEN_AFTER);
         self.0.retain(|_, spending| spending.is_under_way || spending.from > past);

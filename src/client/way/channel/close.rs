@@ -1,7 +1,5 @@
 //! What is left in a channel comes back: by the seller's refund, or without the seller by a withdrawal. Only the chain's word counts.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::Body;
@@ -10,20 +8,32 @@ use tower_service::Service;
 
 use crate::{
     client::{
-        ChannelFunds, ChannelPhase, ChannelRecord, Failure, ReplayBody, SettledFunds,
+        ChannelFunds, ChannelPhase, ChannelRecord, Failure, PayerError, ReplayBody, SettledFunds,
         box_error::BoxError,
         dialect::{ChannelTerms, reply, signed_proof},
         flow::{ChannelGuard, FoundChannel, Offered, Replied, Seller},
         http::ReplayRequest,
         inner::ClientInner,
         payer::PreparedVoucher,
-        way::channel::{correction::Correction, sign},
+        way::channel::{
+            correction::{Believed, Correction},
+            sign,
+        },
     },
-    protocol::{Amount, Network, channel::ChannelId, v2::Reason},
+    protocol::{Amount, ChainTime, Network, channel::ChannelId, v2::Reason},
 };
 
 const MISMATCH: &str = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
 const NO_BALANCE: &str = "invalid_batch_settlement_evm_refund_no_balance";
+
+/// What a seller says to the request for a refund.
+enum Told {
+    Made,
+    /// By its count.
+    NothingLeft,
+    /// It counts otherwise, and is believed: another request for it.
+    Corrected(Box<PreparedVoucher>),
+}
 
 /// A channel that is being closed.
 struct Closing<'a> {
@@ -48,11 +58,18 @@ where
         let (mut seller, terms) = closing.offer(service, &record).await?;
         let record = closing.record()?;
         let refund = sign::refund(inner, closing.deadline, closing.network, &record, &terms).await?;
-        if let Some(again) = closing.ask(&mut seller, refund).await? {
+        let told = match closing.ask(&mut seller, refund).await? {
             // It counts otherwise, and is believed: it is asked once more.
-            if closing.ask(&mut seller, again).await?.is_some() {
-                return Err(closing.failed("the seller counts another total each time"));
+            Told::Corrected(again) => closing.ask(&mut seller, *again).await?,
+            told => told,
+        };
+        match told {
+            Told::Corrected(_) => return Err(closing.failed("the seller counts another total each time")),
+            // Both count so. The chain shows it once the seller has claimed, which need not be waited for.
+            Told::NothingLeft if closing.record()?.is_used_up(&settled) => {
+                return closing.change(|record| record.phase = ChannelPhase::Closed).await;
             }
+            Told::NothingLeft | Told::Made => {}
         }
     }
     closing.came_back(settled).await
@@ -63,46 +80,65 @@ pub(crate) async fn withdraw(inner: &ClientInner, channel: ChannelId) -> Result<
     let closing = Closing::of(inner, channel).await?;
     // Recorded first: from then on nothing more is bought by it.
     let Some(settled) = closing.begun().await? else { return Ok(()) };
-    let record = closing.record()?;
-    let signer = inner.channel_signer()?;
-    let left = settled.left();
-    let delay = Duration::from_secs(record.config.withdraw_delay.into());
-    match closing.funds().await?.withdrawing {
-        _ if left.is_zero() => return closing.came_back(settled).await,
-        Some((_, since)) if since.after(delay) <= inner.now() => {
-            let sent = signer.end_withdrawal(closing.network, &record.config).await;
-            sent.map_err(|error| closing.failed(error))?;
-            return closing.came_back(settled).await;
-        }
-        Some(_) => {}
-        None => {
-            let units = left.to_u128().ok_or_else(|| closing.failed("the channel holds too much"))?;
-            let sent = signer.begin_withdrawal(closing.network, &record.config, units).await;
-            sent.map_err(|error| closing.failed(error))?;
-        }
+    if settled.left().is_zero() {
+        return closing.came_back(settled).await;
     }
-    let since = closing.funds().await?.withdrawing.map_or(inner.now(), |(_, since)| since);
-    closing.change(|record| record.phase = ChannelPhase::Withdrawing(since.after(delay))).await
+    let record = closing.record()?;
+    let funds = closing.funds().await?;
+    let said = funds.withdrawing.map(|(_, since)| since.after(record.withdraw_delay()));
+    let ready = match said.or(record.withdrawing_until()) {
+        Some(ready) if ready <= inner.now() => {
+            match inner.channel_signer()?.end_withdrawal(closing.network, &record.config).await {
+                // It was not begun after all, or is over.
+                Err(PayerError::Refused(_)) if said.is_none() => closing.begin_withdrawal(&record, &funds).await?,
+                ended => {
+                    ended.map_err(|error| closing.failed(error))?;
+                    return closing.came_back(settled).await;
+                }
+            }
+        }
+        // Begun again, its delay would begin again.
+        Some(ready) => ready,
+        None => closing.begin_withdrawal(&record, &funds).await?,
+    };
+    closing.change(|record| record.phase = ChannelPhase::Withdrawing(ready)).await
+}
+
+/// What the chain shows of a channel.
+pub(crate) async fn funds(inner: &ClientInner, channel: ChannelId) -> Result<ChannelFunds, Failure> {
+    Ok(inner.channel_signer()?.channel_funds(network_of(inner, channel)?, channel).await?)
+}
+
+fn network_of(inner: &ClientInner, channel: ChannelId) -> Result<Network, Failure> {
+    let is_it = |record: &ChannelRecord, network| record.config.id(network) == channel;
+    let entries = inner.registry.channels();
+    let found = entries.iter().find(|entry| entry.channel_record().is_some_and(|record| is_it(record, entry.network)));
+    found.map(|entry| entry.network).ok_or(Failure::NoChannel { channel })
+}
+
+/// What may be left for a withdrawal, the most first: by what the nodes say now, and, since one of them may lag or lie, by what the payer
+/// itself deposited and signed. No seller claims more of it than that, but it may have given some of it back.
+fn amounts(record: &ChannelRecord, funds: &ChannelFunds) -> impl Iterator<Item = Amount> {
+    let left = |balance: Amount, claimed| balance.checked_sub(claimed).unwrap_or(Amount::ZERO);
+    let mut amounts = [left(funds.balance, funds.claimed), left(record.deposited, record.signed)];
+    amounts.sort_by(|one, other| other.cmp(one));
+    amounts.into_iter().filter(|amount| !amount.is_zero())
 }
 
 impl<'a> Closing<'a> {
     async fn of(inner: &'a ClientInner, channel: ChannelId) -> Result<Self, Failure> {
         let deadline = Instant::now() + inner.settings.patience;
-        let entries = inner.registry.channels();
-        let is_it = |record: &ChannelRecord, network| record.config.id(network) == channel;
-        let network = entries
-            .iter()
-            .find(|entry| entry.channel_record().is_some_and(|record| is_it(record, entry.network)))
-            .map(|entry| entry.network)
-            .ok_or(Failure::NoChannel { channel })?;
+        let network = network_of(inner, channel)?;
         loop {
             match inner.registry.hold_channel_named(channel).ok_or(Failure::NoChannel { channel })? {
                 FoundChannel::Held(held) => return Ok(Self { inner, held, network, deadline }),
                 FoundChannel::Left(purchase) => return Err(Failure::ChannelLeft { purchase }),
-                FoundChannel::Busy | FoundChannel::Broken(_) if Instant::now() < deadline => {
+                FoundChannel::Busy | FoundChannel::Broken(_) | FoundChannel::Doubtful(_)
+                    if Instant::now() < deadline =>
+                {
                     inner.registry.channel_changes().await;
                 }
-                FoundChannel::Busy | FoundChannel::Broken(_) => {
+                FoundChannel::Busy | FoundChannel::Broken(_) | FoundChannel::Doubtful(_) => {
                     return Err(Failure::TimedOut("waiting for the channel"));
                 }
             }
@@ -132,6 +168,27 @@ impl<'a> Closing<'a> {
     async fn settled(&self) -> Result<SettledFunds, Failure> {
         let settled = self.inner.channel_signer()?.settled_funds(self.network, self.held.id()).await;
         settled.map_err(|error| self.failed(error))
+    }
+
+    /// Begins to withdraw what is left now: the contract refuses more. Returns when that can be ended.
+    async fn begin_withdrawal(&self, record: &ChannelRecord, funds: &ChannelFunds) -> Result<ChainTime, Failure> {
+        let mut refused = None;
+        for amount in amounts(record, funds) {
+            let units = amount.to_u128().ok_or_else(|| self.failed("the channel holds too much"))?;
+            let signer = self.inner.channel_signer()?;
+            match signer.begin_withdrawal(self.network, &record.config, units).await {
+                Ok(_) => {
+                    let since = self.funds().await?.withdrawing.map_or(self.inner.now(), |(_, since)| since);
+                    return Ok(since.after(record.withdraw_delay()));
+                }
+                Err(error @ PayerError::Refused(_)) => refused = Some(error),
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        Err(refused.map_or_else(
+            || self.failed("the nodes do not agree on what is left: ask again"),
+            |error| self.failed(error),
+        ))
     }
 
     async fn change(&self, change: impl FnOnce(&mut ChannelRecord)) -> Result<(), Failure> {
@@ -170,12 +227,8 @@ impl<'a> Closing<'a> {
         Err(self.failed("the seller offers no such channel any more: withdraw without it"))
     }
 
-    /// Asks for the refund; returns another request for it, where the seller counts otherwise and is believed.
-    async fn ask<S, B, R>(
-        &self,
-        seller: &mut Seller<S, B>,
-        refund: PreparedVoucher,
-    ) -> Result<Option<PreparedVoucher>, Failure>
+    /// Asks for the refund.
+    async fn ask<S, B, R>(&self, seller: &mut Seller<S, B>, refund: PreparedVoucher) -> Result<Told, Failure>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         S::Error: Into<BoxError>,
@@ -188,20 +241,22 @@ impl<'a> Closing<'a> {
             return Err(self.failed("the seller did not answer, and may yet make the refund: ask again"));
         };
         if parts.status.is_success() {
-            return Ok(None);
+            return Ok(Told::Made);
         }
         let reason = reply::refusal(&parts.headers);
         match reason.as_ref().map(Reason::as_str) {
-            // The chain tells.
-            Some(NO_BALANCE) => Ok(None),
+            Some(NO_BALANCE) => Ok(Told::NothingLeft),
             Some(MISMATCH) => {
                 let claim = Correction::read(&parts.headers, &refund);
                 let claim = claim.ok_or_else(|| self.failed("the seller's count cannot be read"))?;
                 let believed = claim.believed(self.inner, &refund, &self.record()?).await?;
-                let charged = believed.ok_or_else(|| self.failed("the seller's count is not believed"))?;
+                // No request is open here that could have been sold.
+                let Some(Believed::Before(charged)) = believed else {
+                    return Err(self.failed("the seller's count is not believed"));
+                };
                 let again = sign::again(self.inner, self.deadline, &refund, charged, Amount::ZERO).await?;
                 self.change(|record| record.correct(charged)).await?;
-                Ok(Some(again))
+                Ok(Told::Corrected(Box::new(again)))
             }
             Some(word) => Err(self.failed(format!("the seller refuses: {word}"))),
             None => Err(self.failed(format!("the seller answers {}", parts.status.as_u16()))),
@@ -213,7 +268,7 @@ impl<'a> Closing<'a> {
         loop {
             let settled = self.settled().await?;
             let is_empty = settled.left().is_zero();
-            if is_empty || settled.balance < before.balance {
+            if settled.is_deep && (is_empty || settled.balance < before.balance) {
                 let mut due = None;
                 self.change(|record| {
                     due = record.gives_back(&settled);
@@ -229,6 +284,11 @@ impl<'a> Closing<'a> {
                 });
             }
             if Instant::now() + self.inner.settings.poll_every >= self.deadline {
+                if !settled.is_deep {
+                    return Err(self.failed(
+                        "the chain is younger than the depth at which a block is believed to stay: ask again later, or set a lower depth",
+                    ));
+                }
                 return Err(self.failed("the chain does not show yet that anything came back: ask again"));
             }
             sleep(self.inner.settings.poll_every).await;

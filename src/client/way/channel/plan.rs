@@ -7,16 +7,24 @@ use crate::{
         flow::{ChannelGuard, FoundChannel, WantedChannel, from_quote},
         http::RequestIdentity,
         inner::ClientInner,
-        way::channel::deposit,
+        way::{channel::deposit, permit},
     },
-    protocol::{Address, Amount, Asset, TokenDomain},
+    protocol::{Address, Amount, Asset, Network, TokenDomain},
 };
 
 /// A channel that can pay.
 pub(crate) struct ChannelPlan {
     pub(crate) held: ChannelGuard,
-    /// What it lacks, and under which domain of the token that is signed for.
-    pub(crate) deposit: Option<(Amount, TokenDomain)>,
+    /// What it lacks, and how that is signed for.
+    pub(crate) deposit: Option<(Amount, DepositedBy)>,
+}
+
+/// How a deposit is signed for.
+pub(crate) enum DepositedBy {
+    /// By an EIP-3009 authorization, under this domain of the token.
+    Authorization(TokenDomain),
+    /// By a permit of Permit2.
+    Permit,
 }
 
 impl ChannelPlan {
@@ -31,6 +39,13 @@ const TOO_LITTLE: PayerError =
     PayerError::Refused("the payer holds too little of the token for a deposit, or signs no authorizations of it");
 const OTHER_DOMAIN: PayerError =
     PayerError::Refused("the seller names another name or version of the token than the token's own");
+const DOUBTFUL: PayerError = PayerError::Unavailable(
+    "an earlier deposit may have been made, or be made yet; nothing more is deposited before the chain tells: try again later",
+);
+/// The word of single nodes ends nothing.
+pub(super) const DISPUTED: PayerError = PayerError::Unavailable(
+    "not all nodes show, in blocks that stay, that so much is claimed of the channel: try again later",
+);
 const ODD: PayerError = PayerError::Refused("the chain shows more claimed of a channel than was ever signed for it");
 
 /// Finds the channel by which these terms are met, or begins one; waits while another call signs in it.
@@ -60,14 +75,21 @@ pub(crate) async fn plan(
     }
     let missing = price.checked_sub(held.record().ok_or(OPENS_NONE)?.left()).filter(|missing| !missing.is_zero());
     let Some(missing) = missing else { return Ok(ChannelPlan { held, deposit: None }) };
+    inner.budget.allows_withdraw_delay(terms.withdraw_delay())?;
     let spent = inner.registry.spent(&identity.host, &inner.budget);
     let amount =
         deposit::size((price, missing, terms.min_deposit()), inner.settings.deposit_for, &inner.budget, spent)?;
-    let domain = inner.authorizer()?.authorizes(asset, amount).await?.ok_or(TOO_LITTLE)?;
-    if domain.token != asset.contract() || !terms.names(&domain) {
-        return Err(OTHER_DOMAIN.into());
-    }
-    Ok(ChannelPlan { held, deposit: Some((amount, domain)) })
+    let by = if terms.is_by_permit2() {
+        permit::covers(inner, asset, amount).await?;
+        DepositedBy::Permit
+    } else {
+        let domain = inner.authorizer()?.authorizes(asset, amount).await?.ok_or(TOO_LITTLE)?;
+        if domain.token != asset.contract() || !terms.names(&domain) {
+            return Err(OTHER_DOMAIN.into());
+        }
+        DepositedBy::Authorization(domain)
+    };
+    Ok(ChannelPlan { held, deposit: Some((amount, by)) })
 }
 
 /// Keeps the channel for this call.
@@ -79,7 +101,7 @@ async fn hold(
 ) -> Result<ChannelGuard, Failure> {
     let network = terms.quote.network;
     let fits = |config: &_| terms.fits(config, payer);
-    let wanted = WantedChannel { host: &identity.host, network, fits: &fits };
+    let wanted = WantedChannel { host: &identity.host, budget: &inner.budget, network, fits: &fits };
     loop {
         let new = || {
             let record = ChannelRecord::new(terms.channel_of(payer, rand::random()));
@@ -89,6 +111,7 @@ async fn hold(
             FoundChannel::Held(held) => return Ok(held),
             FoundChannel::Busy => inner.registry.channel_changes().await,
             FoundChannel::Broken(channel) => return Err(Failure::ChannelBroken { channel }),
+            FoundChannel::Doubtful(other) => resolve(inner, &other, network).await?,
             FoundChannel::Left(purchase) => {
                 // As old as that, it is given up like any other payment.
                 let begun = inner.registry.begun(purchase);
@@ -101,14 +124,35 @@ async fn hold(
     }
 }
 
-/// Reads what the chain holds of the channel: a deposit may have been made whose answer never came.
+/// Reads what the chain holds of the channel: a deposit may have been made whose answer never came. Before that is known, no other follows.
 async fn look(inner: &ClientInner, held: &ChannelGuard, terms: &ChannelTerms) -> Result<(), Failure> {
-    let funds = inner.channel_signer()?.channel_funds(terms.quote.network, held.id()).await?;
-    let signed = held.record().map_or(Amount::ZERO, |record| record.signed);
-    if funds.claimed > signed || funds.withdrawing.is_some() {
+    let (signer, network) = (inner.channel_signer()?, terms.quote.network);
+    let funds = signer.channel_funds(network, held.id()).await?;
+    let record = held.record().ok_or(OPENS_NONE)?;
+    // What was signed in an adopted one before is not known.
+    let is_odd = |claimed| claimed > record.signed && !record.is_adopted;
+    if is_odd(funds.claimed) {
+        if !is_odd(signer.settled_funds(network, held.id()).await?.claimed) {
+            return Err(DISPUTED.into());
+        }
         held.change(ChannelRecord::breaks).await.map_err(Failure::Journal)?;
-        return Err(if funds.claimed > signed { ODD.into() } else { Failure::ChannelBroken { channel: held.id() } });
+        return Err(ODD.into());
     }
-    held.learn(|record| record.holds(funds.balance));
-    Ok(())
+    if funds.withdrawing.is_some() {
+        held.change(ChannelRecord::breaks).await.map_err(Failure::Journal)?;
+        return Err(Failure::ChannelBroken { channel: held.id() });
+    }
+    if !record.doubts_a_deposit() {
+        held.learn(|record| record.holds(funds.balance));
+        return Ok(());
+    }
+    resolve(inner, held, network).await
+}
+
+/// Finds out what became of a deposit. A single node may lag.
+async fn resolve(inner: &ClientInner, held: &ChannelGuard, network: Network) -> Result<(), Failure> {
+    let settled = inner.channel_signer()?.settled_funds(network, held.id()).await?;
+    let mut is_known = false;
+    held.learn(|record| is_known = record.resolves(&settled));
+    if is_known { Ok(()) } else { Err(DOUBTFUL.into()) }
 }

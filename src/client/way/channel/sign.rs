@@ -6,15 +6,19 @@ use tokio::time::Instant;
 
 use crate::{
     client::{
-        ChannelRecord, DepositRequest, Failure, JournalPayment, PayerError, PurchaseEvent, PurchaseId,
+        ChannelRecord, DepositRequest, Failure, JournalPayment, PayerError, PermitDepositRequest, PurchaseEvent,
+        PurchaseId,
         dialect::{ChannelTerms, channel_terms::with_payload},
         flow::{Progress, PurchaseGuard},
         inner::ClientInner,
         payer::PreparedVoucher,
-        way::{channel::plan::ChannelPlan, transfer::in_time},
+        way::{
+            channel::plan::{ChannelPlan, DepositedBy},
+            transfer::in_time,
+        },
     },
     protocol::{
-        Amount, Network, TokenDomain,
+        Amount, Network,
         channel::{ChannelConfig, ChannelDeposit, ChannelPayload, Voucher},
     },
 };
@@ -43,13 +47,14 @@ impl Vouching<'_> {
         terms: &ChannelTerms,
         ChannelPlan { held, deposit }: ChannelPlan,
     ) -> Result<PurchaseGuard, Failure> {
-        let (purchase, network, price) = (guard.entry().id, terms.quote.network, terms.quote.amount);
+        let (purchase, at) = (guard.entry().id, guard.entry().at);
+        let (network, price) = (terms.quote.network, terms.quote.amount);
         let ChannelRecord { config, charged: before, .. } = held.record().ok_or(TOO_LARGE)?;
         let total = before.checked_add(price).ok_or(TOO_LARGE)?;
         let voucher = self.voucher(network, &config, total).await?;
         let payload = match &deposit {
-            Some((amount, domain)) => {
-                let deposit = self.deposit(&guard, network, config, (*amount, domain)).await?;
+            Some((amount, by)) => {
+                let deposit = self.deposit(guard.entry().id, network, config, (*amount, by)).await?;
                 ChannelPayload::Deposit { channel_config: config, voucher, deposit }
             }
             None => ChannelPayload::Voucher { channel_config: config, voucher },
@@ -64,7 +69,7 @@ impl Vouching<'_> {
         let (payer, channel, valid_before) = (config.payer, held.id(), vouched.valid_before());
         let deposit = deposit.map(|(amount, _)| amount);
         let begun = held.change(|record| {
-            record.begin(purchase, price);
+            record.begin(purchase, at, price);
             (record.url, record.method) = (url, method);
             if let Some(amount) = deposit {
                 record.awaits(amount, purchase, valid_before);
@@ -93,6 +98,7 @@ impl Vouching<'_> {
             amount: price,
             total,
             deposit,
+            withdraw_delay: terms.withdraw_delay(),
             decimals,
         });
         Ok(guard)
@@ -104,28 +110,30 @@ impl Vouching<'_> {
 
     async fn deposit(
         &self,
-        guard: &PurchaseGuard,
+        purchase: PurchaseId,
         network: Network,
         channel: ChannelConfig,
-        (amount, domain): (Amount, &TokenDomain),
+        (amount, by): (Amount, &DepositedBy),
     ) -> Result<ChannelDeposit, Failure> {
         let amount = amount.to_u128().ok_or(TOO_LARGE)?;
-        let request = DepositRequest {
-            purchase: guard.entry().id,
-            network,
-            domain: domain.clone(),
-            channel,
-            amount,
-            salt: rand::random(),
-            now: self.inner.now(),
-            valid_for: self.valid_for,
-        };
-        let signing = in_time(self.deadline, "signing the deposit", self.inner.channel_signer()?.deposit(&request));
-        let signed = signing.await?.map_err(Failure::Payer)?;
-        if signed.salt != request.salt {
-            return Err(OTHER.into());
+        let (signer, now, valid_for) = (self.inner.channel_signer()?, self.inner.now(), self.valid_for);
+        const WHAT: &str = "signing the deposit";
+        match by {
+            DepositedBy::Authorization(domain) => {
+                let (domain, salt) = (domain.clone(), rand::random());
+                let request = DepositRequest { purchase, network, domain, channel, amount, salt, now, valid_for };
+                let signing = in_time(self.deadline, WHAT, signer.deposit(&request));
+                let signed = signing.await?.map_err(Failure::Payer)?;
+                (signed.salt == salt).then(|| ChannelDeposit::new(amount, signed)).ok_or(OTHER.into())
+            }
+            DepositedBy::Permit => {
+                let nonce = rand::random();
+                let request = PermitDepositRequest { purchase, network, channel, amount, nonce, now, valid_for };
+                let signing = in_time(self.deadline, WHAT, signer.permit_deposit(&request));
+                let signed = signing.await?.map_err(Failure::Payer)?;
+                request.is_met_by(&signed).then(|| ChannelDeposit::new(amount, signed)).ok_or(OTHER.into())
+            }
         }
-        Ok(ChannelDeposit::new(amount, signed))
     }
 }
 
