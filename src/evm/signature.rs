@@ -52,6 +52,7 @@ mod tests {
         primitives::U256,
         signers::{SignerSync as _, local::PrivateKeySigner},
     };
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -109,5 +110,33 @@ mod tests {
         high[32..].copy_from_slice(&[0x7f; 32]);
         high[33..].fill(0xff);
         assert_eq!(recovered(&high), None, "high s by EIP-2098");
+    }
+
+    /// Numbers at the edges of the field and of the order, and any others.
+    fn scalar() -> impl Strategy<Value = U256> {
+        let field =
+            U256::from_be_bytes(alloy::hex!("fffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f"));
+        let edge =
+            move |at: usize, less: u64| [U256::ZERO, ORDER, ORDER >> 1, field][at].wrapping_sub(U256::from(less));
+        prop_oneof![
+            (0..4_usize, 0..3_u64).prop_map(move |(at, less)| edge(at, less)),
+            any::<[u8; 32]>().prop_map(U256::from_be_bytes)
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whichever_library_recovers_it_the_signer_is_the_same(r in scalar(), s in scalar(), odd: bool, hash: [u8; 32]) {
+            use alloy::signers::k256::ecdsa::{RecoveryId, VerifyingKey};
+
+            let (shown, hash) = (Signature::new(r, s, odd), B256::new(hash));
+            let by_k256 = shown.to_k256().ok().filter(|read| read.normalize_s().is_none()).and_then(|read| {
+                let key = VerifyingKey::recover_from_prehash(hash.as_slice(), &read, RecoveryId::new(odd, false)).ok()?;
+                Some(Address::new(alloy::signers::utils::public_key_to_address(&key).into_array()))
+            });
+            prop_assert_eq!(signer(&hash, &shown.as_bytes()), by_k256);
+        }
     }
 }

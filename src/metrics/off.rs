@@ -41,6 +41,9 @@ pub(crate) fn claimed_of_channels(_: Network, _: &dyn fmt::Display, _: Amount) {
 pub(crate) fn lost_in_channels(_: Network, _: &dyn fmt::Display, _: u128) {}
 
 #[inline]
+pub(crate) fn owed_in_channels(_: Network, _: &dyn fmt::Display, _: u32, _: [u128; 2]) {}
+
+#[inline]
 pub(crate) fn answered_after(_: &Arc<str>, _: impl FnOnce() -> u64) {}
 
 #[inline]

@@ -15,6 +15,9 @@ const BASE_UNITS: &str = "x402_sold_base_units_total";
 const ALLOWED: &str = "x402_allowed_base_units_total";
 const CLAIMED: &str = "x402_channels_claimed_base_units_total";
 const LOST: &str = "x402_channels_lost_base_units_total";
+const OWING: &str = "x402_channels_unclaimed";
+const UNCLAIMED: &str = "x402_channels_unclaimed_base_units";
+const AT_RISK: &str = "x402_channels_at_risk_base_units";
 const HANDLER: &str = "x402_handler_seconds";
 const BLOCK_TO_ANSWER: &str = "x402_block_to_answer_seconds";
 const VERIFICATION: &str = "x402_verification_seconds";
@@ -49,6 +52,17 @@ pub(crate) fn describe() {
         LOST,
         Unit::Count,
         "Base units of the token that were sold in channels and cannot be claimed any more."
+    );
+    describe_gauge!(
+        OWING,
+        Unit::Count,
+        "Channels in which something is sold and not claimed, after this process last claimed."
+    );
+    describe_gauge!(UNCLAIMED, Unit::Count, "Base units of the token that are sold in channels and not claimed.");
+    describe_gauge!(
+        AT_RISK,
+        Unit::Count,
+        "What of that can be lost: its payer withdraws, or its claim was tried and is not made."
     );
     describe_histogram!(
         HANDLER,
@@ -124,6 +138,20 @@ pub(crate) fn claimed_of_channels(network: Network, token: &dyn fmt::Display, am
 /// What the chain no longer has of what was sold in a channel.
 pub(crate) fn lost_in_channels(network: Network, token: &dyn fmt::Display, amount: u128) {
     of_channels(LOST, network, token, amount);
+}
+
+/// What is sold in channels and not claimed: in how many, how much of it there is, and how much of that is at risk.
+#[expect(clippy::cast_precision_loss, reason = "a gauge has a floating-point number")]
+pub(crate) fn owed_in_channels(
+    network: Network,
+    token: &dyn fmt::Display,
+    channels: u32,
+    [unclaimed, at_risk]: [u128; 2],
+) {
+    let [network, token]: [Arc<str>; 2] = [network.to_string().into(), token.to_string().into()];
+    for (name, now) in [(OWING, f64::from(channels)), (UNCLAIMED, unclaimed as f64), (AT_RISK, at_risk as f64)] {
+        gauge!(name, "network" => Arc::clone(&network), "token" => Arc::clone(&token)).set(now);
+    }
 }
 
 fn of_channels(name: &'static str, network: Network, token: &dyn fmt::Display, amount: u128) {

@@ -26,7 +26,7 @@ use crate::{
             delivery::write_delivery,
             format::ReplyFormat,
             free::{AnswerFilter, without_bill},
-            page::{FormPage, ScriptPage},
+            page::{FormPage, ScriptPage, part_of_page},
             quote::{quote, quote_when_ready},
             refuse::{deny, turn_away},
         },
@@ -177,6 +177,11 @@ where
     #[inline]
     fn decide(self, shown: Shown) -> Next<S, B, ResB, S::Error> {
         let request = &self.request;
+        if matches!(shown, Ok(None))
+            && let Some(part) = part_of_page(request)
+        {
+            return Next::Answer(part);
+        }
         match shown {
             Ok(Some(proof)) if request.parts.method != Method::HEAD => self.run(|checkout| checkout.redeem(proof)),
             Ok(Some(_)) | Err(InvalidRedemption) => Next::Answer(deny(&self.request, ProblemCode::InvalidRedemption)),

@@ -133,7 +133,6 @@ impl Amount {
     }
 
     /// So many times the amount, at most [`MAX`](Self::MAX).
-    #[cfg(feature = "client")]
     pub(crate) fn times(self, count: u32) -> Self {
         Self(self.0.saturating_mul(U256::from(count)))
     }

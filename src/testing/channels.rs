@@ -85,6 +85,7 @@ pub enum ChannelStep {
 #[derive(Debug)]
 struct Script {
     authorizer: Option<Address>,
+    by_permit2: bool,
     channels: HashMap<ChannelId, ChannelOnChain>,
     /// The authorizations of deposits that were made.
     used: HashSet<[u8; 32]>,
@@ -95,6 +96,7 @@ struct Script {
     outage: Option<SettleError>,
     signed_by_account: bool,
     deposit_validity: Option<Validity>,
+    claim_cost: Option<Amount>,
     reads: usize,
     deposits: usize,
     claims: Vec<Vec<VoucherClaim>>,
@@ -108,6 +110,7 @@ impl ScriptedChannels {
     pub fn new(receiver_authorizer: Address) -> Self {
         let script = Script {
             authorizer: Some(receiver_authorizer),
+            by_permit2: true,
             channels: HashMap::new(),
             used: HashSet::new(),
             unswept: HashMap::new(),
@@ -116,6 +119,7 @@ impl ScriptedChannels {
             outage: None,
             signed_by_account: true,
             deposit_validity: None,
+            claim_cost: None,
             reads: 0,
             deposits: 0,
             claims: Vec::new(),
@@ -129,6 +133,11 @@ impl ScriptedChannels {
     pub fn set_receiver_authorizer(&self, authorizer: impl Into<Option<Address>>) {
         let authorizer = authorizer.into();
         self.with(|script| script.authorizer = authorizer);
+    }
+
+    /// Sets whether deposits by Permit2 can be made: true at first.
+    pub fn set_permit2_deposits(&self, possible: bool) {
+        self.with(|script| script.by_permit2 = possible);
     }
 
     /// Sets what the chain says of a channel.
@@ -161,6 +170,11 @@ impl ScriptedChannels {
     /// Sets whether payers' accounts say that they signed vouchers: true at first.
     pub fn signed_by_account(&self, signed: bool) {
         self.with(|script| script.signed_by_account = signed);
+    }
+
+    /// What claims cost from now on, in base units of any token, however many channels they claim; not known by default.
+    pub fn answer_claim_cost(&self, cost: impl Into<Option<Amount>>) {
+        self.with(|script| script.claim_cost = cost.into());
     }
 
     /// Sets the outcome of [`verify_deposit`](ChannelSettler::verify_deposit). `None`: whether its authorization is used.
@@ -325,6 +339,11 @@ impl ChannelSettler for ScriptedChannels {
         Ok(self.with(|script| script.authorizer))
     }
 
+    async fn deposits_by_permit2(&self, _network: Network, _token: Address) -> Result<bool, SettleError> {
+        self.available()?;
+        Ok(self.with(|script| script.by_permit2))
+    }
+
     async fn channel_state(&self, network: Network, config: &ChannelConfig) -> Result<ChannelOnChain, SettleError> {
         self.with(|script| script.reads += 1);
         self.available()?;
@@ -386,6 +405,16 @@ impl ChannelSettler for ScriptedChannels {
             Err(Unsure::Refused(reason)) => ClaimOutcome::Refused(vec![RefusedClaim::new(0, reason)]),
             Err(Unsure::Unknown(transaction)) => ClaimOutcome::Unknown(transaction),
         })
+    }
+
+    async fn claim_cost(
+        &self,
+        _network: Network,
+        _token: Address,
+        _channels: usize,
+    ) -> Result<Option<Amount>, SettleError> {
+        self.available()?;
+        Ok(self.with(|script| script.claim_cost))
     }
 
     async fn sweep(&self, _network: Network, receiver: Address, token: Address) -> Result<SweepOutcome, SettleError> {

@@ -11,6 +11,7 @@ use futures_util::{
 use tokio::time::{Instant, timeout_at};
 
 use super::node::{Failure, Node};
+use crate::protocol::Address;
 
 #[derive(Debug)]
 pub(crate) struct Nodes {
@@ -40,6 +41,16 @@ impl Nodes {
             }
         }
         Err(failure)
+    }
+
+    /// Whether there is code at each of these, by the first usable answer to each question.
+    pub(crate) async fn are_contracts(&self, accounts: &[Address]) -> Result<bool, Failure> {
+        for account in accounts {
+            if !self.first(|node| node.has_code(*account)).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What each endpoint says, all asked at once; those that hung a moment ago only where there is no other.

@@ -1,13 +1,12 @@
 //! `Claimer`: claims on the chain what was sold in channels.
 
 use std::{
-    collections::HashSet,
     convert::Infallible,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::{
     ledger::accounts_of,
@@ -16,7 +15,8 @@ use crate::{
         error::HealthError,
         merchant::{
             Merchant,
-            debts::{PAGE, answered, debts},
+            debts::{PAGE, answered, covered_part, debts, note_loss, tell_what_is_shown},
+            standing::{Standing, told_elsewhere},
             turn::{Report, Turn},
         },
         seller::{
@@ -30,7 +30,7 @@ use crate::{
             time_limits::{ledger_in_time, verifier_in_time},
         },
     },
-    protocol::{ChainTime, TxHash, channel::VoucherClaim},
+    protocol::{Amount, ChainTime, TxHash, channel::VoucherClaim, v2::Reason},
     settle::{CLAIMS_MAX, ClaimOutcome, SettleError, SweepOutcome},
 };
 
@@ -42,11 +42,13 @@ const SWEEP_EACH: u32 = 60;
 const LONGEST: Duration = Duration::from_secs(5 * 60);
 /// For how long a turn begins claims. What is left of it sweeps and reports; the next turn claims the rest.
 const CLAIMS_FOR: Duration = Duration::from_secs(3 * 60);
+/// How much of that is for claims that failed the last time, and whose payers withdraw.
+const URGENT_FOR: Duration = Duration::from_secs(60);
 
 /// Claims on the chain what was sold in [channels](crate::MerchantBuilder::channel_settler), and sweeps it to the seller.
 ///
 /// Every replica runs one, and by a lease in the ledger one of them works. It claims what has been owed for longer than the
-/// [policy](crate::ChannelPolicy) says, everything once that is a large enough sum, and at once what is sold in a channel whose payer
+/// [policy](crate::ChannelPolicy) says, everything once that is a large enough sum or worth its gas, and at once what is sold in a channel whose payer
 /// withdraws. What it does may be repeated: the contract takes the difference to what was claimed before.
 ///
 /// **If none runs, what was sold is lost to payers who withdraw**: see [`Merchant::health`](crate::Merchant::health).
@@ -134,11 +136,20 @@ impl Claimer {
     ) -> Result<(), HealthError> {
         let Some(turn) = Turn::take(&self.merchant.ledger, chain.network, self.merchant.lease).await? else {
             claimed.elsewhere = true;
+            told_elsewhere(channels);
             return Ok(());
         };
+        let (mut owed, mut standing) = (Vec::new(), Standing::default());
         // A settler that hangs must not keep it from the others.
-        let done = timeout(LONGEST, self.claim_on(chain, channels, effort, claimed)).await;
-        let done = done.unwrap_or(Err(SettleError::unavailable().into()));
+        let done =
+            timeout(LONGEST, self.claim_on((chain, channels), effort, (&mut owed, &mut standing), claimed)).await;
+        let done = done.unwrap_or_else(|_| {
+            // Unless it was cut off before it had read what is owed.
+            if !owed.is_empty() {
+                standing.tell(channels, &owed);
+            }
+            Err(SettleError::unavailable().into())
+        });
         turn.end(done.as_ref().ok().copied()).await;
         done.map(drop)
     }
@@ -146,42 +157,62 @@ impl Claimer {
     /// Claims what is due on one network, and sweeps it.
     async fn claim_on(
         &self,
-        chain: &SellingChain,
-        channels: &Channels,
+        (chain, channels): (&SellingChain, &Channels),
         effort: Effort,
+        (owed, standing): (&mut Vec<Owed>, &mut Standing),
         claimed: &mut Claimed,
     ) -> Result<Report, HealthError> {
         // What was sold is claimed all the same where one of these does not answer.
         let _ = channels.learn().await;
         let clock = ChainTime::from_unix(self.merchant.clock.unix());
         let head = verifier_in_time(chain.view.head()).await.unwrap_or(clock);
-        let owed = debts(&self.merchant, channels, head).await?;
+        *owed = debts(&self.merchant, channels, head).await?;
         let now = self.merchant.clock.unix();
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
-        let due = due(&owed, &channels.policy, time, effort.all);
-        let (mut sweeps, mut done) = (effort.sweeps, HashSet::new());
-        // A contract account may recognise its voucher now, and no longer when the claim is mined: it fails alone.
-        let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
-            due.into_iter().partition(|row| row.channel.config.voucher_key().is_some());
-        let mut chunks: Vec<_> = by_key.chunks(CLAIMS_MAX).chain(by_account.chunks(1)).collect();
-        chunks.sort_by_key(|rows| !rows.iter().any(|row| row.is_withdrawn_from));
-        let until = Instant::now() + CLAIMS_FOR;
-        for rows in chunks {
-            if Instant::now() >= until {
+        let worth = channels.worth_their_gas(owed).await;
+        let due = due(owed, &channels.policy, time, effort.all, &worth);
+        let mut sweeps = effort.sweeps;
+        channels.tried().keep(&owed.iter().map(|row| row.channel.account).collect());
+        let is_failed = |row: &Owed| channels.tried().contains(row.channel.account);
+        let (until, mut urgent_until) = (Instant::now() + CLAIMS_FOR, None);
+        for (rows, is_urgent) in in_order(due, is_failed) {
+            let end = match is_urgent {
+                true => until.min(*urgent_until.get_or_insert_with(|| Instant::now() + URGENT_FOR)),
+                false => until,
+            };
+            if Instant::now() >= end {
                 claimed.left += rows.len();
                 continue;
             }
-            let rows = answered(&self.merchant, rows, head).await;
-            for row in self.claim_rows(channels, rows.iter().collect(), until, claimed).await {
+            // Also those that are left out, because they are in use: they make no others due either.
+            channels.tried().begin(rows.iter().map(|row| (row.channel.account, row.claim.total_claimed)));
+            let answered = answered(&self.merchant, &rows, head, &mut claimed.left).await;
+            let rows = tell_what_is_shown(&self.merchant.ledger, answered, &mut claimed.left).await;
+            channels.tried().claims(rows.iter().map(|row| row.channel.account));
+            standing.tried(&rows);
+            let (count, work) = (rows.len(), self.claim_rows(channels, rows, until, (&mut *standing, &mut *claimed)));
+            // Only what is urgent is cut off: all others come behind it.
+            let done = if is_urgent { timeout_at(end, work).await } else { Ok(work.await) };
+            if done.is_err() {
+                tracing::warn!(channels = count, "a claim whose payer withdraws takes too long; trying again");
+                claimed.left += count;
+            }
+            for row in done.unwrap_or_default() {
                 let _ = channels.read(&*self.merchant.ledger, &row.channel, head).await;
-                done.insert(row.channel.id);
+                channels.tried().end(row.channel.account);
+                standing.claimed(row.channel.id);
                 sweeps = true;
             }
         }
+        // Where the ledger does not know of it, it is claimed all the same.
+        let is_claimed = |row: &&Owed| row.claim.total_claimed <= channels.tried().last(row.channel.account).claimed;
+        owed.iter().filter(is_claimed).for_each(|row| standing.claimed(row.channel.id));
+        // A sweep that fails puts nothing at risk: what is claimed is the seller's.
+        standing.tell(channels, owed);
         if sweeps {
             self.sweep(channels, claimed).await?;
         }
-        let left = owed.iter().filter(|row| !done.contains(&row.channel.id));
+        let left = owed.iter().filter(|row| !standing.is_claimed(row));
         Ok(Report { at: now, first: first_to_claim(left) })
     }
 
@@ -247,42 +278,57 @@ impl Claimer {
     }
 
     /// Claims these rows, without those that make all of them fail, and returns the claimed ones.
-    async fn claim_rows<'a>(
+    async fn claim_rows(
         &self,
         channels: &Channels,
-        mut rows: Vec<&'a Owed>,
+        mut rows: Vec<Owed>,
         until: Instant,
-        claimed: &mut Claimed,
-    ) -> Vec<&'a Owed> {
+        (standing, claimed): (&mut Standing, &mut Claimed),
+    ) -> Vec<Owed> {
         while !rows.is_empty() {
             let claims: Vec<VoucherClaim> = rows.iter().map(|row| row.claim.clone()).collect();
             match channels.settler.claim(channels.network(), &claims).await {
                 Ok(ClaimOutcome::Claimed(transaction)) => {
                     tracing::info!(channels = rows.len(), ?transaction, "claimed");
+                    self.note_sent(channels, &rows, true);
                     for row in &rows {
-                        metrics::claimed_of_channels(channels.network(), &row.channel.config.token, row.owed);
+                        // Where too few nodes answer, the ledger does not know of it, and it is claimed again.
+                        let total = row.claim.total_claimed;
+                        let owed = row.owed.to_u128().unwrap_or(u128::MAX);
+                        let more = channels.tried().counts(row.channel.account, (total.saturating_sub(owed), total));
+                        let (network, token) = (channels.network(), &row.channel.config.token);
+                        metrics::claimed_of_channels(network, token, Amount::from_base_units(more));
                     }
                     claimed.channels += rows.len();
                     claimed.transactions.extend(transaction);
                     return rows;
                 }
                 Ok(ClaimOutcome::Refused(refused)) if !refused.is_empty() => {
-                    for refusal in &refused {
-                        let channel = rows.get(refusal.row).map(|row| row.channel.id);
-                        tracing::error!(?channel, reason = %refusal.reason, "what was sold in this channel cannot be claimed");
+                    let mut left = Vec::with_capacity(rows.len());
+                    for (at, row) in rows.into_iter().enumerate() {
+                        match refused.iter().find(|refusal| refusal.row == at) {
+                            Some(refusal) => left.extend(self.refused(row, &refusal.reason, standing, claimed).await),
+                            None => left.push(row),
+                        }
                     }
-                    claimed.left += refused.len();
-                    let mut at = 0..;
-                    rows.retain(|_| at.next().is_none_or(|at: usize| refused.iter().all(|refusal| refusal.row != at)));
+                    rows = left;
                 }
                 // A row may fail in a way that names none.
                 Ok(ClaimOutcome::Unknown(None)) if rows.len() > 1 && Instant::now() < until => {
-                    let (one, other) = rows.split_at(rows.len() / 2);
-                    let mut done = Box::pin(self.claim_rows(channels, one.to_vec(), until, claimed)).await;
-                    done.extend(Box::pin(self.claim_rows(channels, other.to_vec(), until, claimed)).await);
+                    let other = rows.split_off(rows.len() / 2);
+                    let mut done = Box::pin(self.claim_rows(channels, rows, until, (standing, claimed))).await;
+                    done.extend(Box::pin(self.claim_rows(channels, other, until, (standing, claimed))).await);
                     return done;
                 }
+                // A node that is behind the others knows of more: its word keeps back nothing that is there.
+                Ok(ClaimOutcome::Unknown(None)) if rows.iter().all(|row| covered_part(row).is_some()) => {
+                    rows.iter().for_each(|row| standing.lacks(row.channel.id));
+                    rows = rows.iter().filter_map(covered_part).collect();
+                }
                 unknown => {
+                    if let Ok(ClaimOutcome::Unknown(Some(_))) = unknown {
+                        self.note_sent(channels, &rows, false);
+                    }
                     tracing::warn!(?unknown, channels = rows.len(), "whether it is claimed is not known; trying again");
                     claimed.left += rows.len();
                     return Vec::new();
@@ -291,4 +337,65 @@ impl Claimer {
         }
         Vec::new()
     }
+
+    /// Notes that a transaction was sent for these, so that none is sent again in each turn while the ledger does not know what became of it.
+    fn note_sent(&self, channels: &Channels, rows: &[Owed], is_claimed: bool) {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix());
+        for row in rows {
+            channels.tried().sent(row.channel.account, row.claim.total_claimed, now, is_claimed);
+        }
+    }
+
+    /// What can be claimed of a row that was refused: where its channel holds less than what was sold, what it holds.
+    async fn refused(
+        &self,
+        row: Owed,
+        reason: &Reason,
+        standing: &mut Standing,
+        claimed: &mut Claimed,
+    ) -> Option<Owed> {
+        let channel = row.channel.id;
+        let (mut covered, mut is_lost) = (None, false);
+        if *reason == Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix());
+            covered = covered_part(&row);
+            is_lost = note_loss(&self.merchant.ledger, &row, now).await;
+        }
+        if !is_lost {
+            tracing::error!(%channel, %reason, "what was sold in this channel cannot be claimed");
+        }
+        match (&covered, is_lost) {
+            (Some(_), true) => {}
+            (Some(_), false) => standing.lacks(channel),
+            (None, true) => standing.claimed(channel),
+            (None, false) => claimed.left += 1,
+        }
+        covered
+    }
+}
+
+/// As they are claimed, and whether it is urgent. What did not come through the last time comes last, so that it does not take the time of all
+/// others again and again. Where a payer withdraws, its money can be lost: then it comes before what is merely due, for a while.
+fn in_order(due: Vec<Owed>, is_failed: impl Fn(&Owed) -> bool) -> Vec<(Vec<Owed>, bool)> {
+    let (again, due): (Vec<Owed>, Vec<Owed>) = due.into_iter().partition(is_failed);
+    let (urgent, again): (Vec<Owed>, Vec<Owed>) = again.into_iter().partition(|row| row.is_withdrawn_from);
+    // In one transaction with the others, unless something comes in between.
+    let is_first = |row: &Owed| !urgent.is_empty() && row.is_withdrawn_from;
+    let (first, rest): (Vec<Owed>, Vec<Owed>) = due.into_iter().partition(is_first);
+    let parts = [(first, false), (urgent, true), (rest, false), (again, false)];
+    parts
+        .into_iter()
+        .flat_map(|(rows, is_urgent)| in_chunks(rows).into_iter().map(move |rows| (rows, is_urgent)))
+        .collect()
+}
+
+/// As they are claimed together: those of a payer who withdraws first, and those of contract accounts each alone.
+fn in_chunks(rows: Vec<Owed>) -> Vec<Vec<Owed>> {
+    // A contract account may recognise its voucher now, and no longer when the claim is mined: it fails alone.
+    let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
+        rows.into_iter().partition(|row| row.channel.config.voucher_key().is_some());
+    let chunks = by_key.chunks(CLAIMS_MAX).chain(by_account.chunks(1));
+    let mut chunks: Vec<Vec<Owed>> = chunks.map(<[Owed]>::to_vec).collect();
+    chunks.sort_by_key(|rows| !rows.iter().any(|row| row.is_withdrawn_from));
+    chunks
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     ledger::{Account, AccountId, Draw, DrawOutcome, ErasedLedger, LedgerError, accounts_of},
@@ -39,8 +39,17 @@ const CHUNK: usize = 100;
 const FAILURES: usize = 3;
 /// How many accounts are listed at once.
 pub(super) const PAGE: usize = 500;
-/// After that, what the chain does not have is no node that lags.
+/// After that, what a settler who names no block does not have is no node that lags.
 const LOST_AFTER: Duration = Duration::from_secs(300);
+
+/// How long an account is held while a note is written on it: longer than the ledger may take to answer both questions. A process that dies
+/// meanwhile keeps its channel from buying for so long.
+const NOTING: Duration = Duration::from_secs(15);
+
+/// How long it waits for an account that is in use, before each try. Where its payer withdraws, it is tried once: of many such channels, each
+/// would take the time of the others.
+const TELLING: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(500)];
 
 /// An account of a channel of which something is owed.
 struct Debt {
@@ -58,7 +67,6 @@ pub(super) async fn debts(
     let ledger = &merchant.ledger;
     let mut debts = owed(&**ledger, channels.network()).await?;
     let read = read(&**ledger, channels, &debts, head).await;
-    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(merchant.clock.unix());
     let mut rows = Vec::new();
     for debt in &mut debts {
         let state = read.get(&debt.channel.account).map(|(state, account)| {
@@ -72,28 +80,26 @@ pub(super) async fn debts(
         // What the ledger says of a withdrawal may be old.
         let noted = debt.account.claims.as_ref().and_then(|claims| read_note(&claims.note));
         if let Some(state) = state {
-            note_loss(ledger, debt, &state, now).await;
+            note_return(ledger, debt, &state).await;
         }
-        rows.extend(row(debt, state.or(noted).as_ref()));
+        rows.extend(row(channels, debt, state.or(noted).as_ref()));
     }
     Ok(rows)
 }
 
-/// Leaves out the last charge of each of these rows where its answer never left, and takes it back.
-pub(super) async fn answered(merchant: &MerchantInner, rows: &[Owed], head: ChainTime) -> Vec<Owed> {
+/// Leaves out the last charge of each of these rows where its answer never left, and takes it back. What is owed before it is `left` for a
+/// while.
+pub(super) async fn answered(merchant: &MerchantInner, rows: &[Owed], head: ChainTime, left: &mut usize) -> Vec<Owed> {
     let mut answered = Vec::with_capacity(rows.len());
     for row in rows {
-        answered.extend(answered_part(merchant, row.clone(), head).await);
+        answered.extend(answered_part(merchant, row.clone(), head, left).await);
     }
     answered
 }
 
-async fn answered_part(merchant: &MerchantInner, mut row: Owed, head: ChainTime) -> Option<Owed> {
-    let Some((intent, charge)) = row.last else { return Some(row) };
+async fn answered_part(merchant: &MerchantInner, mut row: Owed, head: ChainTime, left: &mut usize) -> Option<Owed> {
+    let Some(charge) = row.last else { return Some(row) };
     // Where that is not known, only what was charged before is claimed now. The next turn asks again.
-    if let Ok(Some(_)) = ledger_in_time(merchant.ledger.consumed(intent)).await {
-        return Some(row);
-    }
     match take_back_last(merchant, &row.channel, &row.account, (head, None)).await {
         Ok(LastCharge::Stands) => return Some(row),
         // Also where the ledger's answer was lost: the charge may be taken back.
@@ -103,7 +109,64 @@ async fn answered_part(merchant: &MerchantInner, mut row: Owed, head: ChainTime)
     let claimed = row.account.claims.as_ref().map_or(Amount::ZERO, |claims| claims.claimed);
     row.claim = VoucherClaim::new(row.claim.config, row.claim.voucher, before);
     row.owed = Amount::from_base_units(before).checked_sub(claimed).unwrap_or(Amount::ZERO);
+    if !row.owed.is_zero() && may_wait(&row, merchant.clock.unix()) {
+        *left += 1;
+        return None;
+    }
     (!row.owed.is_zero()).then_some(row)
+}
+
+/// Whether a claim can wait until its payer has bought again. It would show everyone the voucher of an answer that never left, by which its
+/// payer goes on, and which buys nothing from then on.
+fn may_wait(row: &Owed, now: u64) -> bool {
+    let since = row.since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
+    let patience = u64::from(row.channel.config.withdraw_delay) / 4;
+    !row.is_withdrawn_from && now.saturating_sub(since.as_secs()) < patience
+}
+
+/// Whether it is noted which voucher a claim shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Noted,
+    /// The account is in use all the time, or the ledger does not answer.
+    InUse,
+    /// Less is charged than the row claims: a charge was taken back since.
+    Stale,
+}
+
+/// Notes on each account, durably, which voucher a claim is about to show to everyone. A row whose account is in use all the time waits for
+/// the next turn, unless its payer withdraws; one that claims more than is charged waits in any case.
+pub(super) async fn tell_what_is_shown(ledger: &Arc<dyn ErasedLedger>, rows: Vec<Owed>, left: &mut usize) -> Vec<Owed> {
+    let mut told = Vec::with_capacity(rows.len());
+    for row in rows {
+        match tell(ledger, &row).await {
+            Told::Noted => told.push(row),
+            Told::InUse if row.is_withdrawn_from => told.push(row),
+            Told::InUse | Told::Stale => *left += 1,
+        }
+    }
+    told
+}
+
+async fn tell(ledger: &Arc<dyn ErasedLedger>, row: &Owed) -> Told {
+    let shown = row.claim.voucher.max_claimable;
+    let tries = if row.is_withdrawn_from { 1 } else { TELLING.len() };
+    for wait in TELLING.into_iter().take(tries) {
+        sleep(wait).await;
+        let account = ledger_in_time(async { accounts_of(&**ledger)?.account(row.channel.account).await }).await;
+        let Ok(Some(account)) = account else { return Told::InUse };
+        let Some(memo) = ChannelMemo::read(&account.memo) else { return Told::InUse };
+        if account.spent < Amount::from_base_units(row.claim.total_claimed) {
+            return Told::Stale;
+        }
+        let noted = account.claims.as_ref().and_then(|claims| read_note(&claims.note));
+        let claimed = noted.and_then(|state| state.claimed_at_most.to_u128()).unwrap_or_default();
+        let Some(memo) = memo.once_shown(shown, claimed) else { return Told::Noted };
+        if write(ledger, &row.channel, &account, &memo).await {
+            return Told::Noted;
+        }
+    }
+    Told::InUse
 }
 
 /// Whether what is owed can be lost to a withdrawal: more was sold than what stays in the channel covers.
@@ -111,18 +174,19 @@ fn is_at_risk(account: &Account, state: &ChannelOnChain) -> bool {
     state.withdraw_requested_at.is_some() && account.spent > state.covers()
 }
 
-/// The claim of what the channel holds of it; `None` where nothing of it is left to be claimed.
-fn row(debt: &Debt, state: Option<&ChannelOnChain>) -> Option<Owed> {
+/// The claim of all that is not lost, or is in the channel again; `None` where nothing of it is left to be claimed. What is in the channel now limits
+/// nothing else: one node that lies would hide what is owed.
+fn row(channels: &Channels, debt: &Debt, state: Option<&ChannelOnChain>) -> Option<Owed> {
     let Debt { channel, memo, account } = debt;
     let claim = memo.claim(channel.id)?;
     let charged = claim.total_claimed;
     let claims = account.claims.as_deref()?;
-    // The contract pays no more than there is: what is there is claimed, rather than nothing.
-    let holds = state.map_or(u128::MAX, |state| state.balance.to_u128().unwrap_or(u128::MAX));
-    let claim = VoucherClaim::new(claim.config, claim.voucher, charged.min(holds));
+    let holds = state.map_or(0, |state| state.balance.to_u128().unwrap_or(u128::MAX));
+    let total = charged.saturating_sub(memo.lost).max(charged.min(holds));
+    let claim = VoucherClaim::new(claim.config, claim.voucher, total);
     let owed = Amount::from_base_units(claim.total_claimed).checked_sub(claims.claimed)?;
     let withdrawn = state.filter(|state| is_at_risk(account, state)).and_then(|state| state.withdraw_requested_at);
-    let last = memo.last.as_ref().filter(|last| last.charge > 0).map(|last| (last.intent, last.charge));
+    let last = memo.last.as_ref().filter(|last| last.charge > 0).map(|last| last.charge);
     (!owed.is_zero()).then(|| Owed {
         channel: *channel,
         claim,
@@ -131,45 +195,80 @@ fn row(debt: &Debt, state: Option<&ChannelOnChain>) -> Option<Owed> {
         is_withdrawn_from: withdrawn.is_some(),
         withdrawn_since: withdrawn,
         account: account.clone(),
+        state: state.copied(),
         charged,
         last,
+        tried: channels.tried().last(channel.account),
     })
 }
 
-/// Notes durably, and tells once, that a part of what was sold is lost: the chain does not have it. It also tells when that came back.
-async fn note_loss(ledger: &Arc<dyn ErasedLedger>, debt: &mut Debt, state: &ChannelOnChain, now: SystemTime) {
-    let Some(claims) = debt.account.claims.as_deref() else { return };
-    let charged = debt.memo.last.as_ref().map_or(0, |last| last.charged);
-    let holds = state.balance.max(claims.claimed).to_u128().unwrap_or(u128::MAX);
-    let lost = match state.withdraw_requested_at {
-        // It can still be claimed, or is not withdrawn yet.
-        Some(_) => debt.memo.lost,
-        None => charged.saturating_sub(holds),
-    };
-    let age = claims.since.and_then(|since| now.duration_since(since).ok()).unwrap_or_default();
-    if lost == debt.memo.lost || lost > debt.memo.lost && age < LOST_AFTER {
+/// The row of a claim that every node refuses, since so much is not in the channel. The contract pays no more than there is: what is there is
+/// claimed, rather than nothing. `None` where that is nothing.
+pub(super) fn covered_part(row: &Owed) -> Option<Owed> {
+    let holds = row.state?.balance.to_u128().unwrap_or(u128::MAX);
+    let claimed = row.account.claims.as_ref().map_or(Amount::ZERO, |claims| claims.claimed);
+    let total = row.claim.total_claimed.min(holds);
+    let owed = Amount::from_base_units(total).checked_sub(claimed).filter(|owed| !owed.is_zero())?;
+    let claim = VoucherClaim::new(row.claim.config, row.claim.voucher.clone(), total);
+    (total < row.claim.total_claimed).then(|| Owed { claim, owed, ..row.clone() })
+}
+
+/// How much of what was charged the chain does not have.
+fn lacking(charged: u128, claimed: Amount, state: &ChannelOnChain) -> u128 {
+    charged.saturating_sub(state.balance.max(claimed).to_u128().unwrap_or(u128::MAX))
+}
+
+/// Notes that what was lost is covered again.
+async fn note_return(ledger: &Arc<dyn ErasedLedger>, debt: &mut Debt, state: &ChannelOnChain) {
+    let (Some(claims), Some(last)) = (debt.account.claims.as_deref(), &debt.memo.last) else { return };
+    let lost = lacking(last.charged, claims.claimed, state);
+    if lost >= debt.memo.lost {
         return;
     }
     let memo = ChannelMemo { lost, ..debt.memo.clone() };
     // A channel that is in use comes later.
-    if !write(ledger, &debt.channel, &debt.account, &memo).await {
-        return;
+    if write(ledger, &debt.channel, &debt.account, &memo).await {
+        let (channel, network) = (debt.channel.id, memo.network);
+        tracing::info!(%channel, %network, lost, "what was lost in this channel is covered again");
+        debt.memo = memo;
     }
-    let (channel, network) = (debt.channel.id, memo.network);
-    match lost.checked_sub(debt.memo.lost) {
-        Some(more) => {
-            tracing::error!(%channel, %network, amount = more, "what was sold in this channel is lost: the chain does not have it any more");
-            metrics::lost_in_channels(network, &debt.channel.config.token, more);
-        }
-        None => tracing::info!(%channel, %network, lost, "what was lost in this channel is covered again"),
+}
+
+/// Notes durably, and tells once, that a part of what was sold is lost: every node refused to claim it. `false` where that is not sure yet, or
+/// not noted.
+pub(super) async fn note_loss(ledger: &Arc<dyn ErasedLedger>, row: &Owed, now: SystemTime) -> bool {
+    let account = ledger_in_time(async { accounts_of(&**ledger)?.account(row.channel.account).await }).await;
+    let (Ok(Some(account)), Some(state)) = (account, row.state) else { return false };
+    let (Some(claims), Some(memo)) = (account.claims.as_deref(), ChannelMemo::read(&account.memo)) else {
+        return false;
+    };
+    // By a block not before the one that had more. Where no block is known, a node may lag: the age of the debt tells.
+    let is_sure = match claims.as_of {
+        Some(last) => state.as_of == Some(last),
+        None => claims.since.and_then(|since| now.duration_since(since).ok()).is_some_and(|age| age >= LOST_AFTER),
+    };
+    let is_same = memo.last.as_ref().is_some_and(|last| last.charged == row.charged);
+    // While it is withdrawn from, what is there can still be claimed.
+    let is_over = state.withdraw_requested_at.is_none() || state.balance <= claims.claimed;
+    let lost = lacking(row.charged, claims.claimed, &state);
+    let Some(more) = lost.checked_sub(memo.lost).filter(|more| *more > 0 && is_sure && is_same && is_over) else {
+        return false;
+    };
+    let memo = ChannelMemo { lost, ..memo };
+    // A channel that is in use comes later.
+    if !write(ledger, &row.channel, &account, &memo).await {
+        return false;
     }
-    debt.memo = memo;
+    let (channel, network) = (row.channel.id, memo.network);
+    tracing::error!(%channel, %network, amount = more, "what was sold in this channel is lost: the chain does not have it any more");
+    metrics::lost_in_channels(network, &row.channel.config.token, more);
+    true
 }
 
 /// Leaves a memo on the account, unless that is in use.
 async fn write(ledger: &Arc<dyn ErasedLedger>, channel: &Channel, account: &Account, memo: &ChannelMemo) -> bool {
     let Some(memo) = memo.write() else { return false };
-    let draw = Draw::new(channel.account, Amount::ZERO, LOST_AFTER).expecting(account.spent);
+    let draw = Draw::new(channel.account, Amount::ZERO, NOTING).expecting(account.spent);
     let Ok(DrawOutcome::Granted(lease)) = ledger_in_time(PendingDraw::new(ledger, draw)).await else { return false };
     let mut guard = DrawGuard::new(Arc::clone(ledger), lease);
     if *guard.memo() != account.memo {

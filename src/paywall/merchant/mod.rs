@@ -10,6 +10,7 @@ pub(crate) mod pass;
 mod recharged;
 mod replay;
 pub(crate) mod restored;
+mod standing;
 #[cfg(feature = "mcp")]
 mod tools;
 mod turn;

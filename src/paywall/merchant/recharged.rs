@@ -66,13 +66,22 @@ pub(super) async fn recharge(
     };
     // What was sold was covered then. What the chain says of it now counts again behind the charge.
     let covered = Reflection::new(channel.account).limit(account.limit.max(charged));
+    // Of the block that the account knows: without one, it would only lower the limit.
+    let covered = account.claims.as_ref().and_then(|claims| claims.as_of).into_iter().fold(covered, Reflection::as_of);
     let _ = ledger_in_time(async { accounts_of(&**ledger)?.reflect(&covered).await }).await?;
     let draw = Draw::new(channel.account, lacking, channels.lease).expecting(account.spent);
     let DrawOutcome::Granted(lease) = ledger_in_time(PendingDraw::new(ledger, draw)).await? else { return Ok(false) };
     let mut guard = DrawGuard::new(Arc::clone(ledger), lease);
     let before = ChannelMemo::read(guard.memo());
-    let refund = voucher.refund.max(before.and_then(|before| before.refund));
-    let memo = ChannelMemo { refund, ..voucher.clone() }.write();
+    let refund = voucher.refund.max(before.as_ref().and_then(|before| before.refund));
+    let mut memo = ChannelMemo { refund, ..voucher.clone() };
+    // What claims have shown since, and perhaps this one: the log does not say.
+    let shown =
+        before.iter().flat_map(|before| before.public.clone()).chain((last.total > last.charged).then_some(last.total));
+    for total in shown {
+        memo = memo.once_shown(total, last.charged).unwrap_or(memo);
+    }
+    let memo = memo.write();
     let is_charged = matches!(guard.charge_part(lacking, memo.as_ref()).await, Charged::Done(_));
     read(ledger, channels, &channel, head).await?;
     Ok(is_charged)

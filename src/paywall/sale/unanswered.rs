@@ -32,7 +32,7 @@ pub(crate) enum LastCharge {
     TakenBack,
     /// Its sale is under way, here or elsewhere, or its process died a moment ago.
     UnderWay,
-    /// Its answer was sold, or may have been so long ago that the ledger has forgotten it.
+    /// It bought its answer, or may have been so long ago that the ledger has forgotten it.
     Stands,
 }
 
@@ -59,10 +59,15 @@ pub(crate) async fn take_back_last(
                     Some(LeaseGuard::new(Arc::clone(ledger), lease, Claimed::ByPayer, &merchant.attempts))
                 }
                 ReserveOutcome::Busy { .. } => return Ok(LastCharge::UnderWay),
-                ReserveOutcome::IntentConsumed
-                | ReserveOutcome::PaymentUsed
-                | ReserveOutcome::PurchaseConsumed
-                | ReserveOutcome::BeforeMemory => return Ok(LastCharge::Stands),
+                ReserveOutcome::IntentConsumed => {
+                    match reserve_unsold(merchant, channel, (&memo, &last), head).await? {
+                        Ok(sale) => Some(sale),
+                        Err(known) => return Ok(known),
+                    }
+                }
+                ReserveOutcome::PaymentUsed | ReserveOutcome::PurchaseConsumed | ReserveOutcome::BeforeMemory => {
+                    return Ok(LastCharge::Stands);
+                }
             }
         }
     };
@@ -71,6 +76,27 @@ pub(crate) async fn take_back_last(
         sale.release().await;
     }
     outcome
+}
+
+/// Reserves the voucher, where its intent is sold: by another payment, such as a transfer, the voucher bought nothing.
+///
+/// Nothing but the payment is ever sold by its own key, and the ledger looks at the intent first.
+async fn reserve_unsold(
+    merchant: &MerchantInner,
+    channel: &Channel,
+    (memo, last): (&ChannelMemo, &LastSale),
+    head: ChainTime,
+) -> Result<Result<LeaseGuard, LastCharge>, LedgerError> {
+    let Some(payment) = memo.payment_id() else { return Ok(Err(LastCharge::Stands)) };
+    let claim = claim_by(merchant, channel, (memo, last), IntentKey::of_payment(&payment), head);
+    let ledger = &merchant.ledger;
+    Ok(match ledger_in_time(PendingReservation::new(ledger, claim)).await? {
+        ReserveOutcome::Granted(lease) => {
+            Ok(LeaseGuard::new(Arc::clone(ledger), lease, Claimed::ByPayer, &merchant.attempts))
+        }
+        ReserveOutcome::Busy { .. } => Err(LastCharge::UnderWay),
+        _ => Err(LastCharge::Stands),
+    })
 }
 
 /// The memo and the last sale, where the ledger would know whether that was sold.
@@ -89,11 +115,22 @@ fn claim_of(
     (memo, last): (&ChannelMemo, &LastSale),
     head: ChainTime,
 ) -> Claim {
+    claim_by(merchant, channel, (memo, last), last.intent, head)
+}
+
+/// The same by another intent: of the same payment.
+fn claim_by(
+    merchant: &MerchantInner,
+    channel: &Channel,
+    (memo, last): (&ChannelMemo, &LastSale),
+    intent: IntentKey,
+    head: ChainTime,
+) -> Claim {
     // As it is when it is sold: in a future block, and so never before the ledger's memory.
     let payment = VoucherPayment::new(memo.network, &channel.config, last.total, last.intent)
         .with_amount(Amount::from_base_units(last.charge))
         .with_shown(ChainTime::from_unix(head.unix().saturating_add(1)));
-    Claim::builder("a charge without an answer", last.intent)
+    Claim::builder("a charge without an answer", intent)
         .payments([payment])
         .pay_until(last.pay_until)
         .head(head)

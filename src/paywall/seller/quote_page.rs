@@ -123,6 +123,16 @@ pub trait QuotePage: Send + Sync + 'static {
         None
     }
 
+    /// Returns a further part of the page, such as a script or a picture, by the name by which its script asks for it; by default
+    /// `None`, for none.
+    ///
+    /// It is asked where a GET without a payment has the name as its header `x402-page`, and sent as 200: anyone can have it. `url`
+    /// is the address of the page, as visitors reach it.
+    fn part(&self, name: &str, url: &str) -> Option<Response<Bytes>> {
+        let _ = (name, url);
+        None
+    }
+
     /// Returns for how long answers of a route with this page are kept, where the route does not say it by
     /// [`redeliver`](crate::X402Layer::redeliver); by default `None`, for not at all.
     fn redelivery(&self) -> Option<Redelivery> {
@@ -154,6 +164,10 @@ impl PageHook {
 
     pub(crate) fn detail(&self, head: &Parts, code: ProblemCode) -> Option<String> {
         self.0.detail(head, code)
+    }
+
+    pub(crate) fn part(&self, name: &str, url: &str) -> Option<Response<Bytes>> {
+        self.0.part(name, url)
     }
 
     pub(crate) fn redelivery(&self) -> Option<Redelivery> {

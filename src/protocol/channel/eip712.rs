@@ -1,5 +1,7 @@
 //! The signed messages: EIP-712 over the contract's domain, and, of a deposit, over the token's or Permit2's.
 
+use std::sync::OnceLock;
+
 use super::{
     BATCH_SETTLEMENT, ChannelConfig, ChannelId, ERC3009_COLLECTOR, Erc3009Deposit, Permit2Deposit, Voucher,
     VoucherClaim,
@@ -126,9 +128,14 @@ impl Permit2Deposit {
     }
 }
 
-/// The domain separator, which the contract uses as well.
+/// The domain separator, which the contract uses as well. That of the first network is kept: most sellers have one, and each voucher needs it twice.
 pub(super) fn domain_separator(network: Network) -> [u8; 32] {
-    separator(&NAME, &VERSION, network, BATCH_SETTLEMENT)
+    static FIRST: OnceLock<(Network, [u8; 32])> = OnceLock::new();
+    let separator = || separator(&NAME, &VERSION, network, BATCH_SETTLEMENT);
+    match FIRST.get_or_init(|| (network, separator())) {
+        (first, kept) if *first == network => *kept,
+        _ => separator(),
+    }
 }
 
 fn separator(name: &[u8; 32], version: &[u8; 32], network: Network, contract: Address) -> [u8; 32] {

@@ -43,8 +43,18 @@ impl VoucherPayment {
     /// the beginning of chain time: the rest is set on it.
     #[must_use]
     pub fn new(network: Network, channel: &ChannelConfig, total: u128, intent: IntentKey) -> Self {
+        Self::of_channel(network, (channel, channel.id(network)), total, intent)
+    }
+
+    /// The same where the channel's name is known: it has five rounds of Keccak.
+    pub(crate) fn of_channel(
+        network: Network,
+        (channel, id): (&ChannelConfig, ChannelId),
+        total: u128,
+        intent: IntentKey,
+    ) -> Self {
         let ChannelConfig { payer, token, receiver, .. } = *channel;
-        Self::restored(network, channel.id(network), total, intent).between(payer, token, receiver)
+        Self::restored(network, id, total, intent).between(payer, token, receiver)
     }
 
     /// Returns the payment of a channel of which only the name is known. Its parties are not set.

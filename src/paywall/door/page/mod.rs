@@ -3,7 +3,7 @@
 pub(crate) mod negotiation;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use http_body::Body;
 use serde_json::{Map, Value};
 
@@ -48,6 +48,19 @@ pub(crate) fn dress_quote<ResB>(
         Some(page) => dressed(answer, page),
         None => answer,
     }
+}
+
+/// A further part of the page, where its script asks for one. Nothing is sold, and nothing is quoted.
+pub(crate) fn part_of_page<ResB>(request: &PricedRequest) -> Option<Response<ResponseBody<ResB>>> {
+    let page = request.route.page.as_ref().filter(|_| request.parts.method == Method::GET)?;
+    let name = request.parts.headers.get(X402_PAGE)?.to_str().ok()?;
+    let (part, body) = page.part(name, &address(request))?.into_parts();
+    let mut response = Response::new(ResponseBody::whole(body));
+    *response.headers_mut() = part.headers;
+    strip_payment_headers(response.headers_mut());
+    // At the address of an answer that is paid for.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Some(response)
 }
 
 /// What the script of a page is told of its request.

@@ -1,14 +1,19 @@
 //! Which of the channels that owe something are claimed now. A plain function of values.
 
-use std::{collections::HashMap, time::SystemTime};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    time::{Duration, SystemTime},
+};
 
-use super::{Channel, policy::ChannelPolicy};
+use super::{Channel, policy::ChannelPolicy, tried::LastClaim};
 use crate::{
     ledger::Account,
     protocol::{
-        Address, Amount, ChainTime, IntentKey,
+        Address, Amount, ChainTime,
         channel::{ChannelId, VoucherClaim},
     },
+    settle::ChannelOnChain,
 };
 
 /// A channel of which something is owed.
@@ -24,10 +29,30 @@ pub(crate) struct Owed {
     /// Since when.
     pub(crate) withdrawn_since: Option<ChainTime>,
     pub(crate) account: Account,
+    /// What the chain said of it last, as far as that is known.
+    pub(crate) state: Option<ChannelOnChain>,
     /// What was charged, claimed or not, covered or not.
     pub(crate) charged: u128,
-    /// The last charge that is part of it, and the intent that it sold.
-    pub(crate) last: Option<(IntentKey, u128)>,
+    /// The last charge that is part of it.
+    pub(crate) last: Option<u128>,
+    /// The last claim of this channel that this process tried.
+    pub(crate) tried: LastClaim,
+}
+
+impl Owed {
+    /// What of it was not tried to be claimed.
+    fn untried(&self) -> Amount {
+        self.owed.min(Amount::from_base_units(self.claim.total_claimed.saturating_sub(self.tried.total)))
+    }
+
+    /// Whether it has been owed for that long. What a transaction was sent for waits as long again, and a quarter of that where it is not known what
+    /// became of the transaction.
+    fn is_old(&self, limit: Duration, now: SystemTime) -> bool {
+        // A clock that was set back makes nothing wait.
+        let age = |since: SystemTime| now.duration_since(since).unwrap_or(limit);
+        let pause = if self.tried.claimed > 0 { limit } else { limit / 4 };
+        self.since.is_some_and(|since| age(since) >= limit) && self.tried.sent.is_none_or(|sent| age(sent) >= pause)
+    }
 }
 
 /// The channel that has to be claimed first, and until when, in Unix seconds: before half of its delay is over, since its payer began to
@@ -42,32 +67,63 @@ pub(crate) fn first_to_claim<'a>(owed: impl Iterator<Item = &'a Owed>) -> Option
     owed.filter_map(until).min_by_key(|(until, _)| *until)
 }
 
-/// Keeps those that are claimed now: `all` of them, what is withdrawn from, what has been owed for long, and everything in a token in which
-/// it is a large enough sum. Those that are withdrawn from come first.
-pub(crate) fn due(owed: &[Owed], policy: &ChannelPolicy, now: SystemTime, all: bool) -> Vec<Owed> {
-    let mut sums = HashMap::new();
-    for row in owed {
-        let sum = sums.entry(row.channel.config.token).or_insert(Amount::ZERO);
-        *sum = sum.checked_add(row.owed).unwrap_or(Amount::MAX);
-    }
-    let sum = |token: &Address| sums.get(token).copied().unwrap_or(Amount::ZERO);
-    let is_due = |row: &Owed| {
-        // A clock that was set back makes nothing wait.
-        let age = row.since.map(|since| now.duration_since(since).unwrap_or(policy.unclaimed_for()));
-        all || row.is_withdrawn_from
-            || age.is_some_and(|age| age >= policy.unclaimed_for())
-            || policy.claim_from.is_some_and(|from| sum(&row.channel.config.token) >= from)
-    };
-    let mut due: Vec<Owed> = owed.iter().filter(|row| is_due(row)).cloned().collect();
-    due.sort_by_key(|row| !row.is_withdrawn_from);
-    due
+/// What is owed in a token and was not tried to be claimed, and in how many channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) owed: Amount,
+    pub(crate) channels: usize,
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
+/// The sums of these, by token. What cannot be claimed is part of none: it would make all others due in each turn.
+pub(crate) fn sums(owed: &[Owed]) -> HashMap<Address, Sum> {
+    let mut sums = HashMap::<Address, Sum>::new();
+    for (row, untried) in owed.iter().map(|row| (row, row.untried())).filter(|(_, untried)| !untried.is_zero()) {
+        let sum = sums.entry(row.channel.config.token).or_insert(Sum { owed: Amount::ZERO, channels: 0 });
+        *sum = Sum { owed: sum.owed.checked_add(untried).unwrap_or(Amount::MAX), channels: sum.channels + 1 };
+    }
+    sums
+}
 
-    use super::*;
+/// Keeps those that are claimed now: `all` of them, what is withdrawn from, what has been owed for long, and everything in a token in which
+/// it is a large enough sum, or in which its gas is `worth` it. Those that are withdrawn from come first, the largest of each token before all
+/// others: their payer could withdraw from many small ones.
+pub(crate) fn due(
+    owed: &[Owed],
+    policy: &ChannelPolicy,
+    now: SystemTime,
+    all: bool,
+    worth: &HashSet<Address>,
+) -> Vec<Owed> {
+    let sums = sums(owed);
+    let is_enough = |token: &Address, from: Amount| sums.get(token).is_some_and(|sum| sum.owed >= from);
+    let is_due = |row: &Owed| {
+        all || row.is_withdrawn_from
+            || row.is_old(policy.unclaimed_for(), now)
+            || policy.claim_from.is_some_and(|from| is_enough(&row.channel.config.token, from))
+            || worth.contains(&row.channel.config.token)
+    };
+    let due = owed.iter().filter(|row| is_due(row)).cloned();
+    let (withdrawn, rest): (Vec<Owed>, Vec<Owed>) = due.partition(|row| row.is_withdrawn_from);
+    largest_first(withdrawn).into_iter().chain(rest).collect()
+}
+
+/// The largest of each token, then the second of each, and so on: base units of different tokens cannot be compared.
+fn largest_first(mut rows: Vec<Owed>) -> Vec<Owed> {
+    rows.sort_by_key(|row| Reverse(row.owed));
+    let mut places = HashMap::<Address, usize>::new();
+    let place = |row: Owed| {
+        let place = places.entry(row.channel.config.token).or_default();
+        *place += 1;
+        (*place, row)
+    };
+    let mut rows: Vec<(usize, Owed)> = rows.into_iter().map(place).collect();
+    rows.sort_by_key(|(place, _)| *place);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// A row of a payer, in a token, for tests.
+#[cfg(test)]
+pub(crate) fn owing(payer: u8, token: u8, owed: u128) -> Owed {
     use crate::{
         ledger::AccountMemo,
         protocol::{
@@ -76,6 +132,40 @@ mod tests {
         },
     };
 
+    let config = ChannelConfig::new(Address::new([payer; 20]), Address::new([2; 20]), Address::new([token; 20]));
+    let channel = Channel::new(config, Network::BASE);
+    let voucher = Voucher::new(channel.id, owed, PaymentSignature::new([7; 65]).unwrap());
+    let account = Account {
+        limit: Amount::MAX,
+        spent: Amount::from_base_units(owed),
+        held: Amount::ZERO,
+        expires: None,
+        closed: false,
+        drawn: 1,
+        memo: AccountMemo::default(),
+        claims: None,
+    };
+    Owed {
+        channel,
+        claim: VoucherClaim::new(config, voucher, owed),
+        owed: Amount::from_base_units(owed),
+        since: None,
+        is_withdrawn_from: false,
+        withdrawn_since: None,
+        account,
+        state: None,
+        charged: owed,
+        last: None,
+        tried: LastClaim::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
     const HOUR: Duration = Duration::from_secs(3_600);
 
     fn now() -> SystemTime {
@@ -83,32 +173,12 @@ mod tests {
     }
 
     fn row(payer: u8, token: u8, owed: u128, since: Option<Duration>) -> Owed {
-        let config = ChannelConfig::new(Address::new([payer; 20]), Address::new([2; 20]), Address::new([token; 20]));
-        let channel = Channel::new(config, Network::BASE);
-        let voucher = Voucher::new(channel.id, owed, PaymentSignature::new([7; 65]).unwrap());
-        let claim = VoucherClaim::new(config, voucher, owed);
-        let since = since.map(|ago| now() - ago);
-        let account = Account {
-            limit: Amount::MAX,
-            spent: Amount::from_base_units(owed),
-            held: Amount::ZERO,
-            expires: None,
-            closed: false,
-            drawn: 1,
-            memo: AccountMemo::default(),
-            claims: None,
-        };
-        Owed {
-            channel,
-            claim,
-            owed: Amount::from_base_units(owed),
-            since,
-            is_withdrawn_from: false,
-            withdrawn_since: None,
-            account,
-            charged: owed,
-            last: None,
-        }
+        Owed { since: since.map(|ago| now() - ago), ..owing(payer, token, owed) }
+    }
+
+    /// No token is worth its gas.
+    fn none() -> HashSet<Address> {
+        HashSet::new()
     }
 
     fn payers(due: &[Owed]) -> Vec<u8> {
@@ -120,16 +190,18 @@ mod tests {
         let policy = ChannelPolicy::new().claim_after(HOUR);
         let rows =
             || vec![row(1, 9, 5, Some(HOUR)), row(2, 9, 6, Some(HOUR - Duration::from_secs(1))), row(3, 8, 100, None)];
-        assert_eq!(payers(&due(&rows(), &policy, now(), false)), [1]);
-        assert_eq!(payers(&due(&rows(), &policy, now(), true)), [1, 2, 3]);
+        assert_eq!(payers(&due(&rows(), &policy, now(), false, &none())), [1]);
+        assert_eq!(payers(&due(&rows(), &policy, now(), true, &none())), [1, 2, 3]);
         // By token: base units of different tokens are not one sum.
         let from = |units| policy.claim_from(Amount::from_base_units(units));
-        assert_eq!(payers(&due(&rows(), &from(11), now(), false)), [1, 2, 3]);
-        assert_eq!(payers(&due(&rows(), &from(12), now(), false)), [1, 3]);
-        assert_eq!(payers(&due(&rows(), &from(101), now(), false)), [1]);
+        assert_eq!(payers(&due(&rows(), &from(11), now(), false, &none())), [1, 2, 3]);
+        assert_eq!(payers(&due(&rows(), &from(12), now(), false, &none())), [1, 3]);
+        assert_eq!(payers(&due(&rows(), &from(101), now(), false, &none())), [1]);
+        let worth = HashSet::from([Address::new([8; 20])]);
+        assert_eq!(payers(&due(&rows(), &policy, now(), false, &worth)), [1, 3]);
         let mut rows = rows();
         rows[1].is_withdrawn_from = true;
-        assert_eq!(payers(&due(&rows, &policy, now(), false)), [2, 1]);
+        assert_eq!(payers(&due(&rows, &policy, now(), false, &none())), [2, 1]);
     }
 
     #[test]
@@ -144,9 +216,39 @@ mod tests {
     }
 
     #[test]
+    fn of_those_that_are_withdrawn_from_the_largest_of_each_token_comes_first() {
+        let mut rows = [(1, 9, 5), (2, 9, 7), (3, 8, 900), (4, 9, 6), (5, 8, 1_000), (6, 9, 99)]
+            .map(|(payer, token, owed)| row(payer, token, owed, None));
+        for row in &mut rows[..5] {
+            row.is_withdrawn_from = true;
+        }
+        assert_eq!(payers(&due(&rows, &ChannelPolicy::new(), now(), true, &none())), [5, 2, 3, 4, 1, 6]);
+    }
+
+    #[test]
+    fn what_was_tried_is_part_of_no_sum_and_what_was_sent_waits_since_then() {
+        let policy = ChannelPolicy::new().claim_after(HOUR).claim_from(Amount::from_base_units(10));
+        let mut rows = [row(1, 9, 20, None), row(2, 9, 5, Some(HOUR))];
+        rows[0].tried.total = 20;
+        assert_eq!(payers(&due(&rows, &policy, now(), false, &none())), [2]);
+        rows[0].tried.total = 15;
+        assert_eq!(payers(&due(&rows, &policy, now(), false, &none())), [1, 2], "what was sold since counts");
+        rows[0].tried.total = 20;
+        // A quarter of its time where it is not known what became of it.
+        for (claimed, wait) in [(0, HOUR / 4), (5, HOUR)] {
+            let sent = now() - wait / 2;
+            rows[1].tried = LastClaim { total: 5, sent: Some(sent), claimed };
+            assert!(due(&rows, &policy, now(), false, &none()).is_empty());
+            assert_eq!(payers(&due(&rows, &policy, sent + wait, false, &none())), [2]);
+        }
+        rows[1].is_withdrawn_from = true;
+        assert_eq!(payers(&due(&rows, &policy, now(), false, &none())), [2], "nothing waits where its payer withdraws");
+    }
+
+    #[test]
     fn a_clock_that_was_set_back_makes_nothing_wait() {
         let policy = ChannelPolicy::new().claim_after(HOUR);
         let earlier = now() - 10 * HOUR;
-        assert_eq!(due(&[row(1, 9, 5, Some(HOUR))], &policy, earlier, false).len(), 1);
+        assert_eq!(due(&[row(1, 9, 5, Some(HOUR))], &policy, earlier, false, &none()).len(), 1);
     }
 }

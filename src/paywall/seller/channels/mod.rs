@@ -1,10 +1,12 @@
 //! `Channels`: the settler of channels of a network, which of its tokens they are in, and what the chain says of each.
 
 pub(crate) mod due;
+mod gas;
 mod mirror;
 pub(crate) mod policy;
 mod reading;
 pub(crate) mod record;
+mod tried;
 
 use std::{
     sync::{Arc, OnceLock},
@@ -14,6 +16,7 @@ use std::{
 use mirror::Mirror;
 pub(crate) use mirror::{Channel, Mirrored, Unread};
 use policy::ChannelPolicy;
+use tried::Tried;
 
 use crate::{
     clock::Clock,
@@ -24,7 +27,10 @@ use crate::{
             time_limits::{settler_in_time, verifier_in_time},
         },
     },
-    protocol::{Address, Asset, Network, TokenDomain, channel::ChannelTerms},
+    protocol::{
+        Address, Asset, Network, TokenDomain,
+        channel::{ChannelDeposit, ChannelTerms, DepositAuthorization},
+    },
     settle::ErasedChannelSettler,
     verify::ErasedVerifier,
 };
@@ -46,15 +52,28 @@ struct Inner {
     tokens: OnceLock<Vec<ChannelToken>>,
     mirror: Mirror,
     rest: Rest,
+    tried: Tried,
 }
 
 /// A token in which there are channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChannelToken {
-    /// The asset, and its domain, under which deposits are signed.
     pub(crate) asset: Asset,
-    pub(crate) domain: TokenDomain,
+    /// Its domain, under which deposits by EIP-3009 are signed; `None` where it has no EIP-3009.
+    pub(crate) domain: Option<TokenDomain>,
+    /// Whether quotes ask for deposits by Permit2.
+    pub(crate) by_permit2: bool,
     pub(crate) terms: ChannelTerms,
+}
+
+impl ChannelToken {
+    /// Whether a deposit of this kind can be made in it at all.
+    pub(crate) const fn takes(&self, deposit: &ChannelDeposit) -> bool {
+        match deposit.authorization {
+            DepositAuthorization::Erc3009(_) => self.domain.is_some(),
+            DepositAuthorization::Permit2(_) => true,
+        }
+    }
 }
 
 impl Channels {
@@ -66,11 +85,17 @@ impl Channels {
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let (tokens, mirror, rest) = (OnceLock::new(), Mirror::new(clock, &policy), Rest::new(clock));
-        Self { settler, policy, lease, inner: Arc::new(Inner { network, assets, verifier, tokens, mirror, rest }) }
+        let inner = Inner { network, assets, verifier, tokens, mirror, rest, tried: Tried::default() };
+        Self { settler, policy, lease, inner: Arc::new(inner) }
     }
 
     pub(crate) fn network(&self) -> Network {
         self.inner.network
+    }
+
+    /// Whose claims did not come through the last time.
+    pub(crate) fn tried(&self) -> &Tried {
+        &self.inner.tried
     }
 
     /// The tokens in which there are channels; `None` while that is not known.
@@ -90,20 +115,30 @@ impl Channels {
         }
         let mut tokens = Vec::new();
         for asset in &self.inner.assets {
-            let contract = asset.contract();
-            let authorizer = settler_in_time(self.settler.receiver_authorizer(self.inner.network, contract)).await?;
-            match (authorizer, self.domain(contract).await?) {
-                (Some(receiver_authorizer), Some(domain)) => {
-                    let terms = self.policy.terms(receiver_authorizer);
-                    tokens.push(ChannelToken { asset: asset.clone(), domain, terms });
-                }
-                _ => tracing::warn!(
-                    token = %contract,
-                    "there are no channels in this token: the settler keeps none, or the token has no EIP-3009"
+            match self.offered(asset).await? {
+                Some(token) => tokens.push(token),
+                None => tracing::warn!(
+                    token = %asset.contract(),
+                    "there are no channels in this token: the settler keeps none, or the token has no EIP-3009 and the settler makes no deposits by Permit2"
                 ),
             }
         }
         Ok(self.inner.tokens.get_or_init(|| tokens))
+    }
+
+    /// How channels are in this token; `None` where there are none.
+    async fn offered(&self, asset: &Asset) -> Result<Option<ChannelToken>, HealthError> {
+        let (network, contract) = (self.inner.network, asset.contract());
+        let authorizer = settler_in_time(self.settler.receiver_authorizer(network, contract)).await?;
+        let Some(receiver_authorizer) = authorizer else { return Ok(None) };
+        let domain = self.domain(contract).await?;
+        let is_wanted = domain.is_none() || self.policy.deposits_by_permit2;
+        let by_permit2 = is_wanted && settler_in_time(self.settler.deposits_by_permit2(network, contract)).await?;
+        if domain.is_none() && !by_permit2 {
+            return Ok(None);
+        }
+        let terms = self.policy.terms(receiver_authorizer);
+        Ok(Some(ChannelToken { asset: asset.clone(), domain, by_permit2, terms }))
     }
 
     /// The domain that the token states.

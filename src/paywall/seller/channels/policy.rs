@@ -28,7 +28,9 @@ pub struct ChannelPolicy {
     pub(crate) min_deposit: Option<Amount>,
     pub(crate) claim_after: Duration,
     pub(crate) claim_from: Option<Amount>,
+    pub(crate) gas_share: Option<u8>,
     pub(crate) contract_payers: bool,
+    pub(crate) deposits_by_permit2: bool,
 }
 
 impl ChannelPolicy {
@@ -39,7 +41,9 @@ impl ChannelPolicy {
             min_deposit: None,
             claim_after: Duration::from_secs(3_600),
             claim_from: None,
+            gas_share: None,
             contract_payers: false,
+            deposits_by_permit2: false,
         }
     }
 
@@ -68,6 +72,17 @@ impl ChannelPolicy {
         self
     }
 
+    /// Sets from which share on, in percent, the gas of a claim is worth it: all channels of a token are claimed at once when their gas costs no
+    /// more than this share of the unclaimed sum; by default only their age counts. 1 to 100.
+    ///
+    /// The settler says what the gas costs: of a [`WalletSettler`](crate::settle::WalletSettler), once it knows the
+    /// [price of the coin](crate::settle::WalletSettlerBuilder::coin_price) in that token. Where it does not say it, this changes nothing. What has
+    /// been owed for [long](Self::claim_after), and what a payer withdraws, is claimed whatever its gas costs.
+    pub const fn claim_at_gas_share(mut self, percent: u8) -> Self {
+        self.gas_share = Some(percent);
+        self
+    }
+
     /// Takes channels whose vouchers a contract account of the payer decides about (EIP-1271), too. Off by default: such an account may
     /// recognise a voucher when it is shown, and no longer when it is claimed.
     pub const fn accept_contract_payers(mut self) -> Self {
@@ -75,10 +90,18 @@ impl ChannelPolicy {
         self
     }
 
+    /// Asks for deposits by Permit2 in tokens with EIP-3009, too, where the settler makes them. Off by default: such a deposit needs the
+    /// payer's allowance for Permit2. Tokens without EIP-3009 have no other deposits. A deposit by EIP-3009 is still taken.
+    pub const fn deposits_by_permit2(mut self) -> Self {
+        self.deposits_by_permit2 = true;
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let is_allowed =
             u32::try_from(self.withdraw_delay.as_secs()).is_ok_and(|seconds| WITHDRAW_DELAYS.contains(&seconds));
-        match is_allowed {
+        let is_share = self.gas_share.is_none_or(|percent| (1..=100).contains(&percent));
+        match is_allowed && is_share {
             true => Ok(()),
             false => Err(BuildError::OutOfRange { what: "channel_policy" }),
         }

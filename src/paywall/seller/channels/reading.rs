@@ -100,11 +100,14 @@ impl Channels {
         if let ReflectOutcome::Done(account) = reflect().await.map_err(unavailable)? {
             return Ok(Some(account));
         }
+        // Where an account begins stays: a few nodes, who may be wrong, begin none.
+        if state.of_few {
+            return Err(Unread::Chain);
+        }
         if state.balance == Amount::ZERO {
             return Ok(None);
         }
-        let memo =
-            ChannelMemo { network: self.inner.network, config: channel.config, refund: None, lost: 0, last: None };
+        let memo = ChannelMemo::of(self.inner.network, channel.config);
         let opening = Opening::new(channel.account, state.covers())
             .with_spent(state.claimed_at_most)
             .claimable()

@@ -10,9 +10,12 @@ use crate::{
     settle::ChannelOnChain,
 };
 
-/// The form of the memo, and the one before: without the end of the sold intent's time, and without what is lost.
-const MEMO: u8 = 2;
+/// The form of the memo, and those before: without what is public; and without the end of the sold intent's time and what is lost.
+const MEMO: u8 = 3;
+const SECOND_MEMO: u8 = 2;
 const FIRST_MEMO: u8 = 1;
+/// How many totals are told apart that a claim has shown.
+const MOST_PUBLIC: usize = 4;
 /// The form of the note. A further one gets another number.
 const NOTE: u8 = 1;
 
@@ -21,10 +24,12 @@ const NOTE: u8 = 1;
 pub(crate) struct ChannelMemo {
     pub(crate) network: Network,
     pub(crate) config: ChannelConfig,
-    /// A refund that was signed: its nonce, and how much it gives back. Whoever saw it can have it made until that nonce is used.
+    /// A refund that was signed: its nonce, and how much it gives back. Anyone who saw it can have it made until that nonce is used.
     pub(crate) refund: Option<(u64, u128)>,
     /// How much of what was charged is lost for good, as far as the chain tells: it was told once.
     pub(crate) lost: u128,
+    /// The totals of vouchers that claims have shown, above what the chain had claimed by then: anyone can show them here.
+    pub(crate) public: Vec<u128>,
     /// `None` before the first.
     pub(crate) last: Option<LastSale>,
 }
@@ -48,9 +53,47 @@ pub(crate) struct LastSale {
 }
 
 impl ChannelMemo {
+    /// Of a channel of which nothing was sold.
+    pub(crate) const fn of(network: Network, config: ChannelConfig) -> Self {
+        Self { network, config, refund: None, lost: 0, public: Vec::new(), last: None }
+    }
+
+    /// Whether a claim has shown a voucher over this total. Nothing signed binds a voucher to a request, so that anyone who read it in the
+    /// claim could buy by it what the payer signed and was not charged.
+    pub(crate) fn is_public(&self, total: u128) -> bool {
+        let is_full = self.public.len() >= MOST_PUBLIC;
+        self.public.iter().any(|public| *public == total || is_full && total < *public)
+    }
+
+    /// Whether the last charge was for this voucher and this quote, and was taken back: the text of the quote is on no chain, so that
+    /// only its payer can show both again.
+    pub(crate) fn is_taken_back(&self, total: u128, intent: IntentKey) -> bool {
+        self.last.as_ref().is_some_and(|last| last.charge == 0 && (last.total, last.intent) == (total, intent))
+    }
+
+    /// What of that still matters once the chain shows that so much is claimed: a voucher over less buys nothing, and its client learns
+    /// of no later one.
+    pub(crate) fn public_above(&self, claimed: u128) -> Vec<u128> {
+        self.public.iter().copied().filter(|total| *total > claimed).collect()
+    }
+
+    /// The memo once a claim has shown a voucher over `total`; `None` where it says so, or where the chain shows that as much is `claimed`.
+    pub(crate) fn once_shown(&self, total: u128, claimed: u128) -> Option<Self> {
+        if total <= claimed || self.public.contains(&total) {
+            return None;
+        }
+        let mut public = self.public_above(claimed);
+        public.push(total);
+        public.sort_unstable();
+        // Where there are too many to be told apart, all below the highest count as public.
+        let more = public.len().saturating_sub(MOST_PUBLIC);
+        public.drain(..more);
+        Some(Self { public, ..self.clone() })
+    }
+
     /// As bytes; `None` if the signature is too long to be kept.
     pub(crate) fn write(&self) -> Option<AccountMemo> {
-        let Self { network, config, refund, lost, last } = self;
+        let Self { network, config, refund, lost, public, last } = self;
         let (nonce, amount) = refund.unwrap_or_default();
         let mut memo = vec![MEMO];
         memo.extend_from_slice(&network.chain_id().to_be_bytes());
@@ -63,6 +106,10 @@ impl ChannelMemo {
         memo.extend_from_slice(&nonce.to_be_bytes());
         memo.extend_from_slice(&amount.to_be_bytes());
         memo.extend_from_slice(&lost.to_be_bytes());
+        memo.push(u8::try_from(public.len()).ok()?);
+        for total in public {
+            memo.extend_from_slice(&total.to_be_bytes());
+        }
         if let Some(last) = last {
             for units in [last.total, last.charge, last.charged] {
                 memo.extend_from_slice(&units.to_be_bytes());
@@ -79,7 +126,7 @@ impl ChannelMemo {
     pub(crate) fn read(memo: &AccountMemo) -> Option<Self> {
         let rest = &mut memo.as_bytes();
         let [form] = take(rest)?;
-        if ![MEMO, FIRST_MEMO].contains(&form) {
+        if ![MEMO, SECOND_MEMO, FIRST_MEMO].contains(&form) {
             return None;
         }
         let network = Network::eip155(u64::from_be_bytes(take(rest)?));
@@ -92,8 +139,15 @@ impl ChannelMemo {
         let refund = (u64::from_be_bytes(take(rest)?), u128::from_be_bytes(take(rest)?));
         let refund = Some(refund).filter(|(_, amount)| *amount > 0);
         let lost = if form == FIRST_MEMO { 0 } else { u128::from_be_bytes(take(rest)?) };
+        let [count] = if form == MEMO { take(rest)? } else { [0] };
+        let public = (0..count).map(|_| Some(u128::from_be_bytes(take(rest)?))).collect::<Option<Vec<_>>>()?;
         let last = if rest.is_empty() { None } else { Some(LastSale::read(rest, form)?) };
-        Some(Self { network, config, refund, lost, last })
+        // Whether a claim has shown it already was not noted then.
+        let public = match &last {
+            Some(last) if form != MEMO && last.total > last.charged => vec![last.total],
+            _ => public,
+        };
+        Some(Self { network, config, refund, lost, public, last })
     }
 
     /// How much of the channel may go back by a refund that was signed, and that the chain has not seen.
@@ -158,6 +212,7 @@ pub(crate) fn read_note(note: &AccountMemo) -> Option<ChannelOnChain> {
         refund_nonce,
         // The account has it.
         as_of: None,
+        of_few: false,
     })
 }
 
@@ -171,7 +226,7 @@ mod tests {
             .with_receiver_authorizer(Address::new([5; 20]))
             .with_withdraw_delay(86_400)
             .with_salt([6; 32]);
-        ChannelMemo { network: Network::BASE, config, refund: None, lost: 0, last: None }
+        ChannelMemo::of(Network::BASE, config)
     }
 
     fn sold(signature: usize) -> ChannelMemo {
@@ -184,7 +239,12 @@ mod tests {
 
     #[test]
     fn a_memo_is_read_as_it_was_written() {
-        for memo in [memo(), sold(65), sold(600), ChannelMemo { refund: Some((3, 4)), lost: 5, ..sold(65) }] {
+        for memo in [
+            memo(),
+            sold(65),
+            sold(600),
+            ChannelMemo { refund: Some((3, 4)), lost: 5, public: vec![6; MOST_PUBLIC], ..sold(640) },
+        ] {
             assert_eq!(ChannelMemo::read(&memo.write().unwrap()), Some(memo));
         }
         assert_eq!(sold(900).write(), None);
@@ -196,15 +256,36 @@ mod tests {
     }
 
     #[test]
-    fn a_memo_of_the_first_form_is_read() {
+    fn a_memo_of_an_earlier_form_is_read() {
         let whole = sold(65).write().unwrap().as_bytes().to_vec();
         let head = memo().write().unwrap().as_bytes().len();
-        // Without what is lost, and without the end of the intent's time.
-        let mut first = [&whole[..head - 16], &whole[head..head + 80], &whole[head + 88..]].concat();
-        first[0] = FIRST_MEMO;
+        let mut second = [&whole[..head - 1], &whole[head..]].concat();
+        second[0] = SECOND_MEMO;
+        // Whether its voucher was shown was not noted.
         let mut expected = sold(65);
+        expected.public = vec![u128::MAX];
+        assert_eq!(ChannelMemo::read(&AccountMemo::new(second).unwrap()).as_ref(), Some(&expected));
+        // Without what is lost, and without the end of the intent's time.
+        let mut first = [&whole[..head - 17], &whole[head..head + 80], &whole[head + 88..]].concat();
+        first[0] = FIRST_MEMO;
         expected.last.as_mut().unwrap().pay_until = ChainTime::from_unix(0);
         assert_eq!(ChannelMemo::read(&AccountMemo::new(first).unwrap()), Some(expected));
+    }
+
+    #[test]
+    fn what_a_claim_showed_is_public_until_more_is_charged() {
+        let with = |public: &[u128]| ChannelMemo { public: public.to_vec(), ..sold(65) };
+        assert_eq!(with(&[]).once_shown(100, 100), None, "the chain shows it");
+        let claimed = with(&[]).once_shown(100, 30).unwrap();
+        assert_eq!([99, 100, 101].map(|total| claimed.is_public(total)), [false, true, false]);
+        assert_eq!(claimed.once_shown(100, 30), None, "told once");
+        assert_eq!((claimed.public_above(99), claimed.public_above(100)), (vec![100], vec![]));
+        // Another one by then.
+        assert_eq!(with(&[40, 100]).once_shown(140, 50).unwrap().public, [100, 140]);
+        // Too many to be told apart: all below the highest.
+        let many = with(&[10, 20, 30, 40]).once_shown(300, 5).unwrap();
+        assert_eq!([10, 50, 299, 300, 301].map(|total| many.is_public(total)), [true, true, true, true, false]);
+        assert!(many.write().is_some());
     }
 
     #[test]

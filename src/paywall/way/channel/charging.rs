@@ -41,8 +41,8 @@ use crate::{
 
 /// How a voucher pays.
 pub(super) enum Charge {
-    /// By what is drawn of the account, of which a refund may be signed.
-    Drawn(RenewedDraw, Option<(u64, u128)>),
+    /// By what is drawn of the account, with its memo.
+    Drawn(RenewedDraw, Box<ChannelMemo>),
     /// By what a deposit adds to it, which is made first.
     Deposit(Box<ChannelDeposit>),
 }
@@ -99,7 +99,7 @@ impl Charging {
         }
         let how = self.charge.lock().unwrap_or_else(PoisonError::into_inner).take();
         match how {
-            Some(Charge::Drawn(drawn, refund)) => self.spend((drawn, refund), charge, (self.state, None)).await,
+            Some(Charge::Drawn(drawn, memo)) => self.spend((drawn, &memo), charge, (self.state, None)).await,
             Some(Charge::Deposit(deposit)) => self.deposit(&deposit, charge, records).await,
             // Asked a second time after a failure.
             None => Settled::Unknown(None),
@@ -109,7 +109,7 @@ impl Charging {
     /// Charges the account, durably, and leaves the voucher there that covers it.
     async fn spend(
         &self,
-        (mut drawn, refund): (RenewedDraw, Option<(u64, u128)>),
+        (mut drawn, before): (RenewedDraw, &ChannelMemo),
         charge: u128,
         (state, deposit): (ChannelOnChain, Option<(TxHash, u128)>),
     ) -> Settled {
@@ -124,7 +124,8 @@ impl Charging {
         };
         // What is sold now is covered again, and so is all before.
         let (network, config) = (self.channels.network(), self.channel.config);
-        let memo = ChannelMemo { network, config, refund, lost: 0, last: Some(last) };
+        let public = before.public_above(units(state.claimed_at_most));
+        let memo = ChannelMemo { network, config, refund: before.refund, lost: 0, public, last: Some(last) };
         // It was short enough when it was reserved.
         let Some(memo) = memo.write() else { return Settled::Unknown(None) };
         // What cost nothing leaves no voucher: a claim would show one that covers more than was sold.
@@ -164,7 +165,7 @@ impl Charging {
             .await
         {
             Ok(Drawn::Granted(drawn, memo)) => {
-                self.spend((drawn, memo.refund), charge, (state, Some((transaction, deposit.amount)))).await
+                self.spend((drawn, &memo), charge, (state, Some((transaction, deposit.amount)))).await
             }
             Ok(Drawn::Mismatch(account)) => self.refuse(told::corrected(
                 self.requote.clone(),
@@ -173,7 +174,7 @@ impl Charging {
                 &account,
             )),
             Ok(Drawn::Busy) => self.refuse(busy()),
-            Ok(Drawn::Missing | Drawn::TooLittle) | Err(_) => unknown,
+            Ok(Drawn::Missing | Drawn::TooLittle | Drawn::Unsure | Drawn::Public) | Err(_) => unknown,
         }
     }
 }

@@ -20,13 +20,17 @@ use crate::{
 /// What an account says to a voucher.
 pub(super) enum Drawn {
     /// With the account's memo.
-    Granted(RenewedDraw, ChannelMemo),
+    Granted(RenewedDraw, Box<ChannelMemo>),
     /// Another request of the channel is under way.
     Busy,
     /// The voucher does not follow on what was charged.
     Mismatch(Account),
     /// The channel holds less than the voucher.
     TooLittle,
+    /// Only one of the two covers the voucher: the chain's last word, which few nodes said, or the ledger, which read a later block.
+    Unsure,
+    /// A claim has shown this voucher to everyone: it is no longer its payer's word for a request.
+    Public,
     /// No channel of this name holds anything, as far as the ledger knows.
     Missing,
 }
@@ -52,16 +56,22 @@ pub(super) async fn draw(
             let Some(memo) = ChannelMemo::read(guard.memo()) else {
                 return Err(unavailable(LedgerError::unavailable()));
             };
-            // What may go back by then covers nothing.
-            let covered = units(state.covers()).saturating_sub(memo.going_back(state));
-            if total > covered && !payment.amount.is_zero() {
+            // The ledger knows of more than this reading: it is of an earlier block, and has no payer deposit again. What may go back by
+            // then covers nothing.
+            let covered = units(state.covers());
+            if total > covered.saturating_sub(memo.going_back(state)) && !payment.amount.is_zero() {
                 guard.release().await;
-                return Ok(Drawn::TooLittle);
+                return Ok(if total > covered { Drawn::Unsure } else { Drawn::TooLittle });
             }
-            Drawn::Granted(guard.renewed(), memo)
+            if !payment.amount.is_zero() && memo.is_public(total) && !memo.is_taken_back(total, payment.intent()) {
+                guard.release().await;
+                return Ok(Drawn::Public);
+            }
+            Drawn::Granted(guard.renewed(), Box::new(memo))
         }
         DrawOutcome::Busy { .. } => Drawn::Busy,
         DrawOutcome::Mismatch { .. } => return mismatch(ledger, channel).await,
+        DrawOutcome::UsedUp { .. } if total <= units(state.covers()) => Drawn::Unsure,
         DrawOutcome::UsedUp { .. } => Drawn::TooLittle,
         DrawOutcome::Unknown | DrawOutcome::Closed | DrawOutcome::Expired => Drawn::Missing,
     })

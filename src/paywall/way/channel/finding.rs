@@ -15,7 +15,7 @@ use crate::{
             unanswered::{LastCharge, take_back_last},
         },
         seller::{
-            channels::{Channels, Mirrored, record::ChannelMemo},
+            channels::{Channel, Channels, Mirrored, record::ChannelMemo},
             time_limits::settler_in_time,
         },
     },
@@ -86,7 +86,7 @@ pub(super) async fn find(
         };
         let too_little = match outcome {
             Drawn::Granted(drawn, memo) if is_payable => {
-                return Ok(Found::Pays(Charge::Drawn(drawn, memo.refund), state));
+                return Ok(Found::Pays(Charge::Drawn(drawn, memo), state));
             }
             // Given back before the answer: the next voucher must not find the channel busy.
             Drawn::Granted(drawn, _) => {
@@ -95,11 +95,16 @@ pub(super) async fn find(
             }
             Drawn::Busy => return Err(busy()),
             Drawn::Mismatch(account) => return Ok(Found::Corrected(account)),
-            Drawn::TooLittle => Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE,
-            Drawn::Missing => Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND,
+            Drawn::TooLittle => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE),
+            Drawn::Missing => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND),
+            Drawn::Unsure => None,
+            Drawn::Public => {
+                return Ok(Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH));
+            }
         };
         if is_last || channels.is_just_read(channel) {
-            return Ok(Found::Refused(too_little));
+            let unsure = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
+            return too_little.map(Found::Refused).ok_or(unsure);
         }
         // A deposit may have been made since.
         state = channels.read(&**ledger, channel, sale.head).await?.state;
@@ -137,15 +142,23 @@ async fn deposited(
     guard: &LeaseGuard,
 ) -> Result<Option<Found>, Problem> {
     let (total, state) = (vouched.voucher.max_claimable, mirrored.state);
+    let unavailable = || Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
     let verified =
         channels.settler.verify_deposit(channels.network(), &vouched.channel.config, deposit, &vouched.voucher);
     let verified = settler_in_time(verified).await;
     let refused = match verified {
         Ok(Validity::Used) => return Ok(None),
+        Ok(_) if !is_taken(channels, &vouched.channel, deposit) => {
+            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_AUTHORIZATION_REQUIRED)
+        }
         Ok(Validity::Valid) => None,
         Ok(Validity::Refused(reason)) => Some(reason),
-        Err(_) => return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN)),
+        Err(_) => return Err(unavailable()),
     };
+    // So few nodes answer that the ledger would not believe them what the deposit adds: nothing is made that could not be sold.
+    if refused.is_none() && is_too_unsure(mirrored) {
+        return Err(unavailable());
+    }
     if let Some(reason) = refused {
         // What was sent for it may still be mined, until its time is over.
         let may_come = guard.begun().is_some() && expiry(deposit) > sale.head;
@@ -173,6 +186,9 @@ async fn deposited(
         }
     }
     let memo = mirrored.account.as_ref().and_then(|account| ChannelMemo::read(&account.memo));
+    if memo.as_ref().is_some_and(|memo| memo.is_public(total)) {
+        return Ok(Some(Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH)));
+    }
     let going_back = memo.map_or(0, |memo| memo.going_back(&state));
     let holds = units(state.covers()).saturating_sub(going_back).saturating_add(deposit.amount);
     // Each costs the seller a transaction.
@@ -187,10 +203,22 @@ async fn deposited(
     }))
 }
 
-/// After that it can no longer be made.
+/// Whether deposits of this kind are made in the channel's token: of one without EIP-3009 only those by Permit2.
+fn is_taken(channels: &Channels, channel: &Channel, deposit: &ChannelDeposit) -> bool {
+    channels.token(channel.config.token).is_some_and(|token| token.takes(deposit))
+}
+
+/// Whether the ledger knows the channel at a block, and this reading names none: it only lowers what the channel covers.
+fn is_too_unsure(mirrored: &Mirrored) -> bool {
+    let claims = mirrored.account.as_ref().and_then(|account| account.claims.as_ref());
+    mirrored.state.as_of.is_none() && claims.is_some_and(|claims| claims.as_of.is_some())
+}
+
+/// From then on it can no longer be made.
 fn expiry(deposit: &ChannelDeposit) -> ChainTime {
     match &deposit.authorization {
         DepositAuthorization::Erc3009(signed) => signed.valid_before,
-        DepositAuthorization::Permit2(signed) => signed.deadline,
+        // It is valid at its last moment.
+        DepositAuthorization::Permit2(signed) => ChainTime::from_unix(signed.deadline.unix().saturating_add(1)),
     }
 }

@@ -33,8 +33,8 @@ use crate::{
         way::{signed::timeout, way_to_pay::WayToPay},
     },
     protocol::{
-        ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Way,
-        channel::{ChannelPayload, VoucherPayment},
+        Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Way,
+        channel::{ChannelPayload, Voucher, VoucherPayment},
         v2::{PaymentOption, PaymentPayload, Reason, SchemePayload},
     },
     settle::ChannelOnChain,
@@ -51,7 +51,13 @@ impl WayToPay for ByChannel {
             return Vec::new();
         };
         let timeout = timeout(merchant);
-        let way = |token: &ChannelToken| Way::channel(chain.network, &token.domain, timeout, &token.terms);
+        let way = |token: &ChannelToken| match &token.domain {
+            Some(domain) if !token.by_permit2 => Way::channel(chain.network, domain, timeout, &token.terms),
+            domain => {
+                let named = domain.as_ref().map(|domain| (&*domain.name, &*domain.version));
+                Way::channel_by_permit2(chain.network, token.asset.contract(), timeout, &token.terms, named)
+            }
+        };
         tokens.iter().map(way).collect()
     }
 
@@ -121,7 +127,10 @@ async fn accept(
         (Err(unpriced), _) => return Err(vouched.opened.unless_consumed(shown, unpriced).await),
         (_, Err(problem)) => return Err(vouched.opened.unless_consumed(shown, problem.into()).await),
     };
-    let head = match channels.is_fresh(&vouched.channel) {
+    let known = channels.is_fresh(&vouched.channel);
+    let is_covered =
+        deposit.is_none() && known.is_some_and(|known| covers(&known.state, &vouched.voucher, vouched.payment.amount));
+    let head = match known {
         Some(known) => Ok(known.head),
         None => verifier_in_time(chain.view.head()).await,
     };
@@ -130,7 +139,7 @@ async fn accept(
         return Err(vouched.opened.unless_consumed(shown, unavailable.into()).await);
     };
     let payment = vouched.payment.clone().with_shown(after_all_that_is_forgotten(head));
-    let claim = vouched.opened.claim(head).purchase(purchase).payments([payment.clone()]);
+    let claim = vouched.opened.claim(head).purchase(purchase).payments([payment.clone()]).covered(is_covered);
     let guard = match vouched.opened.grant(claim, |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
         Err(problem) => return Err(vouched.opened.refused(shown, problem).await),
@@ -152,6 +161,14 @@ async fn accept(
             Err(problem.into())
         }
     }
+}
+
+/// Whether a channel holds all that this voucher is over, and its whole price of that is not claimed, as of each voucher of an honest payer: a
+/// claimed voucher is public, and costs a stranger nothing.
+fn covers(state: &ChannelOnChain, voucher: &Voucher, amount: Amount) -> bool {
+    let (total, claimed) = (Amount::from_base_units(voucher.max_claimable), state.claimed_at_most);
+    let is_behind_claims = claimed < total && claimed.checked_add(amount).is_some_and(|least| least <= total);
+    is_behind_claims && total <= state.covers()
 }
 
 /// The purchase by a voucher that is reserved in both: the ledger, and the account of its channel.
@@ -191,4 +208,34 @@ fn buy(
 /// In a future block.
 const fn after_all_that_is_forgotten(head: ChainTime) -> ChainTime {
     ChainTime::from_unix(head.unix() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{PaymentSignature, channel::ChannelId};
+
+    #[test]
+    fn a_voucher_costs_its_author_a_deposit_where_it_is_covered_and_not_claimed() {
+        let units = Amount::from_base_units;
+        let voucher = |total| Voucher::new(ChannelId::new([1; 32]), total, PaymentSignature::new([7; 65]).unwrap());
+        let state = ChannelOnChain::new(units(100), units(30));
+        let withdrawing = state.with_withdrawal(units(60), ChainTime::from_unix(1_795_280_400));
+        for (state, total, amount, covered) in [
+            (state, 29, 1, false),
+            (state, 30, 0, false),
+            (state, 31, 1, true),
+            (state, 31, 2, false),
+            (state, 79, 50, false),
+            (state, 80, 50, true),
+            (state, 100, 1, true),
+            (state, 100, u128::MAX, false),
+            (state, 101, 1, false),
+            (withdrawing, 40, 1, true),
+            (withdrawing, 41, 1, false),
+            (ChannelOnChain::default(), 0, 0, false),
+        ] {
+            assert_eq!(covers(&state, &voucher(total), units(amount)), covered, "{total} {amount}");
+        }
+    }
 }

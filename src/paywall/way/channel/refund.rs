@@ -73,19 +73,19 @@ async fn refunded(
         Drawn::Mismatch(account) => {
             return Err(told::correct(vouched.requote(request, tariff), channels, vouched, &account));
         }
-        Drawn::TooLittle | Drawn::Missing => {
+        Drawn::Unsure => return Err(unavailable().into()),
+        Drawn::TooLittle | Drawn::Missing | Drawn::Public => {
             return Err(refuse(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE));
         }
     };
     let charged = vouched.voucher.max_claimable;
     let left = units(state.balance).saturating_sub(charged);
     let amount = asked.unwrap_or(left);
+    // Each costs the seller a transaction, and by a voucher that was claimed anyone can ask for one: then it is one for each deposit.
+    let least = if told::is_public(&memo, &state, charged) { left } else { left.div_ceil(10) };
     let wrong = match () {
         () if left == 0 => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE),
-        // Each costs the seller a transaction.
-        () if amount < left.div_ceil(10) || amount > left => {
-            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID)
-        }
+        () if amount < least || amount > left => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID),
         () => None,
     };
     if let Some(reason) = wrong {
@@ -94,11 +94,13 @@ async fn refunded(
     }
     let claim = memo.claim(channel.id).filter(|claim| claim.total_claimed > units(state.total_claimed));
     let refund = ChannelRefund::new(channel.config, amount, state.refund_nonce)
-        .with_claim(claim)
+        .with_claim(claim.clone())
         .with_voucher(vouched.voucher.clone());
-    // Of two that were signed under one nonce, either may be made.
+    // Of two that were signed under one nonce, either may be made. A node that is behind says a nonce from before that of the note.
     let going_back = amount.max(memo.going_back(&state));
-    let memo = ChannelMemo { refund: Some((state.refund_nonce, going_back)), ..memo };
+    let nonce = memo.refund.map_or(state.refund_nonce, |(noted, _)| noted.max(state.refund_nonce));
+    let shown = claim.and_then(|claim| memo.once_shown(claim.voucher.max_claimable, units(state.claimed_at_most)));
+    let memo = ChannelMemo { refund: Some((nonce, going_back)), ..shown.unwrap_or(*memo) };
     if !is_noted(drawn, &memo).await {
         return Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into());
     }

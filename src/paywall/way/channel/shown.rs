@@ -70,7 +70,8 @@ impl<'a> Vouched<'a> {
         if voucher.signature.as_bytes().len() > LONGEST_SIGNATURE {
             return Err(Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE);
         }
-        let payment = VoucherPayment::new(chain.network, &channel.config, voucher.max_claimable, opened.key)
+        let of = (&channel.config, channel.id);
+        let payment = VoucherPayment::of_channel(chain.network, of, voucher.max_claimable, opened.key)
             .with_amount(opened.terms.amount);
         Ok(Self { opened, intent, channel, voucher: voucher.clone(), payment })
     }

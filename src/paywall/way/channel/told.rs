@@ -43,14 +43,20 @@ pub(super) fn corrected(
 ) -> Rejection {
     let nothing = ChannelOnChain::new(account.limit, Amount::ZERO);
     let state = account.claims.as_ref().and_then(|claims| read_note(&claims.note)).unwrap_or(nothing);
-    let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
+    let memo = ChannelMemo::read(&account.memo);
     let (network, ChannelConfig { payer, token, .. }) = (channels.network(), channel.config);
-    // A voucher that was claimed is public, so a client that shows one learns of no later one.
-    let last = last.filter(|_| shown > units(state.claimed_at_most));
+    // A voucher that a claim has shown is public, so a client that shows one learns of no later one.
+    let last = memo.filter(|memo| !is_public(memo, &state, shown)).and_then(|memo| memo.last);
     let voucher = last.map(|last| VoucherState::from(&Voucher::new(channel.id, last.total, last.signature)));
     let state = channel_state(channel, &state, units(account.spent));
     let correction = Correction::new(network, token, &state, voucher.as_ref());
     requote.correct(network, payer, correction)
+}
+
+/// Whether a voucher over this total can be anyone's, since a claim has shown it.
+pub(super) fn is_public(memo: &ChannelMemo, state: &ChannelOnChain, shown: u128) -> bool {
+    let claimed = units(state.claimed_at_most);
+    memo.is_public(shown) || claimed > 0 && shown <= claimed
 }
 
 /// What is told with a sold answer: its charge, the channel since, and the deposit that was made for it.

@@ -1,0 +1,119 @@
+//! `Standing`: what is sold in channels and not claimed, as a turn of the claimer leaves it. It is told to the metrics, and to the log where it
+//! can be lost.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::{
+    metrics,
+    paywall::seller::channels::{Channels, due::Owed},
+    protocol::{Address, channel::ChannelId},
+};
+
+/// What became of the channels that owed something.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    claimed: HashSet<ChannelId>,
+    /// Their claim was tried, and is not known to be made.
+    failed: HashSet<ChannelId>,
+    /// They hold less than what was sold, and what is lacking may come back.
+    lacking: HashSet<ChannelId>,
+}
+
+/// What is left in one token, in base units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Left {
+    channels: u32,
+    unclaimed: u128,
+    at_risk: u128,
+}
+
+impl Standing {
+    /// Notes that these are about to be claimed.
+    pub(super) fn tried(&mut self, rows: &[Owed]) {
+        self.failed.extend(rows.iter().map(|row| row.channel.id));
+    }
+
+    /// Notes that all of it is claimed, or lost for good; unless something is lacking, which is owed still.
+    pub(super) fn claimed(&mut self, channel: ChannelId) {
+        if !self.lacking.contains(&channel) {
+            self.failed.remove(&channel);
+            self.claimed.insert(channel);
+        }
+    }
+
+    pub(super) fn lacks(&mut self, channel: ChannelId) {
+        self.lacking.insert(channel);
+    }
+
+    pub(super) fn is_claimed(&self, row: &Owed) -> bool {
+        self.claimed.contains(&row.channel.id)
+    }
+
+    /// Tells what is left of all that was owed, in each token.
+    pub(super) fn tell(&self, channels: &Channels, owed: &[Owed]) {
+        let network = channels.network();
+        for (token, left) in self.by_token(&tokens(channels), owed) {
+            let Left { channels, unclaimed, at_risk } = left;
+            metrics::owed_in_channels(network, &token, channels, [unclaimed, at_risk]);
+            if at_risk > 0 {
+                tracing::warn!(
+                    %network, %token, amount = at_risk,
+                    "sold in channels and at risk: their payers withdraw, or claims fail"
+                );
+            }
+        }
+    }
+
+    fn by_token(&self, tokens: &[Address], owed: &[Owed]) -> BTreeMap<Address, Left> {
+        let mut by_token: BTreeMap<_, _> = tokens.iter().map(|token| (*token, Left::default())).collect();
+        for row in owed {
+            // Also where all of it is claimed: then nothing is left.
+            let left = by_token.entry(row.channel.config.token).or_default();
+            if self.is_claimed(row) {
+                continue;
+            }
+            let amount = row.owed.to_u128().unwrap_or(u128::MAX);
+            left.channels += 1;
+            left.unclaimed = left.unclaimed.saturating_add(amount);
+            if row.is_withdrawn_from || self.failed.contains(&row.channel.id) {
+                left.at_risk = left.at_risk.saturating_add(amount);
+            }
+        }
+        by_token
+    }
+}
+
+/// Another process has the turn, and tells: of what this one told, nothing counts any more.
+pub(super) fn told_elsewhere(channels: &Channels) {
+    for token in tokens(channels) {
+        metrics::owed_in_channels(channels.network(), &token, 0, [0, 0]);
+    }
+}
+
+fn tokens(channels: &Channels) -> Vec<Address> {
+    channels.tokens().unwrap_or_default().iter().map(|token| token.asset.contract()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paywall::seller::channels::due::owing;
+
+    #[test]
+    fn what_is_left_is_summed_by_token_and_what_can_be_lost_beside_it() {
+        let mut rows = [owing(1, 9, 5), owing(2, 9, 6), owing(3, 9, 7), owing(4, 8, 100), owing(5, 7, 1)];
+        rows[1].is_withdrawn_from = true;
+        let mut standing = Standing::default();
+        standing.tried(&rows[2..]);
+        for claimed in &rows[3..] {
+            standing.claimed(claimed.channel.id);
+        }
+        let token = |byte| Address::new([byte; 20]);
+        let left = standing.by_token(&[token(6), token(8)], &rows);
+        let nothing = Left::default();
+        let of_nine = Left { channels: 3, unclaimed: 18, at_risk: 13 };
+        // Also of a token that is no longer sold in, and of one in which nothing is owed.
+        let expected = [(token(6), nothing), (token(7), nothing), (token(8), nothing), (token(9), of_nine)];
+        assert_eq!(left, expected.into());
+    }
+}
