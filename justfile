@@ -39,6 +39,10 @@ bench-allocations:
 bench-ledger *args:
     cargo bench --all-features --bench ledger {{ args }}
 
+# What channels sell over HTTP, on each ledger; X402_VOUCHERS=1000000 sells so many in process, claims meanwhile, and checks every unit
+bench-channels *args:
+    cargo bench --all-features --bench channels {{ args }}
+
 # Us and four peers, the same requests in one process (benches/peers); instructions where valgrind is (apt-get install valgrind)
 bench-peers:
     cargo build --release --manifest-path benches/peers/Cargo.toml

@@ -2,7 +2,7 @@
 //!
 //! `cargo test --all-features --test allocations -- --nocapture` prints the table.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-#![cfg(all(feature = "axum", feature = "client", feature = "test-util"))]
+#![cfg(all(feature = "axum", feature = "client", feature = "evm", feature = "test-util"))]
 
 #[allow(dead_code, unreachable_pub)]
 #[path = "../benches/paths/mod.rs"]
@@ -56,6 +56,7 @@ fn counted(path: &str) -> u64 {
         | "redemption, tagged"
         | "redemption, bound by nonce"
         | "redemption, answer kept" => 16,
+        "sale by voucher" => 17,
         "signed payment" => 21,
         // What was allowed is counted beside the charge.
         "metered sale" => 30,

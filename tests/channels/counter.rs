@@ -7,10 +7,10 @@ use alloy::{
 use axum::body::Body;
 use http::{Request, Response};
 use tower_x402::{
-    ChannelPolicy, Charge, RequestBody, X402, X402Layer,
+    ChannelPolicy, Charge, MerchantBuilder, RequestBody, X402, X402Layer,
     protocol::{
-        Address, Amount, ChainTime, Network, PaymentSignature,
-        channel::{ChannelConfig, ChannelDeposit, ChannelId, ChannelPayload, Erc3009Deposit, Voucher},
+        Address, Amount, Asset, ChainTime, Network, PaymentSignature,
+        channel::{ChannelConfig, ChannelDeposit, ChannelId, ChannelPayload, Erc3009Deposit, Permit2Deposit, Voucher},
         headers::{PAYMENT_REQUIRED, PAYMENT_RESPONSE, PAYMENT_SIGNATURE},
         v2::{ChannelRequirements, PaymentOption, PaymentPayload, PaymentRequired, SettleResponse},
     },
@@ -40,9 +40,19 @@ impl Stall {
     }
 
     pub async fn open_with(policy: ChannelPolicy) -> Self {
+        Self::open_in(&[], policy, |_| ()).await
+    }
+
+    /// The same in these tokens, instead of USDC.
+    pub async fn open_in(assets: &[Asset], policy: ChannelPolicy, script: impl FnOnce(&ScriptedChannels)) -> Self {
         let channels = ScriptedChannels::new(Address::new([0xfa; 20]));
+        script(&channels);
         let settler = channels.clone();
-        let shop = Shop::open_with(|builder| builder.channel_settler(settler).channel_policy(policy)).await;
+        let shop = Shop::open_with(|builder| {
+            let builder = assets.iter().cloned().fold(builder, MerchantBuilder::asset);
+            builder.channel_settler(settler).channel_policy(policy)
+        });
+        let shop = shop.await;
         Self { shop, channels, key: PrivateKeySigner::from_slice(&[5; 32]).unwrap() }
     }
 
@@ -52,7 +62,7 @@ impl Stall {
 
     /// A route at a fixed price, whose answers are delivered again.
     pub fn fixed(&self) -> X402Layer {
-        self.shop.merchant.charge("answer", "0.0001 USDC").unwrap()
+        self.shop.merchant.charge("answer", units(PRICE)).unwrap()
     }
 
     pub fn metered(&self) -> X402Layer {
@@ -93,6 +103,21 @@ impl Stall {
         shows(offer, ChannelPayload::Deposit { channel_config: *config, voucher, deposit })
     }
 
+    /// The same by Permit2.
+    pub fn deposits_by_permit2(
+        &self,
+        offer: &ChannelRequirements,
+        config: &ChannelConfig,
+        total: u128,
+        amount: u128,
+    ) -> Request<Body> {
+        let (id, until) = (config.id(Network::BASE), ChainTime::from_unix(NOW + 600));
+        let any = PaymentSignature::new([7; 65]).unwrap();
+        let permit = Permit2Deposit::new(config, (id, amount), [9; 32], until, any);
+        let (voucher, deposit) = (self.voucher(config, total), ChannelDeposit::new(amount, permit));
+        shows(offer, ChannelPayload::Deposit { channel_config: *config, voucher, deposit })
+    }
+
     pub fn asks_back(
         &self,
         offer: &ChannelRequirements,
@@ -116,13 +141,18 @@ pub fn plain() -> Request<Body> {
 
 /// What a 402 asks of channels.
 pub fn channel_in(answer: &Answer) -> ChannelRequirements {
+    channels_in(answer).into_iter().next().expect("channels are offered")
+}
+
+/// The same of each token.
+pub fn channels_in(answer: &Answer) -> Vec<ChannelRequirements> {
     assert_eq!(answer.status(), 402);
     let required = PaymentRequired::from_headers(answer.headers()).unwrap().unwrap();
     let channel = |option| match option {
         PaymentOption::Channel(offer) => Some(offer),
         _ => None,
     };
-    required.accepts.into_iter().find_map(channel).expect("channels are offered")
+    required.accepts.into_iter().filter_map(channel).collect()
 }
 
 pub async fn offered<S: Handler>(service: &X402<S>) -> ChannelRequirements {

@@ -4,12 +4,12 @@ use http::StatusCode;
 use tower_x402::{
     ChannelPolicy,
     protocol::v2::{Reason, SettleResponse},
-    settle::Validity,
+    settle::{ChannelOnChain, Validity},
     testing::ChannelStep,
 };
 
 use crate::{
-    counter::{PRICE, Stall, counting, offered, refused, serving, told, units},
+    counter::{PRICE, Stall, counting, id, offered, refused, serving, told, units},
     support::{Counter, ask, assert_problem, layered, status},
 };
 
@@ -89,4 +89,31 @@ async fn a_refused_deposit_leaves_the_quote_usable() {
     assert_eq!(refused(&answer), "invalid_batch_settlement_evm_deposit_simulation_failed");
     let answer = ask(&service, stall.deposits(&offer, &config, PRICE, 10 * PRICE)).await;
     assert_eq!(told(&answer), (PRICE, PRICE));
+}
+
+/// Two nodes, one of them down: the ledger would not believe the other one that more is there.
+#[tokio::test(start_paused = true)]
+async fn while_most_nodes_are_silent_no_deposit_is_made_for_an_answer_that_could_not_be_sold() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let holds = |balance| ChannelOnChain::new(units(balance), units(0));
+    stall.channels.set_state(id(&config), holds(PRICE).at_block(10));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+    stall.channels.set_state(id(&config), holds(PRICE));
+    let offer = offered(&service).await;
+    let top_up = || stall.deposits(&offer, &config, 2 * PRICE, 5 * PRICE);
+    let answer = ask(&service, top_up()).await;
+    let _ = assert_problem(answer, 503, "verification_unavailable").await;
+    assert_eq!((counter.runs(), stall.channels.deposits()), (1, 0));
+    // The node goes down behind the deposit: that it is there is not denied, and the same header buys by it later.
+    stall.channels.set_state(id(&config), holds(PRICE).at_block(11));
+    stall.channels.script([ChannelStep::DoneUnsure]);
+    let _ = assert_problem(ask(&service, top_up()).await, 503, "outcome_unknown").await;
+    stall.channels.set_state(id(&config), holds(6 * PRICE));
+    stall.shop.clock.advance(std::time::Duration::from_secs(61));
+    let _ = assert_problem(ask(&service, top_up()).await, 503, "verification_unavailable").await;
+    stall.channels.set_state(id(&config), holds(6 * PRICE).at_block(12));
+    stall.shop.clock.advance(std::time::Duration::from_secs(61));
+    assert_eq!(told(&ask(&service, top_up()).await), (PRICE, 2 * PRICE));
+    assert_eq!(stall.channels.deposits(), 1);
 }

@@ -12,7 +12,7 @@ use tower_x402::{
 use crate::{
     counter::{PRICE, Stall, counting, id, is_silent, number, offered, refused, serving, told},
     support::{
-        Counter, NOW, ask, assert_problem,
+        Counter, NOW, ask, assert_problem, by_header,
         faults::{Fault, Op},
         layered, read,
     },
@@ -159,6 +159,43 @@ async fn what_was_sold_is_never_taken_back_nor_what_was_sold_too_long_ago_to_kno
     let offer = offered(&service).await;
     let answer = ask(&service, stall.pays(&offer, &config, PRICE)).await;
     assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");
+}
+
+/// The quote of an answer that never left is paid by a transfer meanwhile: one quote is charged once.
+#[tokio::test]
+async fn what_another_payment_bought_is_not_charged_to_the_channel_as_well() {
+    for (deposits, claims) in [(false, false), (false, true), (true, false), (true, true)] {
+        let stall = Stall::open().await;
+        let (service, counter, offer, config) = serving(&stall).await;
+        let config = if deposits { offer.channel_of(stall.payer(), [3; 32]).unwrap() } else { config };
+        stall.shop.faults.always(Op::Commit, Fault::Fail);
+        let first = match deposits {
+            true => stall.deposits(&offer, &config, PRICE, 10 * PRICE),
+            false => stall.pays(&offer, &config, PRICE),
+        };
+        let answer = ask(&service, first).await;
+        let _ = assert_problem(answer, 503, "outcome_unknown").await;
+        stall.shop.faults.heal();
+        assert_eq!(charged(&stall, &config).await, PRICE);
+        stall.shop.clock.advance(Duration::from_secs(61));
+        let intent = offer.intent().unwrap().unwrap().to_string();
+        let transaction = stall.shop.pay(PRICE);
+        assert_eq!(ask(&service, by_header("GET", &intent, transaction)).await.status(), 200);
+        assert_eq!(counter.runs(), 2);
+        if claims {
+            let claimed = stall.shop.merchant.claim_now().await.unwrap();
+            assert_eq!((claimed.channels, claimed.left, stall.channels.claims().len()), (0, 0, 0));
+            assert_eq!(charged(&stall, &config).await, 0);
+        }
+        // The voucher that bought nothing buys the next answer.
+        let next = offered(&service).await;
+        assert_eq!(told(&ask(&service, stall.pays(&next, &config, PRICE)).await), (PRICE, PRICE));
+        let _ = stall.shop.merchant.claim_now().await.unwrap();
+        assert_eq!(
+            stall.channels.state(id(&config)).total_claimed,
+            tower_x402::protocol::Amount::from_base_units(PRICE)
+        );
+    }
 }
 
 /// The worker claims what was answered, and no more.

@@ -2,6 +2,7 @@
 
 use tower_x402::{
     protocol::{Network, v2::SettleResponse},
+    settle::ChannelOnChain,
     testing::ChannelStep,
 };
 
@@ -61,6 +62,53 @@ async fn what_may_be_on_its_way_back_covers_nothing() {
     let offer = offered(&service).await;
     let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, None)).await;
     let _ = assert_problem(answer, 503, "outcome_unknown").await;
+    let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
+}
+
+/// Its voucher stands in a claim, where a stranger reads it: each refund costs the seller a transaction.
+#[tokio::test]
+async fn by_a_voucher_that_was_claimed_all_goes_back_or_nothing() {
+    for is_read in [true, false] {
+        let stall = Stall::open().await;
+        let (service, _, offer, config) = serving(&stall).await;
+        let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+        // The claim may be on its way, and not on the chain.
+        let step = if is_read { ChannelStep::Done } else { ChannelStep::Unknown };
+        stall.channels.script([step]);
+        let _ = stall.shop.merchant.claim_now().await.unwrap();
+        let offer = offered(&service).await;
+        for amount in [90, 450, 899] {
+            let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, Some(amount))).await;
+            assert_eq!(refused(&answer), "invalid_batch_settlement_evm_refund_amount_invalid");
+        }
+        assert_eq!(stall.channels.refunds().len(), 0);
+        let amount = is_read.then_some(1_000 - PRICE);
+        assert_eq!(ask(&service, stall.asks_back(&offer, &config, PRICE, amount)).await.status(), 200);
+        let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, None)).await;
+        assert_eq!(refused(&answer), "invalid_batch_settlement_evm_refund_no_balance");
+        assert_eq!(stall.channels.refunds().len(), 1, "one for each deposit");
+    }
+}
+
+/// A refund was signed, and a node that does not know of the one before is asked about the next.
+#[tokio::test]
+async fn a_node_that_is_behind_takes_no_refund_from_the_note() {
+    let stall = Stall::open().await;
+    let (service, _, offer, config) = serving(&stall).await;
+    let state = |nonce, block| ChannelOnChain::new(units(1_000), units(0)).with_refund_nonce(nonce).at_block(block);
+    stall.channels.set_state(id(&config), state(1, 10));
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    let offer = offered(&service).await;
+    for (nonce, block) in [(1, 11), (0, 9)] {
+        stall.channels.set_state(id(&config), state(nonce, block));
+        stall.channels.script([ChannelStep::Unknown]);
+        let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, None)).await;
+        let _ = assert_problem(answer, 503, "outcome_unknown").await;
+    }
+    // Of the first one nothing is mined yet: what it gives back covers nothing.
+    stall.channels.set_state(id(&config), state(1, 12));
+    stall.shop.clock.advance(std::time::Duration::from_secs(301));
     let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
     assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
 }

@@ -298,3 +298,45 @@ async fn a_contract_account_pays_only_where_the_seller_takes_that() {
         assert_eq!(refused(&answer), "invalid_batch_settlement_evm_voucher_signature");
     }
 }
+
+/// A few nodes say that a channel holds something, and that all of it is claimed: one of them may lie, and where an account begins stays.
+#[tokio::test]
+async fn a_few_nodes_begin_no_account() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let lie = ChannelOnChain::new(units(1_000), units(1_000)).of_few_nodes();
+    stall.channels.set_state(id(&config), lie);
+    let answer = ask(&service, stall.pays(&offer, &config, PRICE)).await;
+    let _ = assert_problem(answer, 503, "verification_unavailable").await;
+    stall.channels.set_state(id(&config), ChannelOnChain::new(units(1_000), units(0)));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+    // What is known is sold in on their word as far as it lowers nothing.
+    stall.channels.set_state(id(&config), ChannelOnChain::new(units(1_000), units(0)).of_few_nodes());
+    let offer = offered(&service).await;
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await), (PRICE, 2 * PRICE));
+    assert_eq!(counter.runs(), 2);
+}
+
+/// This process asks a node that is a block behind the deposit which another process has read.
+#[tokio::test]
+async fn a_node_that_is_behind_has_no_payer_deposit_again() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let state = |balance, block| ChannelOnChain::new(units(balance), units(0)).at_block(block);
+    stall.channels.set_state(id(&config), state(2 * PRICE, 10));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+    stall.channels.set_state(id(&config), state(PRICE, 9));
+    stall.shop.clock.advance(std::time::Duration::from_secs(301));
+    let offer = offered(&service).await;
+    let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+    is_silent(&answer);
+    let _ = assert_problem(answer, 503, "verification_unavailable").await;
+    // What the ledger does not know of, either, is no such doubt.
+    let dear = layered(&stall.shop.merchant.charge("dear", "0.0002 USDC").unwrap(), counting(&counter, None));
+    let answer = ask(&dear, stall.pays(&offered(&dear).await, &config, 3 * PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
+    stall.channels.set_state(id(&config), state(2 * PRICE, 11));
+    stall.shop.clock.advance(std::time::Duration::from_secs(3));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await), (PRICE, 2 * PRICE));
+    assert_eq!(counter.runs(), 2);
+}

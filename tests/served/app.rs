@@ -95,20 +95,47 @@ impl App {
         Self::begin_at(listen, folder, rpc, flags, &[]).listening().await
     }
 
-    /// Waits until it listens. A new ledger waits for the chain to reach the present, and chains here mine on demand: one
-    /// block after the other, and none once it listens.
+    /// Waits until it listens. A new ledger waits for the chain to reach the present: on a chain that mines on demand, one
+    /// block after the other is mined, and none once it listens.
+    ///
+    /// Two blocks of one second may have the same time, and a payment in the second in which the ledger began is refused. So
+    /// the next second is waited for.
     pub async fn listening(mut self) -> Self {
-        let mine = json!({ "jsonrpc": "2.0", "id": 1, "method": "evm_mine", "params": [] });
-        let deadline = tokio::time::Instant::now() + PATIENT;
+        let by_itself = !self.of_chain("anvil_getIntervalMining", json!([])).await.is_null();
+        let (deadline, mut is_mined) = (tokio::time::Instant::now() + PATIENT, false);
         let said = loop {
             match tokio::time::timeout(Duration::from_millis(500), self.says("listening on ")).await {
                 Ok(said) => break said,
-                Err(_) => drop(self.http.post(&self.rpc).json(&mine).send().await),
+                Err(_) if by_itself => {}
+                Err(_) => {
+                    self.of_chain("evm_mine", json!([])).await;
+                    is_mined = true;
+                }
             }
             assert!(tokio::time::Instant::now() < deadline, "does not listen:\n{}", self.said());
         };
         self.url = said.split(['"', '\n']).next().unwrap().to_owned();
+        if is_mined {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        } else if by_itself {
+            let began = self.chain_time().await;
+            while self.chain_time().await == began {
+                assert!(tokio::time::Instant::now() < deadline, "the chain mines nothing");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
         self
+    }
+
+    async fn chain_time(&self) -> serde_json::Value {
+        self.of_chain("eth_getBlockByNumber", json!(["latest", false])).await["timestamp"].take()
+    }
+
+    /// What the chain answers to this, `null` where it does not.
+    async fn of_chain(&self, method: &str, parameters: serde_json::Value) -> serde_json::Value {
+        let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": parameters });
+        let Ok(answer) = self.http.post(&self.rpc).json(&question).send().await else { return json!(null) };
+        answer.json::<serde_json::Value>().await.map_or(json!(null), |mut answer| answer["result"].take())
     }
 
     /// The same with these environment variables, and does not wait until it listens.

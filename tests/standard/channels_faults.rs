@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tower_x402::{
-    protocol::{Network, channel::BATCH_SETTLEMENT},
+    ChannelPolicy,
+    protocol::{Amount, Network, channel::BATCH_SETTLEMENT},
     settle::{ChannelSettings, FacilitatorSettler},
 };
 
@@ -13,7 +14,7 @@ use super::{
     PATIENT, SELLER, Token, World,
     channels::{SIX, official, sold},
     facilitator::Facilitator,
-    metered::wish,
+    metered::{allow, wish},
     seller::{merchant, show},
 };
 use crate::{
@@ -31,7 +32,13 @@ struct Stage {
 
 impl Stage {
     async fn open() -> Option<Self> {
+        Self::open_with(ChannelPolicy::new()).await
+    }
+
+    /// Where that asks for deposits by Permit2, the payer allows them.
+    async fn open_with(policy: ChannelPolicy) -> Option<Self> {
         let world = World::with(Token::Circles).await?;
+        allow(&world, world.chain.usdc(), Amount::MAX).await;
         let facilitator = Facilitator::start(&world).await;
         let channels = ChannelSettings::new(Network::BASE)
             .endpoint(world.chain.rpc_url())
@@ -42,7 +49,7 @@ impl Stage {
         let settler = builder.channels(channels).build().unwrap();
         // The same header may be shown again once the lease is over.
         let builder = merchant(&world).await.lease(Duration::from_secs(2));
-        let merchant = builder.channel_settler(settler).build().await.unwrap();
+        let merchant = builder.channel_settler(settler).channel_policy(policy).build().await.unwrap();
         let app = router(&merchant, true).unwrap();
         let shop = Shop::serving(merchant, app, Counter::default()).await;
         Some(Self { world, facilitator, shop })
@@ -77,7 +84,13 @@ impl Stage {
 
 /// A deposit whose outcome the seller does not hear, or hears wrongly, is made once, and buys one answer by the same header.
 async fn is_deposited_once(fault: &str) {
-    let Some(stage) = Stage::open().await else { return };
+    for policy in [ChannelPolicy::new(), ChannelPolicy::new().deposits_by_permit2()] {
+        is_deposited_once_by(fault, policy).await;
+    }
+}
+
+async fn is_deposited_once_by(fault: &str, policy: ChannelPolicy) {
+    let Some(stage) = Stage::open_with(policy).await else { return };
     stage.facilitator.fault(fault).await;
     let bought = stage.client(&["buy:one two three:10:1"]).await.remove(0);
     assert_eq!((bought["status"].as_u64(), &bought["words"]), (Some(503), &json!(0)), "{fault}: {bought}");

@@ -24,6 +24,7 @@
 mod buying;
 mod channels;
 mod channels_faults;
+mod channels_permitted;
 mod charged;
 mod charged_ours;
 mod circle;

@@ -1,6 +1,7 @@
 //! What most tests need: a seller whose chain is scripted, a handler that counts, and short ways to ask and to read.
 
 pub mod authorization;
+pub mod channel_payer;
 pub mod faults;
 pub mod metrics;
 pub mod mpp;

@@ -15,6 +15,7 @@ use std::{
     collections::BTreeMap,
     env, fs,
     process::{Command, ExitCode},
+    thread,
 };
 
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../instructions.baseline");
@@ -26,6 +27,12 @@ const HEAD: &str = "\
 const REQUESTS: usize = 200;
 /// How far from its baseline a path may be, in parts of the baseline.
 const TOLERANCE: f64 = 0.03;
+/// How many instructions it may be away from it in any case: what the compiler makes of other code moves the smallest paths by so many, though
+/// nothing on their way changed.
+const SMALL: u64 = 80;
+/// How often a path is counted that seems to be further away: hash maps are seeded by chance, and a refusal that looks into many of them is 3 % off
+/// in one of some hundred runs.
+const ATTEMPTS: usize = 4;
 
 fn main() -> ExitCode {
     match env::args().skip(1).collect::<Vec<_>>().as_slice() {
@@ -60,15 +67,24 @@ fn compare() -> ExitCode {
     let mut far = 0;
     println!("| Path | Instructions | Baseline | |\n|---|---:|---:|---:|");
     let mut gone = baseline.clone();
-    for (name, count) in count_all() {
+    for name in names() {
         gone.remove(&name);
         let Some(&before) = baseline.get(&name) else {
-            println!("| {name} | {count} | none | |");
+            println!("| {name} | {} | none | |", one_request(&name));
             far += 1;
             continue;
         };
+        let is_far =
+            |count: u64| count.abs_diff(before) as f64 > TOLERANCE * before as f64 && count.abs_diff(before) > SMALL;
+        let mut count = one_request(&name);
+        for _ in 1..ATTEMPTS {
+            if is_far(count) {
+                println!("| {name} | {count} | {before} | counted again |");
+                count = one_request(&name);
+            }
+        }
         let change = count as f64 / before as f64 - 1.0;
-        let beyond = change.abs() > TOLERANCE;
+        let beyond = is_far(count);
         far += u32::from(beyond);
         println!("| {name} | {count} | {before} | {:+.1} %{} |", change * 100.0, if beyond { " !" } else { "" });
     }
@@ -87,7 +103,7 @@ fn compare() -> ExitCode {
 
 fn write_baseline() -> ExitCode {
     assert!(has_valgrind(), "valgrind is not installed");
-    let lines: String = count_all().map(|(name, count)| format!("{name} | {count}\n")).collect();
+    let lines: String = names().iter().map(|name| format!("{name} | {}\n", one_request(name))).collect();
     print!("{lines}");
     fs::write(BASELINE, format!("{HEAD}{lines}")).unwrap();
     ExitCode::SUCCESS
@@ -103,12 +119,14 @@ fn has_valgrind() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok_and(|ran| ran.status.success())
 }
 
-/// Each path with the instructions of one request.
-fn count_all() -> impl Iterator<Item = (String, u64)> {
-    names().into_iter().map(|name| {
-        let (once, twice) = (count(&name, REQUESTS), count(&name, 2 * REQUESTS));
-        (name, (twice - once) / REQUESTS as u64)
-    })
+/// The instructions of one request.
+fn one_request(name: &str) -> u64 {
+    let (once, twice) = thread::scope(|scope| {
+        let once = scope.spawn(|| count(name, REQUESTS));
+        let twice = count(name, 2 * REQUESTS);
+        (once.join(), twice)
+    });
+    (twice - once.unwrap()) / REQUESTS as u64
 }
 
 fn names() -> Vec<String> {

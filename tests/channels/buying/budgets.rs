@@ -1,5 +1,7 @@
 //! What is deposited is spent, within every limit.
 
+use std::time::Duration;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tower_x402::{
     ChannelPolicy,
@@ -88,8 +90,10 @@ async fn a_human_sees_the_deposit_beside_the_price() {
 /// The seller makes the deposit, and says that it takes no such voucher: the deposit counts, and is the only one.
 #[tokio::test(start_paused = true)]
 async fn a_deposit_that_was_made_counts_whatever_the_seller_says() {
-    for word in ["invalid_payload", "invalid_batch_settlement_evm_cumulative_exceeds_balance"] {
-        let trade = Trade::open().await;
+    let words = ["invalid_payload", "invalid_batch_settlement_evm_cumulative_exceeds_balance"];
+    let policies = [ChannelPolicy::new(), ChannelPolicy::new().deposits_by_permit2()];
+    for (word, policy) in words.into_iter().flat_map(|word| policies.map(|policy| (word, policy))) {
+        let trade = Trade::at(Stall::open_with(policy).await, None);
         let layer = trade.layer().await;
         trade.line.scripted(move |_, answer| {
             let (mut parts, body) = answer.into_parts();
@@ -102,5 +106,33 @@ async fn a_deposit_that_was_made_counts_whatever_the_seller_says() {
         assert_eq!((trade.stall.channels.deposits(), trade.purse.deposits()), (1, 1), "{word}");
         assert_eq!(layer.spent(), units(PRICE_OF_TEN), "{word}");
         assert_eq!(trade.layer().await.spent(), units(PRICE_OF_TEN), "{word}: the journal has it");
+    }
+}
+
+/// A seller could keep a deposit for up to 30 days without an answer.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_deposited_for_longer_than_the_limit() {
+    const DAY: Duration = Duration::from_secs(24 * 3_600);
+    for (delay, limit, is_bought) in [
+        (DAY, None, true),
+        (DAY + Duration::from_secs(1), None, false),
+        (30 * DAY, Some(30 * DAY), true),
+        (DAY, Some(DAY - Duration::from_secs(1)), false),
+    ] {
+        let trade = Trade::at(Stall::open_with(ChannelPolicy::new().withdraw_delay(delay)).await, None);
+        let budget = limit.into_iter().fold(Trade::budget(), BudgetBuilder::longest_withdraw_delay);
+        let layer = trade.layer_within(budget, |builder| builder).await;
+        let bought = trade.buy(&layer, 0).await;
+        if is_bought {
+            bought.unwrap();
+            continue;
+        }
+        let error = bought.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.denial()),
+            (PayErrorKind::Declined, Some(BudgetDenial::WithdrawDelay)),
+            "{error}"
+        );
+        assert_eq!((trade.purse.deposits(), trade.journal.entries().len()), (0, 0), "{delay:?}");
     }
 }

@@ -30,6 +30,38 @@ async fn the_seller_gives_the_rest_back_and_the_budget_has_it_again() {
     assert_eq!((trade.channels(), layer.channels().len()), (2, 2));
 }
 
+/// The seller has not claimed yet, and nothing will come back when it does.
+#[tokio::test(start_paused = true)]
+async fn a_channel_that_is_used_up_is_closed_at_once() {
+    let trade = Trade::open().await;
+    let layer = trade.layer_with(|builder| builder.patience(Duration::from_secs(20))).await;
+    for what in 0..10 {
+        trade.buy(&layer, what).await.unwrap();
+    }
+    let id = layer.channels().remove(0).id;
+    let closed = layer.layer(trade.line.clone()).close_channel(id).await.unwrap().unwrap();
+    assert_eq!((closed.phase, closed.refunded), (ChannelPhase::Closed, units(0)));
+    assert_eq!(layer.spent(), units(PRICE_OF_TEN));
+    // One that is not is closed by the chain alone, though its seller says that nothing is left.
+    trade.buy(&layer, 10).await.unwrap();
+    let id = layer.channels().into_iter().find(|held| held.phase == ChannelPhase::Open).unwrap().id;
+    trade.stall.channels.script([ChannelStep::Unknown]);
+    trade.line.scripted(|_, answer| {
+        let (mut parts, body) = answer.into_parts();
+        if parts.status != http::StatusCode::PAYMENT_REQUIRED {
+            use base64::{Engine as _, engine::general_purpose::STANDARD};
+            let refusal = STANDARD.encode(r#"{"error":"invalid_batch_settlement_evm_refund_no_balance"}"#);
+            parts.status = http::StatusCode::PAYMENT_REQUIRED;
+            parts.headers.clear();
+            parts.headers.insert("payment-required", refusal.parse().unwrap());
+        }
+        Ok(Response::from_parts(parts, body))
+    });
+    let error = layer.layer(trade.line.clone()).close_channel(id).await.unwrap_err();
+    assert_eq!(error.kind(), PayErrorKind::Channel, "{error}");
+    assert!(layer.channels().iter().any(|held| held.id == id && held.phase == ChannelPhase::Closing));
+}
+
 /// The seller says that it gave back what it did not: the chain tells.
 #[tokio::test(start_paused = true)]
 async fn a_refund_that_the_chain_does_not_show_frees_nothing() {
@@ -120,7 +152,9 @@ async fn no_single_node_closes_a_channel() {
     *trade.purse.other_node.lock().unwrap() = Some(PRICE_OF_TEN);
     layer.layer(trade.line.clone()).close_channel(id).await.unwrap_err();
     assert_eq!((layer.spent(), layer.channels().remove(0).phase), (units(PRICE_OF_TEN), ChannelPhase::Closing));
-    // Nor does it keep the payer from the withdrawal.
+    // Nor does it keep the payer from the withdrawal, whichever is right.
+    trade.stall.channels.set_state(id, ChannelOnChain::new(units(PRICE_OF_TEN), units(0)));
+    *trade.purse.other_node.lock().unwrap() = Some(0);
     let begun = layer.withdraw_channel(id).await.unwrap().unwrap();
     assert!(matches!(begun.phase, ChannelPhase::Withdrawing(_)), "{:?}", begun.phase);
     assert_eq!((layer.spent(), begun.refunded), (units(PRICE_OF_TEN), units(0)));

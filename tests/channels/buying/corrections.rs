@@ -10,7 +10,7 @@ use tower_x402::{
 use super::*;
 
 /// One answer is charged and lost, and given up.
-async fn given_up(trade: &Trade, layer: &PayLayer) {
+pub(super) async fn given_up(trade: &Trade, layer: &PayLayer) {
     trade.buy(layer, 0).await.unwrap();
     trade.line.scripted(|_, _| Err("broken".to_owned()));
     let left = trade.buy(layer, 1).await.unwrap_err().purchase().unwrap();

@@ -1,19 +1,30 @@
 //! The client buys by channels: at a seller in this process, by way of a line that sees, loses and changes what passes.
 
+mod adopting;
 mod budgets;
 mod closing;
 mod corrections;
+mod deposited;
 mod drops;
 mod hostile;
+mod metered;
+mod nodes;
 mod on_chain;
 mod paying;
+mod permitted;
+mod program;
+mod terms;
+mod unanswered;
 
 use std::{
     collections::HashSet,
     convert::Infallible,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     task::{Context, Poll},
 };
 
@@ -30,14 +41,19 @@ use tower_x402::{
     client::{
         AuthorizationRequest, AuthorizationStatus, Authorizer, Body, Budget, BudgetBuilder, ChannelFunds,
         ChannelSigner, DepositRequest, Journal, JournalEntry, JournalError, MemoryJournal, Pay, PayError, PayLayer,
-        PayLayerBuilder, Payer, PayerError, PaymentMethod, PreparedAuthorization, PreparedTransfer, Purchase,
-        SettledFunds, SubmitGuard, TransferRequest, TransferStatus,
+        PayLayerBuilder, Payer, PayerError, PaymentMethod, PermitDepositRequest, PermitFunds, PermitRequest,
+        PermitSigner, PreparedAuthorization, PreparedPermit, PreparedTransfer, Purchase, SettledFunds, SubmitGuard,
+        TransferRequest, TransferStatus,
     },
     clock::Clock as _,
     protocol::{
         Address, Amount, Asset, ChainTime, Network, PaymentSignature, TokenDomain, TxHash,
-        channel::{ChannelConfig, ChannelDeposit, ChannelId, ChannelPayload, Erc3009Deposit, Voucher},
+        channel::{
+            ChannelConfig, ChannelDeposit, ChannelId, ChannelPayload, DepositAuthorization, Erc3009Deposit,
+            Permit2Deposit, Voucher,
+        },
         headers::{PAYMENT_RESPONSE, PAYMENT_SIGNATURE},
+        permit2::SignedPermit,
         v2::{PaymentPayload, SchemePayload, SettleResponse, SignedAuthorization},
     },
     settle::ChannelOnChain,
@@ -60,9 +76,16 @@ pub struct Purse {
     pub channels: ScriptedChannels,
     /// Whether it holds enough of the token for any deposit.
     pub is_rich: bool,
+    /// How much of it Permit2 may move.
+    pub allowance: u128,
     pub clock: FakeClock,
-    /// What another node says that a channel holds.
+    /// What another node says that a channel holds, and that is claimed of it.
     pub other_node: Arc<Mutex<Option<u128>>>,
+    pub other_claims: Arc<Mutex<Option<u128>>>,
+    /// What a channel holds in the blocks that are deep enough, where that is not what it holds now.
+    pub deep: Arc<Mutex<Option<(u128, u128)>>>,
+    /// Whether a withdrawal is shown by too few nodes.
+    pub hides_withdrawals: Arc<AtomicBool>,
     /// What it signed: how many deposits, and which totals.
     pub signed: Arc<Mutex<(usize, Vec<u128>)>>,
 }
@@ -78,6 +101,12 @@ impl Purse {
 
     pub fn deposits(&self) -> usize {
         self.signed.lock().unwrap().0
+    }
+
+    /// What the other node says that a channel holds, and that is claimed of it.
+    fn other(&self, state: &ChannelOnChain) -> [Amount; 2] {
+        let [holds, claims] = [&self.other_node, &self.other_claims].map(|other| other.lock().unwrap().map(units));
+        [holds.unwrap_or(state.balance), claims.unwrap_or(state.total_claimed)]
     }
 }
 
@@ -112,8 +141,32 @@ impl Payer for Purse {
         Some(self)
     }
 
+    fn permits(&self) -> Option<&impl PermitSigner> {
+        Some(self)
+    }
+
     fn channels(&self) -> Option<&impl ChannelSigner> {
         Some(self)
+    }
+}
+
+impl PermitSigner for Purse {
+    async fn permit_funds(&self, _: &Asset) -> Result<Option<PermitFunds>, PayerError> {
+        give_way().await;
+        let balance = if self.is_rich { Amount::MAX } else { Amount::ZERO };
+        Ok(Some(PermitFunds::new(balance, units(self.allowance))))
+    }
+
+    async fn permit(&self, _: &PermitRequest) -> Result<SignedPermit, PayerError> {
+        Err(NO)
+    }
+
+    async fn permit_status(&self, _: &PreparedPermit) -> Result<AuthorizationStatus, PayerError> {
+        Err(NO)
+    }
+
+    async fn permit_charge(&self, _: &PreparedPermit, _: TxHash) -> Result<Option<Amount>, PayerError> {
+        Err(NO)
     }
 }
 
@@ -170,6 +223,14 @@ impl ChannelSigner for Purse {
         Ok(deposit)
     }
 
+    async fn permit_deposit(&self, request: &PermitDepositRequest) -> Result<Permit2Deposit, PayerError> {
+        give_way().await;
+        self.signed.lock().unwrap().0 += 1;
+        let mut deposit = request.deposit(None, PaymentSignature::new([7; 65]).unwrap());
+        deposit.signature = self.sign(deposit.digest(request.network));
+        Ok(deposit)
+    }
+
     async fn deposit_status(
         &self,
         network: Network,
@@ -179,15 +240,19 @@ impl ChannelSigner for Purse {
     ) -> Result<AuthorizationStatus, PayerError> {
         give_way().await;
         let holds = number(self.channels.state(channel.id(network)).balance);
-        let used = AuthorizationStatus::Used { transaction: Some(TxHash::new([3; 32])) };
+        // Permit2 does not tell the transaction.
+        let is_by_permit2 = matches!(deposit.authorization, DepositAuthorization::Permit2(_));
+        let transaction = Some(TxHash::new([3; 32])).filter(|_| !is_by_permit2);
+        let used = AuthorizationStatus::Used { transaction };
         Ok(if holds >= deposit.amount { used } else { AuthorizationStatus::Unused })
     }
 
     async fn channel_funds(&self, _: Network, channel: ChannelId) -> Result<ChannelFunds, PayerError> {
         give_way().await;
         let state = self.channels.state(channel);
-        let funds = ChannelFunds::new(state.balance, state.total_claimed);
-        Ok(match state.withdraw_requested_at {
+        let [other, claims] = self.other(&state);
+        let funds = ChannelFunds::new(state.balance.min(other), state.total_claimed.max(claims));
+        Ok(match state.withdraw_requested_at.filter(|_| !self.hides_withdrawals.load(SeqCst)) {
             Some(since) => funds.withdrawing(state.withdrawing, since),
             None => funds,
         })
@@ -196,9 +261,12 @@ impl ChannelSigner for Purse {
     async fn settled_funds(&self, _: Network, channel: ChannelId) -> Result<SettledFunds, PayerError> {
         give_way().await;
         let state = self.channels.state(channel);
-        let other = self.other_node.lock().unwrap().map_or(state.balance, units);
+        let [other, claims] = self.other(&state);
         let funds = SettledFunds::new(state.balance, state.total_claimed, ChainTime::from_unix(self.clock.unix()));
-        Ok(funds.or_worse(SettledFunds::new(other, funds.claimed, funds.time)))
+        let funds = funds.or_worse(SettledFunds::new(other, claims, funds.time));
+        let deep = self.deep.lock().unwrap().map(|(balance, claimed)| [balance, claimed].map(units));
+        let deep = deep.map(|[balance, claimed]| SettledFunds::new(balance, claimed, funds.time).or_worse(funds));
+        Ok(deep.map_or(funds, |deep| deep.with_least(funds.least)))
     }
 
     async fn begin_withdrawal(
@@ -209,6 +277,9 @@ impl ChannelSigner for Purse {
     ) -> Result<TxHash, PayerError> {
         let id = channel.id(network);
         let state = self.channels.state(id);
+        if state.balance.checked_sub(state.total_claimed).is_none_or(|left| left < units(amount)) {
+            return Err(PayerError::Refused("the contract has no such amount left in the channel"));
+        }
         self.channels.set_state(id, state.with_withdrawal(units(amount), ChainTime::from_unix(NOW)));
         Ok(TxHash::new([1; 32]))
     }
@@ -216,6 +287,9 @@ impl ChannelSigner for Purse {
     async fn end_withdrawal(&self, network: Network, channel: &ChannelConfig) -> Result<TxHash, PayerError> {
         let id = channel.id(network);
         let state = self.channels.state(id);
+        if state.withdraw_requested_at.is_none() {
+            return Err(PayerError::Refused("no withdrawal was begun"));
+        }
         let balance = state.balance.checked_sub(state.withdrawing).unwrap();
         self.channels.set_state(id, ChannelOnChain::new(balance, state.total_claimed));
         Ok(TxHash::new([2; 32]))
@@ -347,8 +421,20 @@ impl Trade {
         let line = Line { seller, journal: journal.clone(), seen: Arc::default(), script };
         let (key, channels) = (stall.key.clone(), stall.channels.clone());
         let clock = stall.shop.clock.clone();
-        let (other_node, signed) = Default::default();
-        let purse = Purse { key, channels, is_rich: true, clock, other_node, signed };
+        let (other_node, other_claims, deep, hides_withdrawals, signed) = Default::default();
+        let (is_rich, allowance) = (true, 1_000_000);
+        let purse = Purse {
+            key,
+            channels,
+            is_rich,
+            allowance,
+            clock,
+            other_node,
+            other_claims,
+            deep,
+            hides_withdrawals,
+            signed,
+        };
         Self { stall, purse, journal, line, runs }
     }
 

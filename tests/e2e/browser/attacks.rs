@@ -36,7 +36,11 @@ async fn no_text_becomes_more_than_text() {
     for (number, text) in TEXTS.iter().enumerate() {
         let told = &told["told"][number];
         assert_eq!((&told["pwned"], &told["strange"], &told["dialogs"]), (&json!(0), &json!(0), &json!(0)), "{text}");
-        assert_eq!(told["texts"], json!({ "h1": text.trim(), "asked": format!("“{text}”") }));
+        // Of the question, what may be an address is left out.
+        let leads = |word: &str| word.contains('/') || word.contains("constructor.");
+        let words = text.split(' ').map(|word| if leads(word) { "…" } else { word });
+        let asked = format!("“{}”", words.collect::<Vec<_>>().join(" "));
+        assert_eq!(told["texts"], json!({ "h1": text.trim(), "asked": asked }));
         assert_eq!((&told["foreign"], &told["complaints"]), (&json!([]), &json!([])), "{text}");
     }
 }
@@ -64,6 +68,29 @@ async fn an_answer_in_markdown_is_read_and_not_run() {
     let rest = r#"<h1>The <em>report</em></h1><p>What visitors <strong>say</strong>, and <a href="https://example.org/a?b=1&amp;c" class="" rel="noreferrer noopener" target="_blank">more</a>.</p><ul><li>one <code>&lt;b&gt;</code></li><li>two more</li></ul><ol start="3"><li>third</li></ol><blockquote><p>quoted <strong>twice</strong></p></blockquote><table><tbody><tr><th>Theme</th><th>Chats</th></tr><tr><td>pricing</td><td>12</td></tr></tbody></table><pre>&lt;script&gt;__pwned()&lt;/script&gt;</pre><hr><p>&lt;img src=x onerror=__pwned()&gt; [bad](javascript:__pwned()) snake_case_name 2 * 3 * 4</p>"#;
     assert_eq!(markup, rest, "{told}");
     assert_eq!((&told["complaints"], &told["dialogs"]), (&json!([]), &json!(0)));
+}
+
+#[tokio::test]
+async fn an_answer_in_comma_separated_values_is_a_table() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind::default()).await;
+    let told = browser.visit(&shop, "rendered", &shop.at("/report?as=csv"), json!({ "press": "Pay with" })).await;
+    let rows = r#"<tr><td>Theme</td><td>Chats</td></tr><tr><td>pricing, "all" &lt;b&gt;</td><td>12</td></tr>"#;
+    assert_eq!(told["markup"], format!("<table><tbody>{rows}</tbody></table>"), "{told}");
+}
+
+/// The readers of markup run only with their own hash. Without them the answer is there, as text.
+#[tokio::test]
+async fn an_answer_whose_readers_do_not_come_is_shown_as_text() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind::default()).await;
+    for (status, media_type) in [(200, "text/javascript"), (200, "text/html"), (503, "text/plain")] {
+        let readers = json!({ "status": status, "contentType": media_type, "body": "document.title = 'pwned'" });
+        let more = json!({ "press": "Pay with", "readers": readers });
+        let told = browser.visit(&shop, "rendered", &shop.at("/report?as=csv"), more).await;
+        assert_eq!(told["markup"], "<pre>Theme,Chats\r\n\"pricing, \"\"all\"\" &lt;b&gt;\",12\r\n</pre>", "{told}");
+        assert!(told["title"].as_str().unwrap().starts_with("✓ The report"), "{told}");
+    }
 }
 
 #[tokio::test]

@@ -15,6 +15,16 @@ fn html(status: u16, body: &str) -> Value {
     json!({ "status": status, "contentType": "text/html", "body": body })
 }
 
+#[tokio::test]
+async fn the_payer_of_a_payment_that_is_bound_elsewhere_may_sign() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind::default()).await;
+    let told = browser.visit(&shop, "bound", &shop.at("/report"), json!({})).await;
+    assert!(text(&told, "said").contains("payment_bound"), "{told}");
+    assert_eq!((&told["asked"], shop.handler.runs()), (&json!(["personal_sign"]), 1));
+    assert!(text(&told, "shown").contains("The report"), "{told}");
+}
+
 /// SECURITY row 55.
 #[tokio::test]
 async fn a_success_without_a_receipt_is_no_sale() {
@@ -109,11 +119,32 @@ async fn what_arrives_is_shown_and_kept() {
         let told = browser.visit(&shop, "arriving", &url, json!({ "broken": broken })).await;
         let early = &told["early"];
         assert!(text(early, "shown").contains("first") && !text(early, "shown").contains("second"), "{told}");
-        assert_eq!(early["kept"][1], 0, "sold with its head");
+        assert_eq!(early["kept"][1], 1, "kept until all of it is here");
+        assert_eq!(told["kept"][1], u8::from(broken), "{told}");
         assert!(text(&told, "shown").contains(if broken { "first" } else { "second" }), "{told}");
         assert_eq!(text(&told, "status").contains("broke off"), broken, "{told}");
     }
     assert_eq!((shop.takings().await, shop.handler.runs()), (2 * UNITS, 2));
+}
+
+/// SECURITY row 55.
+#[tokio::test]
+async fn an_answer_that_broke_off_in_a_closed_tab_is_asked_for_again_and_not_sold_again() {
+    let Some(browser) = Browser::find().await else { return };
+    for unkept in [false, true] {
+        let shop = Shop::open(Kind { unkept, ..Kind::default() }).await;
+        let told = browser.visit(&shop, "cut", &shop.at("/report"), json!({})).await;
+        let (cut, next, last) = (&told["cut"], &told["next"], &told["last"]);
+        assert!(text(cut, "said").contains("broke off"), "{told}");
+        assert_eq!((&cut["local"], &next["pay"]), (&json!(1), &json!(false)), "{told}");
+        if unkept {
+            assert!(text(next, "said").contains("delivered already"), "{told}");
+        } else {
+            assert!(text(next, "shown").contains("The report"), "{told}");
+        }
+        assert_eq!((&next["local"], &last["pay"]), (&json!(0), &json!(true)), "then it is over: {told}");
+        assert_eq!((shop.takings().await, shop.handler.runs()), (UNITS, 1));
+    }
 }
 
 /// Addresses that `fetch` reads as another host's, or refuses.

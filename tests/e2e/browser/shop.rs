@@ -172,6 +172,9 @@ async fn answer(
             of_type("application/json", r#"{"b":1e400,"a":[1.10,{}],"s":"{\"x\": 1}"}"#.into())
         }
         query if query.contains("as=markdown") => of_type("text/markdown; charset=utf-8", MARKDOWN.into()),
+        query if query.contains("as=csv") => {
+            of_type("text/csv", "Theme,Chats\r\n\"pricing, \"\"all\"\" <b>\",12\r\n".into())
+        }
         query if query.contains("as=slow") => {
             sleep(Duration::from_secs(4)).await;
             of_type("text/plain", "worth the wait".into())

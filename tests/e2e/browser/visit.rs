@@ -22,9 +22,10 @@ use crate::support::{
 
 const PACKAGES: [(&str, &str); 2] =
     [("package.json", include_str!("js/package.json")), ("package-lock.json", include_str!("js/package-lock.json"))];
-const SCRIPTS: [(&str, &str); 3] = [
+const SCRIPTS: [(&str, &str); 4] = [
     ("browser.mjs", include_str!("js/browser.mjs")),
     ("faults.mjs", include_str!("js/faults.mjs")),
+    ("passes.mjs", include_str!("js/passes.mjs")),
     ("visit.mjs", include_str!("js/visit.mjs")),
 ];
 

@@ -7,7 +7,12 @@ use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tower_x402::{
-    MerchantBuilder, X402Layer, discovery::Endpoint, page::Page, protocol::PaymentTag, testing::ScriptedSettler,
+    Merchant, MerchantBuilder, X402Layer,
+    discovery::Endpoint,
+    ledger::MemoryLedger,
+    page::Page,
+    protocol::{Asset, ChainTime, Network, PaymentTag, SealingKeys},
+    testing::{ScriptedSettler, ScriptedVerifier},
 };
 
 use super::{data, navigation, text, varying};
@@ -64,33 +69,85 @@ fn sizes(page: &str) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn it_is_at_most_28_kb_for_json_and_31_kb_for_any_answer() {
+async fn it_is_at_most_28_kb_and_12_kb_compressed() {
     let page = || Page::new().title("A shop");
     let uri = format!("/answer?query={}", "What+do+visitors+say+about+pricing%3F".repeat(8));
     let (_, json) = shown(|builder| builder, |shop| answers_json(shop).page(page()), &uri).await;
     let (_, any) = shown(|builder| builder, |shop| shop.layer().page(page()), &uri).await;
     let (_, passes) = with_a_pass(page()).await;
-    for (page, most, most_compressed) in [(json, 28, 12), (any, 31, 14), (passes, 33, 14)] {
+    for (page, most, most_compressed) in [(json, 27, 12), (any, 28, 12), (passes, 30, 13)] {
         let (size, compressed) = sizes(&page);
         println!("the page: {size} bytes, {compressed} compressed");
         assert!(size <= most * 1024 && compressed <= most_compressed * 1024, "{size} {compressed}");
     }
 }
 
-/// What Markdown, markup and tables need is left out where the answer is JSON.
+/// What Markdown, markup and tables need is a script of its own, which the policy names where the answer may be one of them.
 #[tokio::test]
 async fn a_page_for_json_reads_no_markup() {
-    let (_, any) = usual(Page::new()).await;
-    let (_, json) = shown(|builder| builder, |shop| answers_json(shop).page(Page::new()), "/answer").await;
+    let (of_any, any) = usual(Page::new()).await;
+    let (of_json, json) = shown(|builder| builder, |shop| answers_json(shop).page(Page::new()), "/answer").await;
     let (_, elsewhere) = shown(
         |builder| builder,
         |shop| shop.layer().describe(Endpoint::get("/answer")).unwrap().page(Page::new()),
         "/answer",
     )
     .await;
-    for reader in ["text/markdown\"===", "text/csv", "DOMParser"] {
-        assert!(any.contains(reader) && elsewhere.contains(reader) && !json.contains(reader), "{reader}");
+    let asks = r#""readers""#;
+    assert!(any.contains(asks) && elsewhere.contains(asks) && !json.contains(asks));
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer().page(Page::new()), echo(Counter::default()));
+    let (_, _, readers) = text(ask(&service, asking("GET", "readers")).await).await;
+    let hash = format!("'sha256-{}'", STANDARD.encode(Sha256::digest(&readers)));
+    let names_it = |headers: &http::HeaderMap| headers["content-security-policy"].to_str().unwrap().contains(&hash);
+    assert!(names_it(&of_any) && !names_it(&of_json));
+    for reader in ["text/markdown", "text/csv", "DOMParser"] {
+        assert!(readers.contains(reader) && !any.contains(&format!("{reader}\"===")), "{reader}");
     }
+}
+
+/// What the page's script asks for by a name.
+fn asking(method: &str, name: &str) -> http::Request<axum::body::Body> {
+    let request = http::Request::builder().method(method).uri("/answer?query=why").header("x402-page", name);
+    request.body(axum::body::Body::empty()).unwrap()
+}
+
+/// SECURITY row 55: parts of the page are sent to anyone, sell nothing and quote nothing. Every other request is as ever.
+#[tokio::test]
+async fn parts_of_the_page_are_sent_where_its_script_asks() {
+    let shop = Shop::open().await;
+    let handler = Counter::default();
+    let service = layered(&shop.layer().page(Page::new()), echo(handler.clone()));
+    for (name, media_type, begins) in
+        [("readers", "text/javascript; charset=utf-8", "document.currentScript"), ("code", "image/bmp", "BM")]
+    {
+        let (head, body) = ask(&service, asking("GET", name)).await.into_parts();
+        let of = |name: &str| head.headers.get(name).map(|value| value.to_str().unwrap());
+        assert_eq!((head.status.as_u16(), of("content-type")), (200, Some(media_type)));
+        assert_eq!((of("cache-control"), of("x-content-type-options")), (Some("no-store"), Some("nosniff")));
+        assert!(!head.headers.contains_key("payment-required") && !head.headers.contains_key("pay"));
+        let body = http_body_util::BodyExt::collect(body).await.unwrap().to_bytes();
+        assert!(String::from_utf8_lossy(&body[..60]).trim_start_matches("\"use strict\";").starts_with(begins));
+    }
+    let without_page = layered(&shop.layer(), echo(handler.clone()));
+    for (service, request) in [
+        (&service, asking("GET", "others")),
+        (&service, asking("GET", "1")),
+        (&service, asking("POST", "readers")),
+        (&service, asking("HEAD", "readers")),
+        (&without_page, asking("GET", "readers")),
+    ] {
+        assert_eq!(ask(service, request).await.status(), 402);
+    }
+    assert_eq!(handler.runs(), 0);
+    // A payment comes first.
+    let intent = crate::support::intent_of(&ask(&service, navigation("/answer?query=why")).await);
+    let mut request = asking("GET", "readers");
+    let proof = crate::support::proof(&intent, shop.pay(490_000));
+    request.headers_mut().insert("x402-payment", proof.parse().unwrap());
+    let answer = ask(&service, request).await;
+    assert!(answer.headers().contains_key("payment-response"));
+    assert_eq!((answer.status().as_u16(), handler.runs()), (200, 1));
 }
 
 /// Of an element, the text between its tags.
@@ -109,8 +166,10 @@ async fn the_policy_names_the_hashes_of_what_is_inlined_and_nothing_else() {
             ("style-src", inline(&page, "<style>", "</style>")),
         ] {
             let hash = STANDARD.encode(Sha256::digest(text));
-            assert!(policy.contains(&format!("{directive} 'sha256-{hash}';")), "{policy}");
+            assert!(policy.contains(&format!("{directive} 'sha256-{hash}'")), "{policy}");
         }
+        // The page's script and the readers of markup, and the style.
+        assert_eq!(policy.matches("'sha256-").count(), if page.contains("\"readers\"") { 3 } else { 2 }, "{policy}");
         for rule in [
             "default-src 'none';",
             "connect-src 'self';",
@@ -239,12 +298,11 @@ async fn it_speaks_the_visitors_language() {
 /// Without a verifier no transfer is taken: none is asked for.
 #[tokio::test]
 async fn a_seller_of_signed_payments_alone_asks_for_no_transfer() {
-    let chain =
-        tower_x402::testing::ScriptedVerifier::new(tower_x402::protocol::ChainTime::from_unix(crate::support::NOW));
-    let merchant = tower_x402::Merchant::builder(crate::support::recipient())
+    let chain = ScriptedVerifier::new(ChainTime::from_unix(crate::support::NOW));
+    let merchant = Merchant::builder(crate::support::recipient())
         .settler(ScriptedSettler::new(chain))
-        .ledger(tower_x402::ledger::MemoryLedger::new())
-        .sealing_keys(tower_x402::protocol::SealingKeys::new([7; 32]))
+        .ledger(MemoryLedger::new())
+        .sealing_keys(SealingKeys::new([7; 32]))
         .build()
         .await
         .unwrap();
@@ -257,4 +315,50 @@ async fn a_seller_of_signed_payments_alone_asks_for_no_transfer() {
         assert!(!page.contains(part), "{part}");
     }
     assert!(page.contains("This seller takes signed payments: you need script"));
+}
+
+/// Several tokens: each contract has the name of its token beside it, and the price the first one's.
+#[tokio::test]
+async fn each_token_of_a_transfer_has_its_name() {
+    let tokens = |builder: MerchantBuilder| builder.asset(Asset::USDC_BASE).asset(Asset::USDBC_BASE);
+    let (_, page) = shown(tokens, |shop| shop.layer().page(Page::new()), "/answer").await;
+    let named = |index: usize| {
+        let row = inline(&page, &format!(r#"<dt id="c-token-{index}-name">"#), "</dd>");
+        row.split_once("</dt>").unwrap().1
+    };
+    for (index, token) in [Asset::USDC_BASE, Asset::USDBC_BASE].into_iter().enumerate() {
+        let row = named(index);
+        assert!(row.contains(&format!(r#"<code id="c-token-{index}">{}</code>"#, token.contract())), "{row}");
+        assert!(row.contains(&format!("<span>{}</span>", token.symbol())), "{row}");
+    }
+    assert!(!page.contains("c-token-2") && page.contains("· 0.49 USDC"));
+    let (_, one) = usual(Page::new()).await;
+    let row = inline(&one, r#"<dt id="c-token-0-name">"#, "</dd>");
+    assert!(!row.contains("USDC") && !one.contains("c-token-1"), "one token needs no name: {row}");
+}
+
+/// A test network: a badge says that its money is worth nothing, in the visitor's language, and no dollars are named.
+#[tokio::test]
+async fn the_money_of_a_test_network_is_said_to_be_worthless() {
+    const BADGE: &str = r#"<p class="badge">"#;
+    for (lang, words) in [
+        ("en", "TESTNET · This is a test network: its money has no value."),
+        ("de", "TESTNET · Dies ist ein Testnetz: Das Geld hat keinen Wert."),
+    ] {
+        let chain = ScriptedVerifier::on(Network::BASE_SEPOLIA, ChainTime::from_unix(crate::support::NOW));
+        let merchant = Merchant::builder(crate::support::recipient())
+            .network(Network::BASE_SEPOLIA)
+            .verifier(chain)
+            .ledger(MemoryLedger::new())
+            .sealing_keys(SealingKeys::new([7; 32]))
+            .build()
+            .await
+            .unwrap();
+        let layer = merchant.charge("answer", "0.49 USDC").unwrap().page(Page::new().lang(lang));
+        let (_, _, page) = text(ask(&layered(&layer, echo(Counter::default())), navigation("/answer")).await).await;
+        assert_eq!(inline(&page, BADGE, "</p>"), words);
+        assert!(!page.contains("$0.49") && page.contains("Base Sepolia"));
+    }
+    let (_, real) = usual(Page::new()).await;
+    assert!(!real.contains(BADGE) && real.contains("$0.49"));
 }

@@ -15,6 +15,20 @@ async function proxied(page, faults) {
   });
 }
 
+// Runs in the page before its own script: the first sold answer breaks off behind its head, after the seller sent all of it.
+function breaksOff() {
+  const { fetch } = window;
+  let isBroken = false;
+  window.fetch = async (...asked) => {
+    const response = await fetch(...asked);
+    if (isBroken || !response.headers.has("payment-response")) return response;
+    isBroken = true;
+    await response.arrayBuffer();
+    const { status, headers } = response;
+    return new Response(new ReadableStream({ pull: (body) => body.error(new TypeError("broken")) }), { status, headers });
+  };
+}
+
 // Somebody who reads the chain and redeems what others paid.
 async function watcher(url, txHash) {
   const quote = await fetch(url);
@@ -93,6 +107,24 @@ export const faults = ({ settings, answered, typed, kept, offered }) => {
       return { ...(await answered(page)), asked: wallet.asked };
     },
 
+    // A payment that is bound to an intent of a browser that forgot it.
+    async bound(browser) {
+      const silent = new Wallet(chain, { account, mood: "hangs" });
+      const { page: first } = await openTab(browser, { wallet: silent });
+      await first.goto(url);
+      await press(first, "Pay with");
+      while (!silent.hash) await sleep(50);
+      await first.evaluate(() => localStorage.clear());
+      await first.close();
+      const { page, wallet } = await bought(browser);
+      await page.goto(url);
+      await typed(page, silent.hash);
+      await untilSays(page, "payment_bound");
+      const said = await textOf(page, "#status");
+      await press(page, "Sign as the payer");
+      return { said, ...(await answered(page)), asked: wallet.asked };
+    },
+
     // Two tabs at one address: one wallet sends and is not heard of, the other tab buys.
     async tabs(browser) {
       const silent = new Wallet(chain, { account, mood: "hangs" });
@@ -150,6 +182,26 @@ export const faults = ({ settings, answered, typed, kept, offered }) => {
       const early = { shown: await textOf(page, "#shown"), kept: await kept(page) };
       await page.waitForSelector(settings.broken ? "#status.bad" : "#status.good");
       return { early, ...(await answered(page)), kept: await kept(page) };
+    },
+
+    // An answer that breaks off behind its head in a tab that is closed then; a new tab, twice.
+    async cut(browser) {
+      const { page } = await bought(browser);
+      await page.evaluateOnNewDocument(breaksOff);
+      await page.goto(url);
+      await press(page, "Pay with");
+      await page.waitForSelector("#status.bad");
+      const cut = { said: await textOf(page, "#status"), local: (await kept(page))[1] };
+      await page.close();
+      const visited = async () => {
+        const { page } = await openTab(browser);
+        await page.goto(url);
+        await page.waitForFunction(() => !document.getElementById("pay").hidden
+          || document.getElementById("actions").textContent.includes("Buy again"));
+        const [said, shown] = [await textOf(page, "#status"), await page.$eval("#shown", (shown) => shown.innerText)];
+        return { said, shown, pay: await isShown(page, "#pay"), local: (await kept(page))[1] };
+      };
+      return { cut, next: await visited(), last: await visited() };
     },
 
     // A price that rose before a late payment.

@@ -6,6 +6,7 @@ import {
   Wallet, asked, isShown, launch, openTab, payByHand, press, rpc, textOf, untilSays, untilShown,
 } from "./browser.mjs";
 import { faults } from "./faults.mjs";
+import { passes } from "./passes.mjs";
 
 const [scenario, settings] = [process.argv[2], JSON.parse(process.argv[3])];
 const { program, url, chain, account, folder } = settings;
@@ -49,6 +50,7 @@ async function examined(page, name) {
 
 const scenarios = {
   ...faults({ settings, answered, typed, kept, offered }),
+  ...passes({ settings, answered, examined }),
 
   // By a wallet that is told the words of its button.
   async pay(browser) {
@@ -70,11 +72,16 @@ const scenarios = {
   // What the page makes of an answer.
   async rendered(browser) {
     const { page, seen } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
+    if (settings.readers) {
+      // Something in between answers in the seller's place.
+      await page.setRequestInterception(true);
+      page.on("request", (request) => request.headers()["x402-page"] === "readers" ? request.respond(settings.readers) : request.continue());
+    }
     await page.goto(url);
     await press(page, settings.press);
-    await answered(page);
+    await page.waitForSelector("#status.good");
     await picture(page, "rendered");
-    return { markup: await page.$eval("#shown", (shown) => shown.innerHTML), ...seen };
+    return { markup: await page.$eval("#shown", (shown) => shown.innerHTML), title: await page.title(), ...seen };
   },
 
   // Loaded anew while its signed payment is redeemed: by a handler that takes a while, or on a chain that stands still.
@@ -133,7 +140,8 @@ const scenarios = {
     await page.goto(url);
     await untilShown(page, "#none");
     const apps = await page.$$eval("#apps a", (all) => all.map((each) => each.href));
-    const code = { wide: await isShown(page, "#phone .qr") };
+    await untilShown(page, "#phone .qr");
+    const code = { wide: await page.$eval("#code", (image) => image.naturalWidth > 20) };
     const folded = await page.$$eval("details", (all) => all.map((each) => each.open));
     await page.setViewport({ width: 390, height: 800 });
     code.narrow = await isShown(page, "#phone .qr");
@@ -357,51 +365,6 @@ const scenarios = {
     await page.waitForFunction(() => document.readyState === "complete");
     const inside = await Promise.all(page.frames().slice(1).map((frame) => frame.evaluate(() => document.body.innerText).catch(() => "")));
     return { inside };
-  },
-
-  // A pass, from the link on a page to its last call.
-  async pass(browser) {
-    const { page, seen } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
-    const shows = async (page) => ({ ...await answered(page), left: await page.$$eval("#receipt dd", (all) => all[2].textContent) });
-    await page.goto(url);
-    await untilShown(page, "#passes a");
-    const offered = await page.$$eval("#passes a", (all) => all.map((each) => each.textContent));
-    const found = await examined(page, "pass-link");
-    await Promise.all([page.waitForNavigation(), page.click("#passes a")]);
-    await press(page, settings.press);
-    await untilSays(page, "Your pass is kept");
-    const bought = await textOf(page, "#status");
-    found.push(...await examined(page, "pass-bought"));
-    await Promise.all([page.waitForNavigation(), press(page, "Use it for your question")]);
-    const back = new URL(page.url());
-    const first = await shows(page);
-    found.push(...await examined(page, "pass-used"));
-    await page.reload();
-    const reloaded = await shows(page);
-    const { page: next, seen: later } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
-    await next.goto(url);
-    const second = await shows(next);
-    const { page: last } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
-    await last.goto(url);
-    await untilShown(last, "#pay");
-    const third = { pay: await isShown(last, "#pay"), kept: await last.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("x402-pass ")).length) };
-    return { found, offered, bought, back: back.pathname + back.search, first, reloaded, second, third,
-      complaints: [...seen.complaints, ...later.complaints], dialogs: seen.dialogs + later.dialogs };
-  },
-
-  async refused_pass(browser) {
-    const { page, seen } = await openTab(browser, { wallet: new Wallet(chain, { account }) });
-    await page.evaluateOnNewDocument((pass) => { if (!sessionStorage.getItem("set")) { localStorage.setItem("x402-pass two", pass); sessionStorage.setItem("set", "1"); } }, settings.pass);
-    await page.goto(url);
-    await untilShown(page, "#pay");
-    const asked = await isShown(page, "#pay");
-    const kept = await page.evaluate(() => localStorage.getItem("x402-pass two"));
-    // Not shown again, it is not refused again.
-    let shown = 0;
-    page.on("request", (request) => { if (request.headers()["x402-pass"]) shown += 1; });
-    await page.reload();
-    await untilShown(page, "#pay");
-    return { pay: asked, kept, shown, ...seen };
   },
 
   // The visitor's way through the shop: the form on its first page, the price, the answer.
