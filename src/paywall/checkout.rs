@@ -25,7 +25,7 @@ use crate::{
             body_reader::{BodyReader, Read, ReadPlan, ScanPolicy, is_identity},
             delivery::write_delivery,
             format::ReplyFormat,
-            free::{AnswerFilter, without_bill},
+            free::{AnswerFilter, sold_before, without_bill},
             page::{FormPage, ScriptPage, part_of_page},
             quote::{quote, quote_when_ready},
             refuse::{deny, turn_away},
@@ -118,7 +118,7 @@ where
         let work = async move {
             match self.request.is_free().await {
                 Ok(true) => {
-                    let filter = AnswerFilter::free(&self.request.parts.method, &self.request.parts.headers);
+                    let filter = AnswerFilter::free(&self.request.route, &self.request.parts.method, &self.request.parts.headers);
                     self.unread = Some(body);
                     self.serve().await.map(|response| filter.apply(response))
                 }
@@ -133,6 +133,9 @@ where
     #[inline]
     pub(crate) fn begin(mut self, body: B) -> Next<S, B, ResB, S::Error> {
         let shown = proof_in(&self.request.route.merchant, &self.request.parts.headers);
+        if let Ok(Some(_)) = shown {
+            self.request.proof_is_in_head();
+        }
         if let Some(plan) = read_plan(&self.request, &shown, &body) {
             if let (Ok(Some(proof)), Some(_)) = (&shown, self.request.route.redelivery()) {
                 self.may_be_sold = redemption_in(&self.request.route.merchant, proof).map(Box::new);
@@ -231,6 +234,7 @@ where
                     None => answer,
                 })
             }
+            Ok(PassShown::Ticket) => self.serve().await.map(|answer| sold_before(answer, format)),
             Ok(PassShown::Free) => self.serve().await.map(|answer| without_bill(answer, format)),
             Ok(PassShown::Spent(state)) => {
                 self.request.pass_spent = Some(state);

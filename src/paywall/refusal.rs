@@ -24,6 +24,10 @@ use crate::{
 /// When to ask again where a backend did not answer, or another redemption is under way.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// What to do where the payment was made before the handler ran, and no answer was sold for it.
+pub(crate) const MADE: &str =
+    "The payment was made, and has bought nothing yet. Send the same payment again. Do not pay again.";
+
 /// The details of a refusal beside its code.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -105,6 +109,18 @@ impl Problem {
     pub(crate) fn takes_no_payment_proofs() -> Self {
         let detail = "This seller takes no proofs of transfers in the PAYMENT-SIGNATURE header: show the transfer in the x402-payment header. Do not pay again.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
+    }
+
+    /// The same where the payment was made before the handler ran: then no text says that nothing was taken.
+    pub(crate) fn after_payment(self) -> Self {
+        match self.code {
+            ProblemCode::AnswerTimeout
+            | ProblemCode::AnswerBroken
+            | ProblemCode::AnswerTooLarge
+            | ProblemCode::BodyTimeout
+            | ProblemCode::UpstreamPaymentRequired => Self { detail: Some(MADE), ..self },
+            _ => self,
+        }
     }
 
     /// For a transfer in the standard's header that is not shown as it must be.

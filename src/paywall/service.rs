@@ -102,7 +102,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if let Some(filter) = AnswerFilter::of(&self.route.bypass, &request) {
+        if let Some(filter) = AnswerFilter::of(&self.route, &request) {
             if self.route.strip_proof {
                 strip_headers(request.headers_mut(), self.route.merchant.mpp.as_ref());
             }

@@ -2,19 +2,34 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{RequestDigest, RouteSeal, json_text::Text, media::essence, redemption::is_proof_member};
+use super::{RequestDigest, RouteSeal, json_text::Text, media::essence, redemption::{is_absent, is_proof_member}};
 
 /// The owner of JSON members that have the names of a proof's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProofMembers {
-    /// The payer: a redemption adds them to the request that was quoted.
+    /// The payer: the body was searched for a proof, whose members are not part of the request that was quoted.
     Payer,
+    /// The service, except for those that are `null` or empty: the proof is in the head. A body that was quoted has no others, because it
+    /// was searched, and a redemption in the body replaces them.
+    Filled,
     /// The service, on a route that accepts proofs in the header only: its price may depend on them.
     Service,
+}
+
+impl ProofMembers {
+    /// Whether a member belongs to the request that is digested.
+    fn keep(self, name: &str, value: &RawValue) -> bool {
+        match self {
+            Self::Service => true,
+            _ if !is_proof_member(name) => true,
+            Self::Payer => false,
+            Self::Filled => !is_absent(value),
+        }
+    }
 }
 
 /// A request's headers, and those that the route binds besides the ones that describe its body.
@@ -26,10 +41,10 @@ pub(crate) struct DigestedHeaders<'a> {
 
 /// Computes a digest of method, path, query, content type and encoding, the bound headers, and the body.
 ///
-/// Of a JSON object the members are digested, without the payer's, sorted by name, and without white space between tokens;
+/// Of a JSON object the members are digested, without those that `proof_members` leaves out, sorted by name, and without white space between tokens;
 /// of any other body its bytes. An empty body counts as an object without members.
 pub(crate) fn digest_request(
-    seal: &RouteSeal,
+    hasher: blake3::Hasher,
     method: &http::Method,
     uri: &http::Uri,
     headers: DigestedHeaders<'_>,
@@ -37,7 +52,7 @@ pub(crate) fn digest_request(
     proof_members: ProofMembers,
 ) -> RequestDigest {
     let members = if body.is_empty() { Some(Vec::new()) } else { members(body, proof_members) };
-    let mut fields = Fields::new(seal.digest_hasher());
+    let mut fields = Fields::new(hasher);
     fields.push(method.as_str().as_bytes());
     fields.push(uri.path().as_bytes());
     fields.push(uri.query().map_or(b"-" as &[u8], |_| b"?"));
@@ -47,7 +62,12 @@ pub(crate) fn digest_request(
         _ => fields.header(headers.all, &header::CONTENT_TYPE),
     }
     fields.header(headers.all, &header::CONTENT_ENCODING);
-    headers.bound.iter().for_each(|name| fields.header(headers.all, name));
+    for name in headers.bound {
+        match *name == header::HOST {
+            true => fields.host(headers.all, uri),
+            false => fields.header(headers.all, name),
+        }
+    }
     match members {
         Some(members) => {
             fields.push(b"object");
@@ -122,6 +142,16 @@ impl Fields {
         values.iter().for_each(|value| self.push(value.as_bytes()));
     }
 
+    /// Adds the host, as the header names it and as the target does: a request of HTTP/2 has only the latter.
+    fn host(&mut self, headers: &HeaderMap, uri: &http::Uri) {
+        let mut hosts: Vec<_> = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes).collect();
+        let target = uri.authority().map(|authority| authority.as_str().as_bytes());
+        hosts.extend(target.filter(|target| !hosts.contains(target)));
+        self.push(header::HOST.as_str().as_bytes());
+        self.push(&(hosts.len() as u64).to_be_bytes());
+        hosts.into_iter().for_each(|host| self.push(host));
+    }
+
     fn digest(mut self) -> RequestDigest {
         self.hasher.update(&self.collected);
         let mut digest = [0; 16];
@@ -130,10 +160,10 @@ impl Fields {
     }
 }
 
-/// Returns the members of a JSON object without the payer's, sorted by name; duplicates are kept in their order.
+/// Returns the members of a JSON object that belong to the request, sorted by name; duplicates are kept in their order.
 fn members(body: &[u8], proof_members: ProofMembers) -> Option<Vec<(Cow<'_, str>, &RawValue)>> {
     let Members(mut members) = serde_json::from_slice(body).ok()?;
-    members.retain(|(name, _)| proof_members == ProofMembers::Service || !is_proof_member(name));
+    members.retain(|(name, value)| proof_members.keep(name, value));
     members.sort_by(|a, b| a.0.cmp(&b.0));
     Some(members)
 }

@@ -187,6 +187,11 @@ pub(crate) fn is_proof_member(name: &str) -> bool {
     [INTENT, TX, SECRET, SIGNATURE].contains(&name)
 }
 
+/// Returns whether a member's value counts as a missing one.
+pub(crate) fn is_absent(value: &RawValue) -> bool {
+    Member::read(value).is_absent()
+}
+
 /// Returns whether a text that is not parsed as JSON contains the name of a proof's member, however it is quoted.
 pub(crate) fn names_proof(text: &[u8]) -> bool {
     [INTENT, TX].iter().any(|name| memmem::find(text, name.as_bytes()).is_some())

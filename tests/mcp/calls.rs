@@ -3,7 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tower_x402::{BuildError, Price, Redelivery, protocol::Amount, testing::Settling};
+use tower_x402::{
+    BuildError, Price, Redelivery,
+    protocol::{
+        Address, Amount, Network, redemption_message,
+        v2::{PaymentPayload, PaymentProof},
+    },
+    testing::{Settling, scripted_signature},
+};
 
 use super::rig::{NONCE, PRICE, Rig, call, json_reply, offered, paid, post, result, say, search, sign, with_payment};
 use crate::support::{Shop, payer};
@@ -201,6 +208,71 @@ async fn what_is_settled_first_is_told_where_the_tool_fails() {
         rig.gives(json!({ "content": [] }));
         say(&service, &call).await.sold();
         assert_eq!(rig.settler.settlements(), index + 1);
+    }
+}
+
+/// Whoever paid first, and whose tool failed, corrects the call: the payment buys it by the payer's signature, also where no transfers are
+/// offered, and where the client dropped the intent.
+#[tokio::test]
+async fn what_was_made_and_bought_nothing_is_redeemed_by_its_payers_signature() {
+    let rig = Rig::open().await;
+    let service = rig.behind(&rig.layer().settle_first());
+    for (number, quoted) in [(1, true), (2, false)] {
+        let payment = sign(&offered(&service, &search()).await, [number; 32]);
+        let mut payment: Value = serde_json::from_str(&payment.to_json()).unwrap();
+        if !quoted {
+            payment["accepted"]["extra"].as_object_mut().unwrap().remove("intentId").unwrap();
+        }
+        let pays = |mut call: Value| {
+            call["params"]["_meta"]["x402/payment"] = payment.clone();
+            call
+        };
+        rig.gives(json!({ "isError": true, "content": [] }));
+        let failed = say(&service, &pays(search())).await;
+        let transaction = failed.outcome().unwrap().transaction.unwrap();
+        rig.gives(json!({ "content": [] }));
+        let corrected = call("search", json!({ "q": "why not" }));
+        let refused = say(&service, &pays(corrected.clone())).await;
+        assert_eq!(refused.refused(), if quoted { "intent_not_found" } else { "payment_bound" });
+        let told = &refused.result()["structuredContent"];
+        // The offer for the corrected call, with the intent that the refusal named, or with its own.
+        let fresh = offered(&service, &corrected).await;
+        let intent = told["intentId"].as_str().map_or_else(|| fresh.intent().unwrap().unwrap(), |id| id.parse().unwrap());
+        let by_signature = |who| {
+            let signature = scripted_signature(who, &redemption_message(Network::BASE, transaction, &intent));
+            let proof = PaymentProof::new(transaction).with_signature(signature);
+            let accepted = fresh.clone().with_client_submitted_transfer().with_intent(&intent);
+            let mut call = with_payment(corrected.clone(), &PaymentPayload::new(accepted, proof));
+            let extra = call["params"]["_meta"]["x402/payment"]["accepted"]["extra"].as_object_mut().unwrap();
+            extra.retain(|name, _| !["name", "version"].contains(&name.as_str()));
+            call
+        };
+        assert_eq!(say(&service, &by_signature(Address::new([0xbb; 20]))).await.refused(), "invalid_signature");
+        say(&service, &by_signature(payer())).await.sold();
+        assert_eq!(rig.settler.settlements(), usize::from(number));
+    }
+    // Without a signature it is no way to pay here.
+    let unsigned = PaymentPayload::new(
+        offered(&service, &search()).await.with_client_submitted_transfer(),
+        PaymentProof::new(rig.shop.pay(10_000)),
+    );
+    let refused = say(&service, &with_payment(search(), &unsigned)).await;
+    assert_eq!(refused.refused(), "invalid_redemption");
+}
+
+/// An agent that reads "nothing was taken" pays again.
+#[tokio::test]
+async fn what_was_made_is_never_called_untaken() {
+    let rig = Rig::open().await;
+    let service = rig.behind(&rig.layer().settle_first());
+    let bill = json!({ "isError": true, "structuredContent": { "x402Version": 2, "accepts": [], "error": "pay" }, "content": [] });
+    for (number, given) in [json!({ "resultType": "task", "task": {} }), bill].into_iter().enumerate() {
+        rig.gives(given);
+        let call = with_payment(search(), &sign(&offered(&service, &search()).await, [number as u8; 32]));
+        let failed = say(&service, &call).await;
+        assert!(failed.outcome().is_some_and(|outcome| outcome.is_pending()), "{}", failed.text);
+        assert!(!failed.text.contains("othing was taken"), "{}", failed.text);
+        assert!(failed.text.contains("Do not pay again"), "{}", failed.text);
     }
 }
 

@@ -40,12 +40,29 @@ async fn what_another_reader_could_see_as_a_call_is_refused() {
         (r#"{"id":1,"method":"tools/call"}"#, -32602),
         (r#"{"id":1,"method":"tools/call","params":{"name":"search","arguments":[1]}}"#, -32602),
         (r#"{"id":1,"method":"tools/call","params":{"name":"search","task":{"ttl":1}}}"#, -32602),
+        (r#"{"id":1,"method":"tools/call","params":{"name":"search","Task":{"ttl":1}}}"#, -32600),
+        (r#"{"id":1,"method":"tools/call","params":{"name":"search","tas\u212a":{"ttl":1}}}"#, -32600),
     ] {
         let answer = ask(&service, post(message)).await;
         assert_eq!(answer.message()["error"]["code"], code, "{message}: {}", answer.text);
         assert!(!answer.is_bill());
     }
     assert_eq!(rig.runs.runs(), 0);
+}
+
+/// A stranger's message costs no more than its length.
+#[tokio::test]
+async fn a_message_of_many_members_is_read_once() {
+    let rig = Rig::open().await;
+    let service = rig.service();
+    let members: String = (0..60_000).map(|number| format!(r#","m{number}":0"#)).collect();
+    let message = format!(r#"{{"id":1,"method":"tools/call","params":{{"name":"search"{members}}}}}"#);
+    let start = std::time::Instant::now();
+    assert!(ask(&service, post(&message)).await.is_bill());
+    // With each member beside each other one it took longer than a minute.
+    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
+    let twice = message.replace(r#""m59999":0"#, r#""m0":0"#);
+    assert_eq!(ask(&service, post(&twice)).await.message()["error"]["code"], -32600);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use axum::body::Body;
 use http::{HeaderValue, Request, Response, StatusCode};
 use serde_json::Value;
 use tower_x402::{
-    Merchant, Pass, PassIssuer, Price, Receipt, X402, X402Layer,
+    Charge, Merchant, Pass, PassIssuer, Price, Receipt, X402, X402Layer,
     ledger::MemoryLedger,
     protocol::{Amount, SealingKeys},
 };
@@ -563,4 +563,69 @@ async fn a_closed_pass_buys_nothing_and_what_is_left_is_told() {
     assert_eq!(pass.close("x402p_none").await, Ok(None));
     let answer: Answer = ask(&service, with(&buy(&shop, &pass).await)).await;
     assert_eq!(left(&answer), "2", "another pass is as it was");
+}
+
+/// Calls never become money, nor money calls, where a name is sold with other terms later.
+#[tokio::test]
+async fn a_pass_of_other_terms_under_the_same_name_is_another_pass() {
+    let shop = Shop::open().await;
+    let sold = async |kind: usize, size: u64| {
+        let merchant = shop.sibling(|builder| builder).await;
+        let pass = merchant.pass("changing", "1 USDC").unwrap();
+        let pass = match kind {
+            0 => pass.calls(size).unwrap(),
+            1 => pass.worth(format!("{size} USDC").as_str()).unwrap(),
+            _ => pass.lasting(Duration::from_secs(60 * size)).unwrap(),
+        };
+        (merchant, pass)
+    };
+    for index in 0..3 {
+        let token = buy(&shop, &sold(index, 1).await.1).await;
+        for other in 0..3 {
+            let (merchant, new) = sold(other, 2).await;
+            let layer = merchant.charge("answer", "0.49 USDC").unwrap().accept_pass(&new).unwrap();
+            let service = layered(&layer, echo(Counter::default()));
+            let answer = ask(&service, with(&token)).await;
+            match index == other {
+                true => assert_eq!(answer.status(), 200),
+                false => _ = assert_problem(answer, 401, "invalid_pass").await,
+            }
+        }
+    }
+}
+
+/// The handler's word counts for whoever holds an amount, however it was paid for.
+#[tokio::test]
+async fn a_metered_answer_draws_what_the_handler_charges() {
+    let shop = Shop::open().await;
+    let settler = tower_x402::testing::ScriptedSettler::new(shop.chain.clone());
+    let merchant = shop.sibling(|builder| builder.permit_settler(settler)).await;
+    let (purse, ten) = (
+        merchant.pass("purse", "1 USDC").unwrap().worth("1 USDC").unwrap(),
+        merchant.pass("ten", "1 USDC").unwrap().calls(10).unwrap(),
+    );
+    let metered = merchant.charge_up_to("complete", "0.10 USDC").unwrap();
+    let metered = metered.accept_pass(&purse).unwrap().accept_pass(&ten).unwrap();
+    let says = |units: u128| {
+        layered(
+            &metered,
+            answering(Counter::default(), move |_| {
+                let mut answer = Response::new(Body::from("words"));
+                answer.extensions_mut().insert(Charge(Amount::from_base_units(units)));
+                answer
+            }),
+        )
+    };
+    let (purse, ten) = (buy(&shop, &purse).await, buy(&shop, &ten).await);
+    for (token, units, remaining) in
+        [(&purse, 1_000, "0.999"), (&purse, 0, "0.999"), (&purse, 100_000, "0.899"), (&ten, 1_000, "9"), (&ten, 0, "8")]
+    {
+        let answer = ask(&says(units), with(token)).await;
+        assert_eq!((answer.status(), left(&answer)), (StatusCode::OK, remaining));
+    }
+    // More than the maximum is the service's error, and costs nothing.
+    for (token, remaining) in [(&purse, "0.799"), (&ten, "7")] {
+        assert_eq!(ask(&says(100_001), with(token)).await.status(), 500);
+        assert_eq!(left(&ask(&says(100_000), with(token)).await), remaining);
+    }
 }

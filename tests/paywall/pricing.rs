@@ -290,6 +290,49 @@ async fn a_header_only_route_prices_members_of_any_name() {
     }
 }
 
+/// With the proof in the head, a body is the service's own to the last byte: nothing is hidden in members that only a proof has.
+#[tokio::test]
+async fn a_cheap_body_buys_none_that_grew_by_a_proofs_members() {
+    let shop = Shop::open().await;
+    let by_size = |_: &Parts, body: &Bytes| Price::Charge(Amount::from_base_units(body.len() as u128));
+    let priced = shop.merchant.price_with("store", by_size).unwrap();
+    for (layer, units) in [(priced, 15), (shop.layer().bind_request(), 490_000)] {
+        let service = layered(&layer, echo(Counter::default()));
+        let small = r#"{"query":"why"}"#;
+        let intent = quote_for(&service, post(small), units).await;
+        let tx = shop.pay(units.into());
+        for name in ["intentId", "txHash", "paymentSecret", "paymentSignature"] {
+            for value in [format!("\"{}\"", "a".repeat(5_000)), "[1]".to_owned()] {
+                let mut grown = post(format!(r#"{{"query":"why","{name}":{value}}}"#));
+                grown.headers_mut().insert("x402-payment", proof(&intent, tx).parse().unwrap());
+                assert_problem(ask(&service, grown).await, 404, "intent_not_found").await;
+            }
+        }
+        // What a quoted body may have, and a redemption in the body replaces, counts as nothing in both places.
+        let mut same = post(r#"{"query":"why","paymentSecret":"","txHash":null}"#);
+        same.headers_mut().insert("x402-payment", proof(&intent, tx).parse().unwrap());
+        assert_eq!(ask(&service, same).await.status(), 200);
+    }
+}
+
+/// Over HTTP/2 the host stands in the target alone.
+#[tokio::test]
+async fn a_price_by_host_is_bound_to_the_host_of_the_target_too() {
+    let shop = Shop::open().await;
+    let by_tenant = |parts: &Parts, _: &Bytes| {
+        let dear = parts.uri.host() == Some("dear.example");
+        Price::Charge(Amount::from_base_units(if dear { 5_000_000 } else { 10_000 }))
+    };
+    let layer = shop.merchant.price_with("tenant", by_tenant).unwrap().bind_headers([header::HOST]);
+    let service = layered(&layer, echo(Counter::default()));
+    let of = |host: &str| Request::get(format!("https://{host}/answer"));
+    let intent = quote_for(&service, of("cheap.example").body(Body::empty()).unwrap(), 10_000).await;
+    let tx = shop.pay(10_000);
+    let paid = |host: &str| of(host).header("x402-payment", proof(&intent, tx)).body(Body::empty()).unwrap();
+    assert_problem(ask(&service, paid("dear.example")).await, 404, "intent_not_found").await;
+    assert_eq!(ask(&service, paid("cheap.example")).await.status(), 200);
+}
+
 /// Where a price hangs on a header, a quote counts for the value it was made for.
 #[tokio::test]
 async fn a_price_by_header_is_bound_to_that_header() {

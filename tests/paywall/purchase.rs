@@ -197,6 +197,11 @@ async fn a_proof_shown_to_a_free_route_that_bills_is_502() {
                 assert_problem(answer, 502, "upstream_payment_required").await;
             }
         }
+        for other in ["payment-signature", "x-payment"] {
+            let mut unreadable = post("{}");
+            unreadable.headers_mut().insert(other, "a payment of some kind".parse().unwrap());
+            never_billed(&ask(&free, unreadable).await);
+        }
         // Without a proof the layer is not there at all.
         let answer = ask(&free, post("{}")).await;
         assert_eq!((answer.status().as_u16(), &answer.headers()["x-price-intent"]), (402, &"theirs".parse().unwrap()));

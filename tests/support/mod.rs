@@ -93,6 +93,18 @@ impl Shop {
         set(builder).build().await.unwrap()
     }
 
+    /// The same seller, who has moved to another recipient.
+    pub async fn moved(&self) -> Merchant {
+        let builder = Merchant::builder(Address::new([0x77; 20]))
+            .former_recipient(recipient())
+            .hold_unbound(Duration::ZERO)
+            .verifier(self.chain.clone())
+            .ledger(self.faults.clone())
+            .clock(self.clock.clone())
+            .sealing_keys(SealingKeys::new(KEY));
+        builder.build().await.unwrap()
+    }
+
     /// The layer that most tests use.
     pub fn layer(&self) -> X402Layer {
         self.merchant.charge("answer", PRICE).unwrap()

@@ -53,15 +53,19 @@ impl Presented {
     /// # Errors
     /// If it is not of that shape, or if this merchant takes none.
     pub(crate) fn read(merchant: &MerchantInner, payment: &PaymentPayload) -> Result<Option<Self>, NotRead> {
-        if !merchant.client_submitted {
-            return Err(match merchant.chains.iter().any(|chain| chain.reader().is_some()) {
-                true => NotRead::ShownElsewhere,
-                false => NotRead::SignedOnly,
-            });
+        if !merchant.chains.iter().any(|chain| chain.reader().is_some()) {
+            return Err(NotRead::SignedOnly);
         }
-        let (Some(accepted), SchemePayload::Proof(proof)) = (payment.accepted.exact(), &payment.payload) else {
-            return Err(NotRead::NoProof);
+        let shown = match (payment.accepted.exact(), &payment.payload) {
+            (Some(accepted), SchemePayload::Proof(proof)) => Some((accepted, proof)),
+            _ => None,
         };
+        // Also where transfers are not offered: what was signed, settled, and bought nothing is redeemed by its payer's signature. A call
+        // of MCP has no other place for it.
+        if !merchant.client_submitted && !shown.is_some_and(|(_, proof)| proof.signature.is_some()) {
+            return Err(NotRead::ShownElsewhere);
+        }
+        let (accepted, proof) = shown.ok_or(NotRead::NoProof)?;
         let intent = accepted.intent().map_err(|_| NotRead::NoProof)?;
         Ok(intent.map(|intent| Self {
             redemption: redemption(intent, accepted.network, proof.clone()),

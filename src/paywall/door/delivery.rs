@@ -8,6 +8,7 @@ use crate::{
         body::ResponseBody,
         dialect::outcome::mark_made,
         door::{format::ReplyFormat, refuse::write},
+        refusal::Rejection,
         sale::{deliver::Delivery, ending::Unsold},
         seller::route::Route,
     },
@@ -27,6 +28,10 @@ pub(crate) fn write_delivery<ResB, E>(
         Ok(response) => response,
         Err(Unsold::Rejected(rejection)) => {
             metrics::redeemed(&route.resource, rejection.outcome());
+            let rejection = match rejection {
+                Rejection::Problem(problem) if made.is_some() => problem.after_payment().into(),
+                rejection => rejection,
+            };
             write(rejection, format, &route.resource)
         }
         Err(Unsold::Failed(error)) => {

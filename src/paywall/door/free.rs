@@ -1,16 +1,17 @@
 //! `AnswerFilter`: how the answer to a request leaves that is free.
 
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 
 use crate::{
     paywall::{
         body::ResponseBody,
         door::{format::ReplyFormat, refuse::write_problem},
-        seller::bypass::{Bypass, Passage},
+        priced_request::strip::shows_payment,
+        seller::{bypass::Passage, route::Route},
     },
     protocol::{
         Media, ProblemCode,
-        headers::{PAY, PAYMENT_REQUIRED, X402_PAYMENT, keep_preflight_headers},
+        headers::{PAY, PAYMENT_REQUIRED, PRIVATE_NO_STORE, keep_preflight_headers, strip_shared_caching},
     },
 };
 
@@ -26,16 +27,16 @@ pub(crate) enum AnswerFilter {
 
 impl AnswerFilter {
     /// How the answer to this request leaves, if it bypasses the paywall at once; `None` if it is priced.
-    pub(crate) fn of<B>(bypass: &Bypass, request: &Request<B>) -> Option<Self> {
-        Some(match bypass.decide(request)? {
-            Passage::Free => Self::free(request.method(), request.headers()),
+    pub(crate) fn of<B>(route: &Route, request: &Request<B>) -> Option<Self> {
+        Some(match route.bypass.decide(request)? {
+            Passage::Free => Self::free(route, request.method(), request.headers()),
             Passage::Preflight => Self::Preflight,
         })
     }
 
     /// For the answer to a free request.
-    pub(crate) fn free(method: &Method, headers: &HeaderMap) -> Self {
-        if headers.contains_key(X402_PAYMENT) {
+    pub(crate) fn free(route: &Route, method: &Method, headers: &HeaderMap) -> Self {
+        if shows_payment(headers, route.merchant.mpp.as_ref()) {
             Self::WithoutBill(ReplyFormat::of(method, Media::of(headers)))
         } else {
             Self::Untouched
@@ -74,5 +75,17 @@ pub(crate) fn without_bill<ResB>(
     }
     answer.headers_mut().remove(PAY);
     answer.headers_mut().remove(PAYMENT_REQUIRED);
+    answer
+}
+
+/// The answer to a request with a ticket: it was sold before, and no shared cache may give it to others.
+pub(crate) fn sold_before<ResB>(answer: Response<ResponseBody<ResB>>, format: ReplyFormat) -> Response<ResponseBody<ResB>> {
+    let mut answer = without_bill(answer, format);
+    if answer.extensions().get::<ProblemCode>().is_some() {
+        return answer;
+    }
+    let headers = answer.headers_mut();
+    headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
+    strip_shared_caching(headers);
     answer
 }

@@ -14,6 +14,7 @@ use crate::{
         priced_request::strip::{mark_sensitive, strip_headers, strip_members},
         refusal::{ASK_AGAIN, Fault, Problem, Rejection, Requote},
         seller::{
+            pass::ticket::Tickets,
             pricing::{Cost, Price, Prices, Tariff},
             route::Route,
         },
@@ -32,6 +33,8 @@ pub(crate) struct PricedRequest {
     read: Option<ReadBody>,
     /// Where a quote asks for the proof.
     pub(crate) redeem_by: RedeemBy,
+    /// Whether its head shows a proof. Then none is looked for in the body, whose members all belong to the service.
+    proof_in_head: bool,
     /// Why the pass that it shows buys nothing.
     pub(crate) pass_spent: Option<&'static str>,
     /// What is priced in place of the request, where that only carries it.
@@ -66,6 +69,7 @@ impl PricedRequest {
             parts,
             read: None,
             redeem_by,
+            proof_in_head: false,
             pass_spent: None,
             #[cfg(feature = "mcp")]
             call: None,
@@ -86,6 +90,12 @@ impl PricedRequest {
     #[inline]
     pub(crate) fn set_body(&mut self, data: Bytes, trailers: Trailers) {
         self.read = Some(ReadBody { data, trailers });
+    }
+
+    /// A proof was found in the head.
+    #[inline]
+    pub(crate) fn proof_is_in_head(&mut self) {
+        self.proof_in_head = true;
     }
 
     /// Makes what a page's form sent the request that it redeems: a GET of the same URL, without a body.
@@ -204,10 +214,18 @@ impl PricedRequest {
         if let Some(call) = &self.call {
             return crate::protocol::digest_call(seal, &call.bound);
         }
-        let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &self.route.bound_headers };
-        digest_request(seal, method, uri, headers, self.body(), proof_members)
+        digest_request(seal.digest_hasher(), method, uri, headers, self.body(), self.proof_members())
+    }
+
+    /// Whose the members of its body are that have the names of a proof's.
+    fn proof_members(&self) -> ProofMembers {
+        match self.proof_in_head {
+            _ if self.route.header_only => ProofMembers::Service,
+            true => ProofMembers::Filled,
+            false => ProofMembers::Payer,
+        }
     }
 
     /// Whether it shows a pass or a ticket. HEAD buys nothing.
@@ -216,14 +234,13 @@ impl PricedRequest {
     }
 
     /// What its ticket is for: the request, with its body, whatever part of the answer it asks for.
-    pub(crate) fn ticket_digest(&self) -> RequestDigest {
-        let proof_members = if self.route.header_only { ProofMembers::Service } else { ProofMembers::Payer };
+    pub(crate) fn ticket_digest(&self, tickets: &Tickets) -> RequestDigest {
         let bound = &self.route.bound_headers;
         let bound: Vec<_> =
             bound.iter().filter(|name| ![header::RANGE, header::IF_RANGE].contains(name)).cloned().collect();
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &bound };
-        digest_request(self.route.seals.current(), method, uri, headers, self.body(), proof_members)
+        digest_request(tickets.digest_hasher(), method, uri, headers, self.body(), self.proof_members())
     }
 
     /// What a new intent for this request seals: its digest, too, where the route binds them.

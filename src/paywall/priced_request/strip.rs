@@ -35,6 +35,13 @@ pub(crate) fn strip_headers(headers: &mut HeaderMap, mpp: Option<&Mpp>) -> bool 
     mpp.is_some_and(|mpp| strip_credential(headers, &mpp.header())) | ours
 }
 
+/// Whether a request's headers show a payment, readable or not.
+pub(crate) fn shows_payment(headers: &HeaderMap, mpp: Option<&Mpp>) -> bool {
+    // By the names that are there: each that is looked for would have to be hashed.
+    headers.keys().any(|name| PROOFS.contains(name))
+        || mpp.is_some_and(|mpp| headers.get_all(mpp.header()).iter().any(is_credential))
+}
+
 /// Marks the credential of MPP in this header.
 fn mark_credential(headers: &mut HeaderMap, name: &HeaderName) {
     if let header::Entry::Occupied(mut values) = headers.entry(name) {

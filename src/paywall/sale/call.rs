@@ -13,18 +13,23 @@ use crate::{
     paywall::{
         body::{RequestBody, ResponseBody},
         priced_request::PricedRequest,
-        refusal::{ASK_AGAIN, Problem},
+        refusal::{ASK_AGAIN, ChargeFault, Fault, Problem, Rejection},
         sale::{
             answer::{Answer, read},
             draw::{Charged, DrawGuard},
+            charge::{Said, of_fixed, of_maximum},
             ending::{Ending, Unsold},
             handler::{judge, run},
             holder::Holder,
+            parts,
         },
-        seller::pass::terms::PassTerms,
+        seller::{
+            pass::terms::{Holds, PassTerms},
+            pricing::Cost,
+        },
     },
     protocol::{
-        ProblemCode, Receipt,
+        Amount, ProblemCode, Receipt,
         headers::{EXPOSED_BY_PASS, PRIVATE_NO_STORE, X402_PASS_REMAINING, expose_line, strip_shared_caching},
     },
 };
@@ -34,6 +39,8 @@ pub(crate) struct Call {
     pub(crate) guard: DrawGuard,
     pub(crate) receipt: Receipt,
     pub(crate) pass: Arc<PassTerms>,
+    /// What the request costs without a pass.
+    pub(crate) cost: Cost,
 }
 
 /// Runs the handler, and charges the pass for its answer.
@@ -48,22 +55,19 @@ where
     B: Body<Data = Bytes>,
     ResB: Body<Data = Bytes>,
 {
-    let Call { mut guard, receipt, pass } = call;
+    let Call { mut guard, receipt, pass, cost } = call;
     let route = Arc::clone(&request.route);
+    let ticket = parts::ticket(&request);
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
-    if !route.keep_ranges {
-        // The call covers the whole answer.
-        request.headers_mut().remove(header::RANGE);
-        request.headers_mut().remove(header::IF_RANGE);
-    }
+    parts::ask_for_all(&mut request, &route);
     let late = request.body_mut().watch(route.pace());
     let hold_end = Instant::now().checked_add(route.merchant.max_hold);
     // The handler is gone at the end of this statement, however its work ended.
     let outcome = run(request, inner, Holder::Pass(&guard), late.as_deref(), &route).await;
     let ending = judge(outcome, &route, Holder::Pass(&guard));
     let ending = read(ending, &route, Holder::Pass(&guard), hold_end).await;
-    let Answer { mut response, .. } = match ending {
+    let Answer { mut response, said, .. } = match ending {
         Ending::Sale(answer) => answer,
         Ending::NoSale(answer) => {
             guard.release().await;
@@ -78,7 +82,14 @@ where
         }
         Ending::Unknown(problem) => return Err(problem.into()),
     };
-    match guard.charge().await {
+    let charge = match charge(said, &pass, cost, guard.amount()) {
+        Ok(charge) => charge,
+        Err(fault) => {
+            guard.release().await;
+            return Err(Rejection::from(Fault::Charge(fault)).into());
+        }
+    };
+    match guard.charge_part(charge, None).await {
         Charged::Done(left) => {
             tracing::debug!(account = %guard.account(), pass = &*pass.name, resource = &*route.resource, "called by pass");
             metrics::redeemed(&route.resource, "pass");
@@ -88,11 +99,9 @@ where
                 headers.insert(X402_PASS_REMAINING, left);
             }
             headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
-            if !route.keep_ranges {
-                headers.remove(header::ACCEPT_RANGES);
-            }
             strip_shared_caching(headers);
             expose_line(headers, EXPOSED_BY_PASS);
+            parts::tell(headers, ticket, &route);
             Ok(response)
         }
         Charged::LeaseLost => {
@@ -105,6 +114,14 @@ where
             guard.release().await;
             Err(unknown().into())
         }
+    }
+}
+
+/// What a call spends of the part that is held: of a pass that holds an amount, what the handler charges.
+fn charge(said: Said, pass: &PassTerms, cost: Cost, held: Amount) -> Result<Amount, ChargeFault> {
+    match pass.holds {
+        Holds::Worth(_) if cost.tariff.is_metered() => of_maximum(said, held),
+        _ => of_fixed(said, cost, cost.amount).map(|()| held),
     }
 }
 

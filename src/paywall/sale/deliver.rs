@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -21,6 +21,7 @@ use crate::{
             handler::{judge, run},
             holder::Holder,
             kept::{Shown, keep, sold_before},
+            parts,
             recording::commit,
             reservation::{Committed, LeaseGuard},
             settle::{Unsettled, settle},
@@ -29,7 +30,7 @@ use crate::{
     },
     protocol::{
         Amount, IntentKey, Payment, ProblemCode, Receipt,
-        headers::{PAYMENT_RESPONSE, X402_TICKET},
+        headers::PAYMENT_RESPONSE,
         v2::SettleResponse,
     },
 };
@@ -93,18 +94,13 @@ where
             .and_then(|unsettled| Some((unsettled, guard.payment().transaction().or(unsettled.made_by())?)))
             .map(|(unsettled, transaction)| unsettled.made(transaction));
     }
-    let ticket =
-        route.tickets.as_ref().map(|tickets| tickets.issue(&request.ticket_digest(), route.merchant.clock.unix()));
+    let ticket = parts::ticket(&request);
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
     if route.sells_pass.is_some() {
         request.extensions_mut().insert(SoldIntent(guard.intent()));
     }
-    if !route.keep_ranges {
-        // The sale covers the whole answer: a part of it would cost as much.
-        request.headers_mut().remove(header::RANGE);
-        request.headers_mut().remove(header::IF_RANGE);
-    }
+    parts::ask_for_all(&mut request, &route);
     let late = request.body_mut().watch(route.pace());
     let hold_end = Instant::now().checked_add(route.merchant.max_hold);
     // The handler is gone at the end of this statement, however its work ended.
@@ -112,13 +108,7 @@ where
     let ending = judge(outcome, &route, Holder::Payment(&guard));
     let mut ending = read(ending, &route, Holder::Payment(&guard), hold_end).await;
     if let Ending::Sale(answer) = &mut ending {
-        let headers = answer.response.headers_mut();
-        match ticket.and_then(|ticket| HeaderValue::try_from(ticket).ok()) {
-            Some(ticket) => _ = headers.insert(X402_TICKET, ticket),
-            // A part of it would have to be paid for anew.
-            None if !route.keep_ranges => _ = headers.remove(header::ACCEPT_RANGES),
-            None => {}
-        }
+        parts::tell(answer.response.headers_mut(), ticket, &route);
     }
     if let Ending::Sale(answer) = &ending
         && let Err(fault) = charge(answer.said, &mut guard, unsettled.as_deref(), cost)

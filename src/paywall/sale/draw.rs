@@ -133,12 +133,13 @@ impl DrawGuard {
         keep(self.lease.length(), max_hold, late, work, renew, self.account()).await
     }
 
-    /// Spends what is held, and tries again for a while if the ledger does not answer.
-    pub(crate) async fn charge(&mut self) -> Charged {
-        self.charge_part(self.lease.amount(), None).await
+    /// What is held.
+    pub(crate) const fn amount(&self) -> Amount {
+        self.lease.amount()
     }
 
-    /// Spends this much of what is held, and leaves a memo on the account with it.
+    /// Spends this much of what is held, leaves a memo on the account with it, and tries again for a while if the ledger does not
+    /// answer.
     pub(crate) async fn charge_part(&mut self, amount: Amount, memo: Option<&AccountMemo>) -> Charged {
         let end = Instant::now() + CHARGE_WAIT;
         loop {

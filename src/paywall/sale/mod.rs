@@ -10,6 +10,7 @@ pub(crate) mod handler;
 pub(crate) mod holder;
 pub(crate) mod kept;
 pub(crate) mod opened;
+pub(crate) mod parts;
 pub(crate) mod read_ahead;
 pub(crate) mod recording;
 pub(crate) mod reservation;

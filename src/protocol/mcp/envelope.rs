@@ -74,7 +74,7 @@ impl<'a> Envelope<'a> {
     /// The members of the parameters, of which each that decides about a call is there once.
     pub(super) fn call_params(&self) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, Unreadable> {
         let params = self.params.filter(|params| params.get().starts_with('{')).ok_or(Unreadable::NoCall)?;
-        deciding(params, &["name", "arguments", "_meta"])
+        deciding(params, &["name", "arguments", "_meta", "task"])
     }
 
     /// The name of the tool that is called.

@@ -1,5 +1,7 @@
 //! `ToolCall`: the call of a priced tool, apart from what pays for it.
 
+use std::collections::HashSet;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde_json::{Map, Value, json, value::RawValue};
@@ -56,8 +58,10 @@ impl ToolCall {
         let (mut arguments, mut meta) = (Map::new(), Map::new());
         let mut params = Vec::with_capacity(members.len());
         let mut shown = Ok(None);
-        for (index, (member, raw)) in members.iter().enumerate() {
-            if members.iter().skip(index + 1).any(|(other, _)| other == member) {
+        // A set: anyone may send as many members as fit into a message.
+        let mut names = HashSet::with_capacity(members.len());
+        for (member, raw) in &members {
+            if !names.insert(&**member) {
                 return Err(Unreadable::Ambiguous);
             }
             let Strict(value) = serde_json::from_str(raw.get()).map_err(|_| Unreadable::Ambiguous)?;

@@ -19,7 +19,7 @@ fn with_headers(method: &str, uri: &str, sent: &[(&str, &str)], bound: &[&str], 
     }
     let bound: Vec<HeaderName> = bound.iter().map(|key| name(key)).collect();
     digest_request(
-        seals(&keys(1)).current(),
+        seals(&keys(1)).current().digest_hasher(),
         &method.parse::<Method>().unwrap(),
         &uri.parse::<Uri>().unwrap(),
         DigestedHeaders { all: &all, bound: &bound },
@@ -169,7 +169,7 @@ fn a_digest_is_worth_nothing_under_another_key() {
     let of = |key| {
         let seals = seals(&keys(key));
         let headers = DigestedHeaders { all: &HeaderMap::new(), bound: &[] };
-        digest_request(seals.current(), &Method::POST, &Uri::from_static("/"), headers, b"{}", ProofMembers::Payer)
+        digest_request(seals.current().digest_hasher(), &Method::POST, &Uri::from_static("/"), headers, b"{}", ProofMembers::Payer)
     };
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));

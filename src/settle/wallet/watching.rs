@@ -49,8 +49,10 @@ impl Sent {
 enum Look {
     /// It settled the payment.
     Settled(TxHash),
-    /// It is used, by something that did not.
+    /// It is used, by something else.
     Spent,
+    /// It is used, by a transaction for the payment that failed.
+    Reverted,
     /// It is not used. How many transactions the account has made, where a node says.
     Waiting(Option<u64>),
 }
@@ -68,7 +70,7 @@ pub(super) async fn watch(
         sleep(pause(start.elapsed())).await;
         match look(core, sent, held.nonce).await {
             Look::Settled(transaction) => return Settlement::Settled(transaction),
-            Look::Spent => {
+            Look::Spent | Look::Reverted => {
                 if let Some(outcome) = outcome(core, order, sent, held.nonce).await {
                     return outcome;
                 }
@@ -142,7 +144,8 @@ async fn receipts(core: &Core, sent: &[Sent]) -> Option<Look> {
         for receipt in told.into_iter().flatten().flatten() {
             match (receipt.mined_in.is_some(), receipt.success) {
                 (true, Some(true)) if one.settles => return Some(Look::Settled(one.signed.hash)),
-                (true, _) => found = Some(Look::Spent),
+                (true, Some(false)) if one.settles => found = Some(Look::Reverted),
+                (true, _) => _ = found.get_or_insert(Look::Spent),
                 (false, _) => {}
             }
         }
@@ -158,9 +161,11 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
         return None;
     }
     // It may have been mined since receipts were asked for.
-    if let Some(Look::Settled(transaction)) = receipts(core, sent).await {
-        return Some(Settlement::Settled(transaction));
-    }
+    let reverted = match receipts(core, sent).await {
+        Some(Look::Settled(transaction)) => return Some(Settlement::Settled(transaction)),
+        Some(Look::Reverted) => true,
+        _ => false,
+    };
     // In one state: the account's nonce is used, and the payment's is not. Thus no transaction for it can be mined any more.
     let unused = async |node| {
         let Some(at) = deep(core, node, nonce).await? else { return Ok(false) };
@@ -168,7 +173,9 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
     };
     let newest = sent.iter().rev().find(|one| one.settles).map(|one| one.signed.hash);
     Some(if nodes.all_say(unused).await {
-        remember(core, order).await;
+        if reverted {
+            remember(core, order).await;
+        }
         Settlement::Refused(Reason::INVALID_TRANSACTION_STATE)
     } else {
         Settlement::Unknown(newest)

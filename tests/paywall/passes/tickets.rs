@@ -5,10 +5,11 @@ use std::time::Duration;
 use axum::body::Body;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use tower_x402::{Receipt, X402Layer};
+use tower_x402::{Receipt, X402Layer, protocol::SealingKeys};
 
+use super::{buy, three};
 use crate::support::{
-    Counter, Shop, answering, ask, assert_problem, by_header, intent_of, layered, proof, with_status,
+    Counter, KEY, Shop, answering, ask, assert_problem, by_header, intent_of, layered, proof, with_status,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -84,6 +85,62 @@ async fn the_same_request_is_free_until_the_ticket_ends() {
     let late = ask(&service, again("/answer", &ticket).body(Body::empty()).unwrap()).await;
     let body = assert_problem(late, 402, "payment_required").await;
     assert_eq!(body["pass"], "expired");
+}
+
+/// What was sold is sold again if a cache on the way gives it to others.
+#[tokio::test]
+async fn an_answer_with_a_ticket_stays_out_of_shared_caches() {
+    let shop = Shop::open().await;
+    let (layer, counter) = (shop.layer().ticket(HOUR).unwrap(), Counter::default());
+    let (ticket, _) = bought(&shop, &layer, &counter).await;
+    let cached = |_: &Request<_>| {
+        let mut answer = Response::new(Body::from(FILM));
+        for (name, value) in [("cache-control", "public, max-age=60"), ("cdn-cache-control", "max-age=60"), ("pay", "x")]
+        {
+            answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        answer
+    };
+    let service = layered(&layer, answering(counter, cached));
+    let answer = ask(&service, again("/answer", &ticket).body(Body::empty()).unwrap()).await;
+    assert_eq!((answer.status().as_u16(), &answer.headers()["cache-control"]), (200, &"private, no-store".parse().unwrap()));
+    for gone in ["cdn-cache-control", "pay"] {
+        assert!(!answer.headers().contains_key(gone), "{gone}");
+    }
+}
+
+/// A seller that takes a new key, or a new recipient, still knows what it sold.
+#[tokio::test]
+async fn a_ticket_outlives_a_key_and_a_recipient() {
+    let shop = Shop::open().await;
+    let (layer, counter) = (shop.layer().ticket(HOUR).unwrap(), Counter::default());
+    let (ticket, _) = bought(&shop, &layer, &counter).await;
+    let key = shop.sibling(|builder| builder.sealing_keys(SealingKeys::new([9; 32]).with_former(KEY).unwrap())).await;
+    let home = shop.moved().await;
+    for merchant in [key, home] {
+        let moved = merchant.charge("answer", "0.49 USDC").unwrap().ticket(HOUR).unwrap();
+        let service = layered(&moved, film(counter.clone()));
+        let request = again("/answer", &ticket).header("range", "bytes=5-").body(Body::empty()).unwrap();
+        assert_eq!(ask(&service, request).await.status(), 206);
+    }
+}
+
+/// A call by pass is a sale like any other: it may break off as well.
+#[tokio::test]
+async fn a_call_by_pass_comes_with_a_ticket() {
+    let shop = Shop::open().await;
+    let pass = three(&shop.merchant);
+    let token = buy(&shop, &pass).await;
+    let layer = shop.layer().accept_pass(&pass).unwrap().ticket(HOUR).unwrap();
+    let service = layered(&layer, film(Counter::default()));
+    let answer = ask(&service, again("/answer", &token).body(Body::empty()).unwrap()).await;
+    assert_eq!((&answer.headers()["x402-pass-remaining"], &answer.headers()["accept-ranges"]), (&"2".parse().unwrap(), &"bytes".parse().unwrap()));
+    let exposed = answer.headers()["access-control-expose-headers"].to_str().unwrap();
+    assert_eq!(exposed.matches("X402-Ticket").count(), 1, "{exposed}");
+    let ticket = answer.headers()["x402-ticket"].to_str().unwrap();
+    let request = again("/answer", ticket).header("range", "bytes=5-").body(Body::empty()).unwrap();
+    assert_eq!(ask(&service, request).await.status(), 206);
+    assert_eq!(pass.account(&token).await.unwrap().unwrap().drawn, 1);
 }
 
 #[tokio::test]

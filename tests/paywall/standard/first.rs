@@ -12,7 +12,7 @@ use tower_x402::{
 
 use super::{Stall, by_hash, intent, offered, paid, pays, settled, unquoted::unquoted};
 use crate::support::{
-    Counter, Handler, Shop, ask, assert_problem,
+    Counter, Handler, Shop, answering, ask, assert_problem,
     faults::{Fault, Op},
     layered, payer, read,
 };
@@ -195,5 +195,14 @@ async fn what_was_paid_is_told_whatever_the_handler_answers() {
         assert_ne!(answer.status(), 402);
         assert!(answer.headers().contains_key(PAYMENT_RESPONSE));
         assert!(!settled(&answer).success && settled(&answer).transaction.is_some());
+        assert!(!read(answer).await.1.to_string().contains("othing was taken"), "{status}");
     }
+    // What takes too long to come, or is too much to judge.
+    let stall = Stall::open().await;
+    let layer = first(&stall.shop).consume_when_body(|_, _, _| true).answer_limit(4).unwrap();
+    let service = layered(&layer, answering(Counter::default(), |_| Response::new(Body::from("an answer"))));
+    let answer = ask(&service, paid(&pays(&offered(&service).await))).await;
+    assert!(settled(&answer).transaction.is_some());
+    let problem = assert_problem(answer, 502, "answer_too_large").await;
+    assert!(problem["detail"].as_str().unwrap().contains("Do not pay again"), "{problem}");
 }

@@ -66,6 +66,27 @@ async fn an_account_whose_code_reverts_a_payment_is_refused_from_then_on() {
     assert_eq!(settler.verify(&payment(&chain, 1, 1).await).await, Ok(Validity::Valid));
 }
 
+/// Its payment was never mined: its code had no part in that.
+#[tokio::test]
+async fn an_account_whose_payment_was_replaced_by_an_empty_transaction_goes_on_paying() {
+    let chain = quiet().await;
+    let settler = settler(&chain).await;
+    contract_payer(&chain, EASY).await;
+    let first = by_contract(&chain, 1).await;
+    let task = tokio::spawn({
+        let settler = settler.clone();
+        async move { settler.settle(&first, &TransactionRecorder::none()).await }
+    });
+    until_waiting(&chain, 1).await;
+    raise_base_fee(&chain).await;
+    chain.mine(1).await.unwrap();
+    chain.fund(CONTRACT, Amount::ZERO).await.unwrap();
+    let outcome = while_mining(&chain, task).await.unwrap();
+    assert_eq!(outcome, Settlement::Refused(Reason::INVALID_TRANSACTION_STATE));
+    chain.fund(CONTRACT, Amount::from_base_units(100_000_000)).await.unwrap();
+    assert_eq!(settler.verify(&by_contract(&chain, 2).await).await, Ok(Validity::Valid));
+}
+
 #[tokio::test]
 async fn contract_accounts_can_be_switched_off() {
     let chain = quiet().await;

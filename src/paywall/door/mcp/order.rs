@@ -163,11 +163,11 @@ impl<S> Taken<S> {
         let response = match outcome {
             Ok(response) => response,
             Err(unsold) => {
-                let mut rejection = why(unsold, &route)?;
-                if let (Rejection::Problem(problem), Some(made)) = (&mut rejection, made) {
-                    problem.settlement.get_or_insert_with(|| Box::new(made));
-                }
-                return Ok(Answer::Message(voice.deny(&route, rejection)));
+                let rejection = why(unsold, &route)?;
+                return Ok(Answer::Message(match made {
+                    Some(made) => voice.deny_made(&route, rejection, made),
+                    None => voice.deny(&route, rejection),
+                }));
             }
         };
         Ok(told(&voice, response, made.as_ref(), |headers| {
@@ -189,7 +189,7 @@ impl<S> Taken<S> {
     {
         let call = match pass::reserve(&self.request).await {
             Ok(PassShown::Call(call)) => call,
-            Ok(PassShown::Free) => return self.serve().await,
+            Ok(PassShown::Free | PassShown::Ticket) => return self.serve().await,
             Ok(PassShown::Spent(state)) => {
                 self.request.pass_spent = Some(state);
                 return self.quote().await;

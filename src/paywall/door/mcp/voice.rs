@@ -11,7 +11,7 @@ use crate::{
         dialect::quote::Bill,
         door::refuse::whole_seconds,
         priced_request::PricedRequest,
-        refusal::{Fault, Problem, RefusedPayment, Rejection, Requote},
+        refusal::{Fault, MADE, Problem, RefusedPayment, Rejection, Requote},
         seller::{pricing::Tariff, route::Route},
         way::offers,
     },
@@ -39,7 +39,16 @@ pub(super) struct Voice {
 /// What to do about a payment that cannot be read, or is not taken here.
 const SHOW_ONE: &str = "Show one payment, as an object in the member x402/payment of the call's _meta, for terms that were quoted for this tool; nowhere else. If a payment was made already, do not pay again.";
 /// What to do about a payment that is for something else.
-const MADE_FOR_ANOTHER: &str = "This payment was made for another tool, for other arguments, or for another service: call that. It buys nothing here. Do not pay again for what it was made for.";
+const MADE_FOR_ANOTHER: &str = "This payment was made for another tool, for other arguments, or for another service: call that. As it is, it buys nothing here. If it bought nothing at all, its payer redeems it with the intentId of this answer: as a payment of type payment-proof, with paymentSignature. Do not pay again for what it was made for.";
+
+/// What an error says where no payment was made.
+const NOTHING_TAKEN: &str = "Nothing was taken.";
+const MISCONFIGURED: &str =
+    r#"{"code":-32603,"message":"Internal error: the price of this tool is misconfigured. Nothing was taken."}"#;
+
+fn log_fault(route: &Route, fault: Fault) {
+    tracing::error!(resource = &*route.resource, ?fault, "a tool's price is misconfigured; it is not sold");
+}
 
 impl Voice {
     /// A result that the layer makes itself.
@@ -69,6 +78,23 @@ impl Voice {
         let rejection = rejection.into();
         metrics::redeemed(&route.resource, rejection.outcome());
         self.refuse(route, rejection)
+    }
+
+    /// The same where the payment was made before the tool was called.
+    pub(super) fn deny_made(&self, route: &Route, rejection: Rejection, made: SettleResponse) -> Message {
+        match rejection {
+            Rejection::Problem(problem) => {
+                let mut problem = problem.after_payment();
+                problem.settlement.get_or_insert_with(|| Box::new(made));
+                self.deny(route, problem)
+            }
+            Rejection::Fault(fault) => {
+                metrics::redeemed(&route.resource, Rejection::Fault(fault).outcome());
+                log_fault(route, fault);
+                self.failed(HeaderMap::new(), MISCONFIGURED, Some(&made))
+            }
+            rejection => self.deny(route, rejection),
+        }
     }
 
     fn refuse(&self, route: &Route, rejection: Rejection) -> Message {
@@ -120,7 +146,8 @@ impl Voice {
         let text = serde_json::from_str::<Value>(error)
             .ok()
             .and_then(|error| Some(error.get("message")?.as_str()?.to_owned()));
-        let result = json!({ "content": [{ "type": "text", "text": text.unwrap_or_default() }], "isError": true });
+        let text = text.unwrap_or_default().replace(NOTHING_TAKEN, MADE);
+        let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
         self.unsold(headers, &result.to_string(), made)
     }
 
@@ -135,8 +162,8 @@ impl Voice {
         let more = [
             ("contact", problem.contact.clone()),
             ("message", problem.message.clone()),
-            // The payer of a transfer redeems it with a new intent.
-            ("intentId", problem.intent.clone().filter(|_| route.merchant.client_submitted)),
+            // The payer of what was made, and bought nothing, redeems it with a new intent.
+            ("intentId", problem.intent.clone()),
         ];
         let more = more.into_iter().filter_map(|(name, value)| Some((name, value?.into()))).collect();
         let refused = Refused { code, detail, retry_after: problem.retry_after.map(whole_seconds), more };
@@ -148,8 +175,8 @@ impl Voice {
     }
 
     fn fault(&self, route: &Route, fault: Fault) -> Message {
-        tracing::error!(resource = &*route.resource, ?fault, "a tool's price is misconfigured; it is not sold");
-        self.error(r#"{"code":-32603,"message":"Internal error: the price of this tool is misconfigured. Nothing was taken."}"#)
+        log_fault(route, fault);
+        self.error(MISCONFIGURED)
     }
 
     /// The quote for a call.

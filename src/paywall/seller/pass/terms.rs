@@ -26,6 +26,17 @@ pub(crate) enum Holds {
     Worth(Amount),
 }
 
+impl Holds {
+    /// What the account's units are, as a token says it: under a name that is sold with other terms later, calls never become money.
+    const fn kind(self) -> u8 {
+        match self {
+            Self::Calls(_) => 0,
+            Self::Time => 1,
+            Self::Worth(_) => 2,
+        }
+    }
+}
+
 /// The terms of one pass.
 #[derive(Clone)]
 pub(crate) struct PassTerms {
@@ -75,12 +86,17 @@ impl PassTerms {
 
     /// The token of an account: the same one each time.
     pub(crate) fn token(&self, account: AccountId) -> String {
-        self.seal.seal(account.as_bytes())
+        let mut payload = [0; 17];
+        let (kind, id) = payload.split_at_mut(1);
+        kind.copy_from_slice(&[self.holds.kind()]);
+        id.copy_from_slice(account.as_bytes());
+        self.seal.seal(&payload)
     }
 
     /// The account of a token; `None` if it is none of this pass.
     pub(crate) fn open(&self, token: &str) -> Option<AccountId> {
-        self.seal.open(token).map(AccountId::new)
+        let [kind, id @ ..]: [u8; 17] = self.seal.open(token)?;
+        (kind == self.holds.kind()).then(|| AccountId::new(id))
     }
 
     /// The number of calls that it is sold with, if they are counted.

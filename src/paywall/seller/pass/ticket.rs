@@ -28,6 +28,12 @@ impl Tickets {
         Self { lasts, seal: TokenSeal::new(keys, PREFIX, &[realm.as_bytes(), resource.as_bytes()]) }
     }
 
+    /// The hasher for the digests of requests: one without a key, so that a ticket outlives the change of a sealing key or of the
+    /// recipient. The ticket's seal vouches for the digest.
+    pub(crate) fn digest_hasher(&self) -> blake3::Hasher {
+        blake3::Hasher::new_derive_key("tower-x402 2026-11 request of a ticket")
+    }
+
     /// The ticket for a request that was sold now.
     pub(crate) fn issue(&self, digest: &RequestDigest, now: u64) -> String {
         let mut payload = [0; 24];

@@ -192,12 +192,20 @@ impl ReservedAuthorization {
         };
         let Some(verifier) = self.showing.chain.reader() else { return self.believed(reason) };
         match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
-            Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
-                Some(transfer) => Found::Settled(transfer.into()),
-                None => Found::Spent,
-            },
-            // It paid another recipient, or less.
-            Ok(Verdict::NoTransfer | Verdict::Insufficient { .. }) => Found::Spent,
+            Ok(Verdict::Paid { transfers, .. }) => {
+                let payer = self.payment.authorization.authorization.from;
+                let paid_by_payer = transfers.iter().any(|transfer| transfer.payer == payer);
+                match self.ours(transfers) {
+                    Some(transfer) => Found::Settled(transfer.into()),
+                    // A token that logs the nonce elsewhere than USDC does may have paid by it.
+                    None if paid_by_payer => Found::UsedUntold,
+                    None => Found::Spent,
+                }
+            }
+            // A token that keeps a fee may have paid less than was signed for.
+            Ok(Verdict::Insufficient { .. }) => Found::UsedUntold,
+            // It paid another recipient.
+            Ok(Verdict::NoTransfer) => Found::Spent,
             Ok(Verdict::NotConfirmed { retry_after }) => Found::Pending(retry_after),
             Ok(Verdict::TooOld) => Found::TooOld,
             Err(_) => Found::Unavailable,

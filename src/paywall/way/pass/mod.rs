@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::HeaderValue;
 
 use crate::{
-    ledger::{AccountId, Draw, DrawLease, DrawOutcome},
+    ledger::{Draw, DrawLease, DrawOutcome},
     paywall::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
@@ -15,6 +15,7 @@ use crate::{
         },
         seller::{
             pass::{memo, terms::PassTerms, ticket::TicketState},
+            pricing::Cost,
             time_limits::ledger_in_time,
         },
     },
@@ -28,8 +29,10 @@ const LONGEST: usize = 256;
 pub(crate) enum PassShown {
     /// The answer, for a part of it.
     Call(Box<Call>),
-    /// Nothing was held: the request is free, or has a ticket.
+    /// Nothing was held: the request is free.
     Free,
+    /// Nothing was held: this request was sold before, and has a ticket.
+    Ticket,
     /// A new quote, which says why.
     Spent(&'static str),
 }
@@ -39,8 +42,8 @@ pub(crate) async fn reserve(request: &PricedRequest) -> Result<PassShown, Reject
     let Some(token) = shown(request) else { return Err(ProblemCode::InvalidPass.into()) };
     if let Some(tickets) = &request.route.tickets {
         let now = request.route.merchant.clock.unix();
-        match tickets.judge(token, &request.ticket_digest(), now) {
-            Some(TicketState::Good) => return Ok(PassShown::Free),
+        match tickets.judge(token, &request.ticket_digest(tickets), now) {
+            Some(TicketState::Good) => return Ok(PassShown::Ticket),
             Some(TicketState::Expired) => return Ok(PassShown::Spent("expired")),
             Some(TicketState::Foreign) => return Err(ProblemCode::InvalidPass.into()),
             None => {}
@@ -48,13 +51,13 @@ pub(crate) async fn reserve(request: &PricedRequest) -> Result<PassShown, Reject
     }
     let opened = request.route.passes.iter().find_map(|pass| Some((pass, pass.open(token)?)));
     let Some((pass, account)) = opened else { return Err(ProblemCode::InvalidPass.into()) };
-    let Some(price) = request.cost().await? else { return Ok(PassShown::Free) };
+    let Some(cost) = request.cost().await? else { return Ok(PassShown::Free) };
     let merchant = &request.route.merchant;
-    let draw = Draw::new(account, pass.draws(price.amount), merchant.lease);
+    let draw = Draw::new(account, pass.draws(cost.amount), merchant.lease);
     let outcome = ledger_in_time(PendingDraw::new(&merchant.ledger, draw)).await;
     tracing::debug!(%account, pass = &*pass.name, ?outcome, "drawn");
     match outcome {
-        Ok(DrawOutcome::Granted(lease)) => match call(request, pass, account, lease) {
+        Ok(DrawOutcome::Granted(lease)) => match call(request, pass, cost, lease) {
             Some(call) => Ok(PassShown::Call(call)),
             None => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into()),
         },
@@ -85,9 +88,9 @@ fn shown(request: &PricedRequest) -> Option<&str> {
 }
 
 /// The call that is held; `None`, and the part is given back, if the account does not say what was paid for it.
-fn call(request: &PricedRequest, pass: &Arc<PassTerms>, account: AccountId, lease: DrawLease) -> Option<Box<Call>> {
+fn call(request: &PricedRequest, pass: &Arc<PassTerms>, cost: Cost, lease: DrawLease) -> Option<Box<Call>> {
     let paid = memo::read(lease.memo());
-    let (number, route) = (lease.number(), &request.route);
+    let (account, number, route) = (lease.account(), lease.number(), &request.route);
     let guard = DrawGuard::new(Arc::clone(&route.merchant.ledger), lease);
     // Opened by this crate: both are there.
     let (Some(paid), Ok(name)) = (paid, IntentId::new(account.to_string())) else {
@@ -95,5 +98,5 @@ fn call(request: &PricedRequest, pass: &Arc<PassTerms>, account: AccountId, leas
         return None;
     };
     let receipt = Receipt::new(Arc::clone(&route.resource), name, paid).with_pass(Arc::clone(&pass.name), number);
-    Some(Box::new(Call { guard, receipt, pass: Arc::clone(pass) }))
+    Some(Box::new(Call { guard, receipt, pass: Arc::clone(pass), cost }))
 }

@@ -162,7 +162,7 @@ impl Showing {
     pub(crate) fn used_untold(&self) -> Problem {
         Problem {
             detail: Some(
-                "The permit is used, and by no transaction that this seller knows. If it paid this seller, tell the seller, who can see the payment on the chain and give it back; do not sign another.",
+                "The signed payment is used, and by no transaction that this seller can tell to be its own. If it paid this seller, tell the seller, who can see the payment on the chain and give it back; do not sign another.",
             ),
             contact: self.merchant.contact.clone(),
             ..self.outcome_unknown(None)
