@@ -118,7 +118,11 @@ where
         let work = async move {
             match self.request.is_free().await {
                 Ok(true) => {
-                    let filter = AnswerFilter::free(&self.request.route, &self.request.parts.method, &self.request.parts.headers);
+                    let filter = AnswerFilter::free(
+                        &self.request.route,
+                        &self.request.parts.method,
+                        &self.request.parts.headers,
+                    );
                     self.unread = Some(body);
                     self.serve().await.map(|response| filter.apply(response))
                 }

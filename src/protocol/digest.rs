@@ -6,7 +6,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{RequestDigest, RouteSeal, json_text::Text, media::essence, redemption::{is_absent, is_proof_member}};
+use super::{
+    RequestDigest, RouteSeal,
+    json_text::Text,
+    media::essence,
+    redemption::{is_absent, is_proof_member},
+};
 
 /// The owner of JSON members that have the names of a proof's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -93,7 +93,8 @@ pub(crate) const EXPOSED_LINE: HeaderValue = HeaderValue::from_static(
 );
 
 /// What the answer to a pass exposes. An answer with a ticket exposes that as well.
-pub(crate) const EXPOSED_BY_PASS: HeaderValue = HeaderValue::from_static("X402-Pass-Remaining, x402-error, Retry-After");
+pub(crate) const EXPOSED_BY_PASS: HeaderValue =
+    HeaderValue::from_static("X402-Pass-Remaining, x402-error, Retry-After");
 
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const PRIVATE_NO_STORE: HeaderValue = HeaderValue::from_static("private, no-store");

@@ -138,48 +138,16 @@ impl Proof {
             Some(b'{') => Cow::Borrowed(bytes),
             _ => Cow::Owned(decode_base64(bytes).ok_or(InvalidRedemption)?),
         };
-        match scan_body(&json) {
-            ScanResult::Proof(Proof::Redemption(redemption)) => {
-                let network = named_network(&json)?;
-                Ok(Self::Redemption(Redemption { network, ..redemption }))
+        // serde_json does not check the UTF-8 of what it skips.
+        let text = std::str::from_utf8(&json).map_err(|_| InvalidRedemption)?;
+        let members: Members<'_> = serde_json::from_str(text).map_err(|_| InvalidRedemption)?;
+        match members.proof()? {
+            Self::Redemption(redemption) => {
+                Ok(Self::Redemption(Redemption { network: members.chain.network()?, ..redemption }))
             }
-            ScanResult::Proof(proof) => Ok(proof),
-            ScanResult::Nothing | ScanResult::Invalid | ScanResult::NotJson => Err(InvalidRedemption),
+            proof => Ok(proof),
         }
     }
-}
-
-/// The network that the header names, by the number of its chain.
-fn named_network(json: &[u8]) -> Result<Option<Network>, InvalidRedemption> {
-    let Some(chain) = chain_member(json)?.filter(|chain| chain.get() != r#""""#) else { return Ok(None) };
-    let id: Option<u64> = serde_json::from_str(chain.get()).map_err(|_| InvalidRedemption)?;
-    Ok(id.map(Network::eip155))
-}
-
-/// The value of `chainId` in an object, which has at most one.
-fn chain_member(json: &[u8]) -> Result<Option<&RawValue>, InvalidRedemption> {
-    struct Chain;
-    impl<'de> Visitor<'de> for Chain {
-        type Value = Option<&'de RawValue>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object with at most one `chainId`")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut chain = None;
-            while let Some(Text(name)) = map.next_key()? {
-                if name != CHAIN {
-                    map.next_value::<IgnoredAny>()?;
-                } else if chain.replace(map.next_value()?).is_some() {
-                    return Err(serde::de::Error::duplicate_field(CHAIN));
-                }
-            }
-            Ok(chain)
-        }
-    }
-    let mut reader = serde_json::Deserializer::from_slice(json);
-    serde::Deserializer::deserialize_map(&mut reader, Chain).map_err(|_| InvalidRedemption)
 }
 
 /// Returns whether a member belongs to the payer, not to the service.
@@ -342,12 +310,37 @@ impl<'a> Member<'a> {
     }
 }
 
-/// The values of an object's four members that belong to the payer.
+/// The values of an object's four members that belong to the payer, and of the one that does so in the header.
 struct Members<'a> {
     intent: Member<'a>,
     tx: Member<'a>,
     secret: Member<'a>,
     signature: Member<'a>,
+    chain: Chain<'a>,
+}
+
+/// What an object has as `chainId`.
+#[derive(Default)]
+enum Chain<'a> {
+    #[default]
+    Absent,
+    Once(&'a RawValue),
+    Repeated,
+}
+
+impl Chain<'_> {
+    /// The network of that chain. `null` and an empty text count as absent.
+    fn network(&self) -> Result<Option<Network>, InvalidRedemption> {
+        match self {
+            Self::Absent => Ok(None),
+            Self::Once(value) if value.get() == r#""""# => Ok(None),
+            Self::Once(value) => {
+                let id: Option<u64> = serde_json::from_str(value.get()).map_err(|_| InvalidRedemption)?;
+                Ok(id.map(Network::eip155))
+            }
+            Self::Repeated => Err(InvalidRedemption),
+        }
+    }
 }
 
 impl Members<'_> {
@@ -389,12 +382,23 @@ impl<'de> Visitor<'de> for MembersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut intent, mut tx, mut secret, mut signature) = (None, None, None, None);
+        let mut chain = Chain::Absent;
         while let Some(Text(name)) = map.next_key()? {
             let slot = match &*name {
                 INTENT => &mut intent,
                 TX => &mut tx,
                 SECRET => &mut secret,
                 SIGNATURE => &mut signature,
+                CHAIN => {
+                    chain = match chain {
+                        Chain::Absent => Chain::Once(map.next_value()?),
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                            Chain::Repeated
+                        }
+                    };
+                    continue;
+                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
@@ -411,6 +415,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
             tx: tx.unwrap_or_default(),
             secret: secret.unwrap_or_default(),
             signature: signature.unwrap_or_default(),
+            chain,
         })
     }
 }

@@ -237,7 +237,8 @@ async fn what_was_made_and_bought_nothing_is_redeemed_by_its_payers_signature() 
         let told = &refused.result()["structuredContent"];
         // The offer for the corrected call, with the intent that the refusal named, or with its own.
         let fresh = offered(&service, &corrected).await;
-        let intent = told["intentId"].as_str().map_or_else(|| fresh.intent().unwrap().unwrap(), |id| id.parse().unwrap());
+        let intent =
+            told["intentId"].as_str().map_or_else(|| fresh.intent().unwrap().unwrap(), |id| id.parse().unwrap());
         let by_signature = |who| {
             let signature = scripted_signature(who, &redemption_message(Network::BASE, transaction, &intent));
             let proof = PaymentProof::new(transaction).with_signature(signature);

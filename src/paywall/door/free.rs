@@ -79,7 +79,10 @@ pub(crate) fn without_bill<ResB>(
 }
 
 /// The answer to a request with a ticket: it was sold before, and no shared cache may give it to others.
-pub(crate) fn sold_before<ResB>(answer: Response<ResponseBody<ResB>>, format: ReplyFormat) -> Response<ResponseBody<ResB>> {
+pub(crate) fn sold_before<ResB>(
+    answer: Response<ResponseBody<ResB>>,
+    format: ReplyFormat,
+) -> Response<ResponseBody<ResB>> {
     let mut answer = without_bill(answer, format);
     if answer.extensions().get::<ProblemCode>().is_some() {
         return answer;

@@ -16,8 +16,8 @@ use crate::{
         refusal::{ASK_AGAIN, ChargeFault, Fault, Problem, Rejection},
         sale::{
             answer::{Answer, read},
-            draw::{Charged, DrawGuard},
             charge::{Said, of_fixed, of_maximum},
+            draw::{Charged, DrawGuard},
             ending::{Ending, Unsold},
             handler::{judge, run},
             holder::Holder,

@@ -26,7 +26,7 @@ pub(crate) const SETTLEMENT_OVERRIDES: HeaderName = HeaderName::from_static("set
 ///
 /// The maximum is what the payer allowed: [`Receipt::maximum`](crate::Receipt::maximum). A payment of the whole price
 /// ([`or_fixed`](crate::X402Layer::or_fixed)) is taken in full, whatever the charge; so is one that was settled for this answer before a
-/// crash. An answer that is not sold costs nothing. A call by a pass draws down what the pass says.
+/// crash. An answer that is not sold costs nothing. A pass of an amount pays the charge, and one of calls one call.
 ///
 /// It reaches the layer only if every layer in between keeps the response's extensions; a layer that drops them makes the answer cost the
 /// maximum.

@@ -28,11 +28,7 @@ use crate::{
         },
         seller::{pricing::Cost, route::Route},
     },
-    protocol::{
-        Amount, IntentKey, Payment, ProblemCode, Receipt,
-        headers::PAYMENT_RESPONSE,
-        v2::SettleResponse,
-    },
+    protocol::{Amount, IntentKey, Payment, ProblemCode, Receipt, headers::PAYMENT_RESPONSE, v2::SettleResponse},
 };
 
 /// A reserved payment, which buys the handler's answer.

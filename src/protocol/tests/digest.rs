@@ -169,7 +169,14 @@ fn a_digest_is_worth_nothing_under_another_key() {
     let of = |key| {
         let seals = seals(&keys(key));
         let headers = DigestedHeaders { all: &HeaderMap::new(), bound: &[] };
-        digest_request(seals.current().digest_hasher(), &Method::POST, &Uri::from_static("/"), headers, b"{}", ProofMembers::Payer)
+        digest_request(
+            seals.current().digest_hasher(),
+            &Method::POST,
+            &Uri::from_static("/"),
+            headers,
+            b"{}",
+            ProofMembers::Payer,
+        )
     };
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));

@@ -95,7 +95,8 @@ async fn an_answer_with_a_ticket_stays_out_of_shared_caches() {
     let (ticket, _) = bought(&shop, &layer, &counter).await;
     let cached = |_: &Request<_>| {
         let mut answer = Response::new(Body::from(FILM));
-        for (name, value) in [("cache-control", "public, max-age=60"), ("cdn-cache-control", "max-age=60"), ("pay", "x")]
+        for (name, value) in
+            [("cache-control", "public, max-age=60"), ("cdn-cache-control", "max-age=60"), ("pay", "x")]
         {
             answer.headers_mut().insert(name, HeaderValue::from_static(value));
         }
@@ -103,7 +104,10 @@ async fn an_answer_with_a_ticket_stays_out_of_shared_caches() {
     };
     let service = layered(&layer, answering(counter, cached));
     let answer = ask(&service, again("/answer", &ticket).body(Body::empty()).unwrap()).await;
-    assert_eq!((answer.status().as_u16(), &answer.headers()["cache-control"]), (200, &"private, no-store".parse().unwrap()));
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["cache-control"]),
+        (200, &"private, no-store".parse().unwrap())
+    );
     for gone in ["cdn-cache-control", "pay"] {
         assert!(!answer.headers().contains_key(gone), "{gone}");
     }
@@ -134,7 +138,10 @@ async fn a_call_by_pass_comes_with_a_ticket() {
     let layer = shop.layer().accept_pass(&pass).unwrap().ticket(HOUR).unwrap();
     let service = layered(&layer, film(Counter::default()));
     let answer = ask(&service, again("/answer", &token).body(Body::empty()).unwrap()).await;
-    assert_eq!((&answer.headers()["x402-pass-remaining"], &answer.headers()["accept-ranges"]), (&"2".parse().unwrap(), &"bytes".parse().unwrap()));
+    assert_eq!(
+        (&answer.headers()["x402-pass-remaining"], &answer.headers()["accept-ranges"]),
+        (&"2".parse().unwrap(), &"bytes".parse().unwrap())
+    );
     let exposed = answer.headers()["access-control-expose-headers"].to_str().unwrap();
     assert_eq!(exposed.matches("X402-Ticket").count(), 1, "{exposed}");
     let ticket = answer.headers()["x402-ticket"].to_str().unwrap();

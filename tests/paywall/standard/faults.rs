@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tower_x402::{
-    protocol::{Asset, TxHash, v2::Reason},
+    protocol::{Address, Amount, Asset, Binding, ChainTime, Network, Transfer, TxHash, v2::Reason},
     testing::Settling,
 };
 
 use super::{NONCE, Stall, authorization, offered, paid, pays, settled, sign};
-use crate::support::{Counter, ask, assert_problem, echo, layered, payer};
+use crate::support::{Counter, NOW, ask, assert_problem, echo, layered, payer, recipient};
 
 /// How long a settler may take to check a payment is its own setting; the lease is kept meanwhile.
 #[tokio::test(start_paused = true)]
@@ -178,4 +178,34 @@ async fn what_the_verifier_does_not_see_is_not_sold() {
     assert_eq!(settled(&answer).error_reason, Some(Reason::SETTLEMENT_PENDING));
     assert_problem(answer, 503, "outcome_unknown").await;
     assert_eq!(counter.runs(), 1);
+}
+
+/// A token that logs its nonces elsewhere, or keeps a fee, may have paid all the same: whoever paid gets no other bill.
+#[tokio::test]
+async fn a_used_nonce_whose_transaction_paid_here_otherwise_brings_no_bill() {
+    let (elsewhere, stranger) = (Address::new([0xee; 20]), Address::new([0xbb; 20]));
+    let transfer = |from, to, units| {
+        Transfer::new(Network::BASE, TxHash::new([0; 32]), 0)
+            .with_token(Asset::USDC_BASE.contract())
+            .with_payer(from)
+            .with_recipient(to)
+            .with_amount(Amount::from_base_units(units))
+            .with_block(7, ChainTime::from_unix(NOW))
+    };
+    let by_nonce = |to, units| transfer(payer(), to, units).with_binding(Binding::none().with_nonce(NONCE));
+    for (transfers, status, code) in [
+        (vec![by_nonce(elsewhere, 490_000), transfer(payer(), recipient(), 490_000)], 503, "outcome_unknown"),
+        (vec![by_nonce(recipient(), 489_000)], 503, "outcome_unknown"),
+        (vec![by_nonce(elsewhere, 490_000), transfer(stranger, recipient(), 490_000)], 402, "authorization_refused"),
+        (vec![by_nonce(elsewhere, 490_000)], 402, "authorization_refused"),
+    ] {
+        let stall = Stall::open().await;
+        let service = layered(&stall.shop.layer(), echo(Counter::default()));
+        let offer = offered(&service).await;
+        stall.shop.chain.mine(TxHash::new([9; 32]), transfers);
+        for _ in 0..2 {
+            assert_problem(ask(&service, paid(&pays(&offer))).await, status, code).await;
+        }
+        assert_eq!(stall.settler.settlements(), 0);
+    }
 }

@@ -73,14 +73,14 @@ impl WayToPay for ByAuthorization {
             // Boxed, so that the other ways do not carry its state.
             Proof::Payment(payment) => {
                 let purchase = named_in_payload(&request.route, &payment);
-                Box::pin(accept(request, *payment, purchase, price)).await
+                Box::pin(accept(request, payment, purchase, price)).await
             }
             Proof::PaymentV1(payment) => {
                 Box::pin(async {
                     let merchant = &request.route.merchant;
                     let payment = version_1::read(merchant, *payment, timeout(merchant)).await?;
                     // It has no place for a name of its purchase.
-                    accept(request, payment, Ok(None), price).await
+                    accept(request, Box::new(payment), Ok(None), price).await
                 })
                 .await
             }
@@ -91,7 +91,7 @@ impl WayToPay for ByAuthorization {
                     };
                     let payment = mpp::read(request, &credential, signed, timeout(&request.route.merchant)).await?;
                     let purchase = named_in_headers(&request.route, &request.parts.headers);
-                    accept(request, payment, purchase, price).await
+                    accept(request, Box::new(payment), purchase, price).await
                 })
                 .await
             }
@@ -103,7 +103,8 @@ impl WayToPay for ByAuthorization {
 /// Reserves a signed payment, and checks that it can be settled.
 async fn accept(
     request: &PricedRequest,
-    payload: PaymentPayload,
+    // Boxed: a future that holds it is moved.
+    payload: Box<PaymentPayload>,
     purchase: Named,
     price: Result<Cost, Rejection>,
 ) -> Result<Purchase, Rejection> {
