@@ -10,7 +10,7 @@ use super::{
 };
 use crate::protocol::{
     Address, Amount,
-    permit2::{EXACT_PROXY, PERMIT2, UPTO_PROXY},
+    permit2::{EXACT_PROXY, PERMIT2, Permit, UPTO_PROXY},
 };
 
 /// One payer's nonce at Permit2, which has a bit for each.
@@ -48,24 +48,67 @@ impl PermitNonce {
 pub(crate) struct UsedPermit {
     pub(crate) owner: Address,
     pub(crate) nonce: [u8; 32],
+    /// A digest of the proxy and of all that is signed: its payer can sign other terms under the same nonce, and use them first.
+    terms: [u8; 32],
 }
+
+impl UsedPermit {
+    /// How the call is read that settles this permit.
+    pub(crate) fn of(permit: &Permit) -> Self {
+        let number = |number: u64| Amount::from_base_units(number.into()).to_be_bytes();
+        let mut signed = vec![
+            address_word(permit.token),
+            permit.amount.to_be_bytes(),
+            permit.nonce,
+            number(permit.deadline.unix()),
+            address_word(permit.from),
+            address_word(permit.to),
+        ];
+        signed.extend(permit.facilitator.map(address_word));
+        signed.push(number(permit.valid_after.unix()));
+        Self { owner: permit.from, nonce: permit.nonce, terms: digest(permit.spender, &signed) }
+    }
+}
+
+fn address_word(address: Address) -> [u8; 32] {
+    let mut word = [0; 32];
+    word[12..].copy_from_slice(address.as_bytes());
+    word
+}
+
+fn digest(proxy: Address, signed: &[[u8; 32]]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(proxy.as_bytes());
+    hasher.update(signed.as_flattened());
+    *hasher.finalize().as_bytes()
+}
+
+/// How many words an allowance has.
+const ALLOWANCE: usize = 5;
 
 /// The permit that a call of a proxy settles, with what the call charges of it where it succeeds; `None` for any other call.
 ///
 /// Read where the contract reads it: behind the selector, at places that do not depend on the signature.
 pub(crate) fn charged(to: Option<Address>, input: &[u8]) -> Option<(UsedPermit, Amount)> {
     let (selector, words) = input.split_first_chunk::<4>()?;
-    let (charge, nonce, owner) = match (to?, *selector) {
-        (EXACT_PROXY, sol::Exact::settleCall::SELECTOR) => (1, 2, 4),
-        (EXACT_PROXY, sol::Exact::settleWithPermitCall::SELECTOR) => (6, 7, 9),
-        (UPTO_PROXY, sol::UpTo::settleCall::SELECTOR) => (4, 2, 5),
-        (UPTO_PROXY, sol::UpTo::settleWithPermitCall::SELECTOR) => (9, 7, 10),
+    let proxy = to?;
+    // Where the permit begins: behind the allowance, where the call has one.
+    let (first, is_exact) = match (proxy, *selector) {
+        (EXACT_PROXY, sol::Exact::settleCall::SELECTOR) => (0, true),
+        (EXACT_PROXY, sol::Exact::settleWithPermitCall::SELECTOR) => (ALLOWANCE, true),
+        (UPTO_PROXY, sol::UpTo::settleCall::SELECTOR) => (0, false),
+        (UPTO_PROXY, sol::UpTo::settleWithPermitCall::SELECTOR) => (ALLOWANCE, false),
         _ => return None,
     };
-    let word = |index: usize| words.as_chunks::<32>().0.get(index).copied();
-    let (charge, nonce, owner) = (word(charge)?, word(nonce)?, word(owner)?);
-    let (_, owner) = owner.split_last_chunk::<20>()?;
-    Some((UsedPermit { owner: Address::new(*owner), nonce }, Amount::from_be_bytes(charge)))
+    let words = words.as_chunks::<32>().0.get(first..)?;
+    // Token, amount, nonce, deadline; the charge, which nobody signs; the owner, and the witness.
+    let (permitted, charge, owner_and_witness) = match is_exact {
+        true => (words.get(..4)?, words.get(1)?, words.get(4..7)?),
+        false => (words.get(..4)?, words.get(4)?, words.get(5..9)?),
+    };
+    let (_, owner) = owner_and_witness.first()?.split_last_chunk::<20>()?;
+    let terms = digest(proxy, &[permitted, owner_and_witness].concat());
+    Some((UsedPermit { owner: Address::new(*owner), nonce: *permitted.get(2)?, terms }, Amount::from_be_bytes(*charge)))
 }
 
 #[cfg(test)]
@@ -74,14 +117,30 @@ mod tests {
     use crate::{
         evm::permit2::settle,
         protocol::{
-            Network, PaymentSignature,
-            permit2::{Permit, PermitScheme, SignedPermit},
+            ChainTime, Network, PaymentSignature,
+            permit2::{PermitScheme, SignedPermit},
             v2::Extensions,
         },
     };
 
     const NONCE: [u8; 32] = [0x42; 32];
     const OWNER: Address = Address::new([0x11; 20]);
+
+    /// The same payer's permits of the same nonce, each with one other term.
+    fn others_of(permit: &Permit) -> Vec<Permit> {
+        let stranger = Address::new([0xbb; 20]);
+        let later = ChainTime::from_unix(1_795_280_401);
+        let mut others = vec![
+            Permit { token: stranger, ..permit.clone() },
+            Permit { amount: Amount::from_base_units(1), ..permit.clone() },
+            Permit { to: stranger, ..permit.clone() },
+            Permit { deadline: later, ..permit.clone() },
+            Permit { valid_after: ChainTime::from_unix(8), ..permit.clone() },
+            Permit { spender: stranger, ..permit.clone() },
+        ];
+        others.extend(permit.facilitator.map(|_| Permit { facilitator: Some(stranger), ..permit.clone() }));
+        others
+    }
 
     #[test]
     fn every_call_that_settles_tells_its_permit() {
@@ -96,12 +155,18 @@ mod tests {
                 Address::new([3; 20]),
                 Amount::from_base_units(9),
             );
-            let signed = SignedPermit::new(permit, PaymentSignature::new([9; 65]).unwrap());
+            let permit = permit.valid_between(ChainTime::from_unix(7), ChainTime::from_unix(1_795_280_400));
+            let signed = SignedPermit::new(permit.clone(), PaymentSignature::new([9; 65]).unwrap());
             for allowance in [None, allowance.as_ref()] {
                 let call = settle(&signed, Amount::from_base_units(5), allowance, Network::BASE);
                 let amount = if scheme == PermitScheme::Exact { 9 } else { 5 };
-                let used = Some((UsedPermit { owner: OWNER, nonce: NONCE }, Amount::from_base_units(amount)));
+                let used = Some((UsedPermit::of(&permit), Amount::from_base_units(amount)));
                 assert_eq!(charged(Some(scheme.proxy()), &call), used, "{scheme:?}");
+                for other in others_of(&permit) {
+                    let other = UsedPermit::of(&other);
+                    assert_eq!((other.owner, other.nonce), (OWNER, NONCE));
+                    assert_ne!(Some(other), used.map(|(used, _)| used), "of other terms under the same nonce");
+                }
                 for other in [None, Some(OWNER), Some(PERMIT2)] {
                     assert_eq!(charged(other, &call), None, "{other:?}");
                 }

@@ -232,7 +232,7 @@ where
             Ok(PassShown::Call(call)) => {
                 let route = Arc::clone(&self.request.route);
                 let outcome = deliver_call(self.request, self.unread, self.inner, *call).await;
-                let answer = write_delivery(Delivery { outcome, made: None }, format, &route)?;
+                let answer = write_delivery(Delivery { outcome, made: None, paid: false }, format, &route)?;
                 Ok(match script {
                     Some(script) => script.tell(answer),
                     None => answer,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, header};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,7 +10,7 @@ use super::{
     RequestDigest, RouteSeal,
     json_text::Text,
     media::essence,
-    redemption::{is_absent, is_proof_member},
+    redemption::{is_absent, is_proof_member, is_shown_in_head},
 };
 
 /// The owner of JSON members that have the names of a proof's members.
@@ -18,8 +18,8 @@ use super::{
 pub(crate) enum ProofMembers {
     /// The payer: the body was searched for a proof, whose members are not part of the request that was quoted.
     Payer,
-    /// The service, except for those that are `null` or empty: the proof is in the head. A body that was quoted has no others, because it
-    /// was searched, and a redemption in the body replaces them.
+    /// The service: the proof is in the head. Except for those that are `null` or empty, once each, and for the same proof once more: a body
+    /// that was quoted has none that are filled, because it was searched.
     Filled,
     /// The service, on a route that accepts proofs in the header only: its price may depend on them.
     Service,
@@ -27,12 +27,12 @@ pub(crate) enum ProofMembers {
 
 impl ProofMembers {
     /// Whether a member belongs to the request that is digested.
-    fn keep(self, name: &str, value: &RawValue) -> bool {
+    fn keep(self, name: &str, value: &RawValue, headers: &HeaderMap) -> bool {
         match self {
             Self::Service => true,
             _ if !is_proof_member(name) => true,
             Self::Payer => false,
-            Self::Filled => !is_absent(value),
+            Self::Filled => !is_absent(value) && !is_shown_in_head(name, value, headers),
         }
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn digest_request(
     body: &[u8],
     proof_members: ProofMembers,
 ) -> RequestDigest {
-    let members = if body.is_empty() { Some(Vec::new()) } else { members(body, proof_members) };
+    let members = if body.is_empty() { Some(Vec::new()) } else { members(body, proof_members, headers.all) };
     let mut fields = Fields::new(hasher);
     fields.push(method.as_str().as_bytes());
     fields.push(uri.path().as_bytes());
@@ -68,9 +68,11 @@ pub(crate) fn digest_request(
     }
     fields.header(headers.all, &header::CONTENT_ENCODING);
     for name in headers.bound {
-        match *name == header::HOST {
-            true => fields.host(headers.all, uri),
-            false => fields.header(headers.all, name),
+        fields.header(headers.all, name);
+        // A request of HTTP/2 has its host in the target alone. Apart from the header: a price may look at either.
+        if *name == header::HOST {
+            fields.push(uri.authority().map_or(b"-" as &[u8], |_| b"+"));
+            fields.push(uri.authority().map_or("", http::uri::Authority::as_str).as_bytes());
         }
     }
     match members {
@@ -147,16 +149,6 @@ impl Fields {
         values.iter().for_each(|value| self.push(value.as_bytes()));
     }
 
-    /// Adds the host, as the header names it and as the target does: a request of HTTP/2 has only the latter.
-    fn host(&mut self, headers: &HeaderMap, uri: &http::Uri) {
-        let mut hosts: Vec<_> = headers.get_all(header::HOST).iter().map(HeaderValue::as_bytes).collect();
-        let target = uri.authority().map(|authority| authority.as_str().as_bytes());
-        hosts.extend(target.filter(|target| !hosts.contains(target)));
-        self.push(header::HOST.as_str().as_bytes());
-        self.push(&(hosts.len() as u64).to_be_bytes());
-        hosts.into_iter().for_each(|host| self.push(host));
-    }
-
     fn digest(mut self) -> RequestDigest {
         self.hasher.update(&self.collected);
         let mut digest = [0; 16];
@@ -166,9 +158,22 @@ impl Fields {
 }
 
 /// Returns the members of a JSON object that belong to the request, sorted by name; duplicates are kept in their order.
-fn members(body: &[u8], proof_members: ProofMembers) -> Option<Vec<(Cow<'_, str>, &RawValue)>> {
+fn members<'b>(
+    body: &'b [u8],
+    proof_members: ProofMembers,
+    headers: &HeaderMap,
+) -> Option<Vec<(Cow<'b, str>, &'b RawValue)>> {
     let Members(mut members) = serde_json::from_slice(body).ok()?;
-    members.retain(|(name, value)| proof_members.keep(name, value));
+    let mut left_out = Vec::new();
+    members.retain(|(name, value)| {
+        // A quoted body has none twice.
+        let is_first = proof_members == ProofMembers::Payer || !left_out.contains(name);
+        let keep = !is_first || proof_members.keep(name, value, headers);
+        if !keep {
+            left_out.push(name.clone());
+        }
+        keep
+    });
     members.sort_by(|a, b| a.0.cmp(&b.0));
     Some(members)
 }

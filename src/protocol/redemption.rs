@@ -160,6 +160,20 @@ pub(crate) fn is_absent(value: &RawValue) -> bool {
     Member::read(value).is_absent()
 }
 
+/// Returns whether the redemption in the header `x402-payment` has the same value of a member: a client may show one proof in both
+/// places.
+pub(crate) fn is_shown_in_head(name: &str, value: &RawValue, headers: &HeaderMap) -> bool {
+    let Ok(Some(Proof::Redemption(shown))) = Proof::from_headers(headers) else { return false };
+    let Member::Text(text) = Member::read(value) else { return false };
+    match name {
+        INTENT => text == shown.intent.as_str(),
+        TX => text.parse() == Ok(shown.transaction),
+        SECRET => shown.secret.is_some_and(|secret| text.parse() == Ok(secret)),
+        SIGNATURE => shown.signature.is_some_and(|signature| text.parse() == Ok(signature)),
+        _ => false,
+    }
+}
+
 /// Returns whether a text that is not parsed as JSON contains the name of a proof's member, however it is quoted.
 pub(crate) fn names_proof(text: &[u8]) -> bool {
     [INTENT, TX].iter().any(|name| memmem::find(text, name.as_bytes()).is_some())

@@ -242,11 +242,8 @@ async fn what_was_made_and_bought_nothing_is_redeemed_by_its_payers_signature() 
         let by_signature = |who| {
             let signature = scripted_signature(who, &redemption_message(Network::BASE, transaction, &intent));
             let proof = PaymentProof::new(transaction).with_signature(signature);
-            let accepted = fresh.clone().with_client_submitted_transfer().with_intent(&intent);
-            let mut call = with_payment(corrected.clone(), &PaymentPayload::new(accepted, proof));
-            let extra = call["params"]["_meta"]["x402/payment"]["accepted"]["extra"].as_object_mut().unwrap();
-            extra.retain(|name, _| !["name", "version"].contains(&name.as_str()));
-            call
+            // An entry of the tool's own quote, with that intent.
+            with_payment(corrected.clone(), &PaymentPayload::new(fresh.clone().with_intent(&intent), proof))
         };
         assert_eq!(say(&service, &by_signature(Address::new([0xbb; 20]))).await.refused(), "invalid_signature");
         say(&service, &by_signature(payer())).await.sold();
@@ -270,10 +267,12 @@ async fn what_was_made_is_never_called_untaken() {
     for (number, given) in [json!({ "resultType": "task", "task": {} }), bill].into_iter().enumerate() {
         rig.gives(given);
         let call = with_payment(search(), &sign(&offered(&service, &search()).await, [number as u8; 32]));
-        let failed = say(&service, &call).await;
-        assert!(failed.outcome().is_some_and(|outcome| outcome.is_pending()), "{}", failed.text);
-        assert!(!failed.text.contains("othing was taken"), "{}", failed.text);
-        assert!(failed.text.contains("Do not pay again"), "{}", failed.text);
+        for _ in 0..2 {
+            let failed = say(&service, &call).await;
+            assert!(failed.outcome().is_some_and(|outcome| outcome.is_pending()), "{}", failed.text);
+            assert!(!failed.text.contains("othing was taken"), "{}", failed.text);
+            assert!(failed.text.contains("Do not pay again"), "{}", failed.text);
+        }
     }
 }
 

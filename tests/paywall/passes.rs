@@ -594,6 +594,26 @@ async fn a_pass_of_other_terms_under_the_same_name_is_another_pass() {
     }
 }
 
+/// A purchase that goes on under other terms opens another account: what the first one holds is no money.
+#[tokio::test]
+async fn a_purchase_that_goes_on_under_other_terms_holds_what_these_say() {
+    let stage = Stage::open().await;
+    let shop = &stage.shop;
+    let old = shop.merchant.pass("changing", "1 USDC").unwrap().lasting(Duration::from_secs(3_600)).unwrap();
+    let merchant = shop.sibling(|builder| builder).await;
+    let new = merchant.pass("changing", "1 USDC").unwrap().worth("1 USDC").unwrap();
+    let ask =
+        |sells: X402<PassIssuer>, request| async move { tower::ServiceExt::oneshot(sells, request).await.unwrap() };
+    let quote = ask(old.service().unwrap(), at_the_counter().body(Body::empty()).unwrap()).await;
+    let (intent, tx) = (intent_of(&quote), shop.pay(1_000_000));
+    let paid = || at_the_counter().header("x402-payment", proof(&intent, tx)).body(Body::empty()).unwrap();
+    stage.ledger.next(Op::OpenAccount, [Fault::AnswerLost]);
+    assert_ne!(ask(old.service().unwrap(), paid()).await.status(), 200);
+    let told = json(ask(new.service().unwrap(), paid()).await).await;
+    let account = new.account(told["pass"].as_str().unwrap()).await.unwrap().unwrap();
+    assert_eq!((account.limit, account.drawn), (Amount::from_base_units(1_000_000), 0));
+}
+
 /// The handler's word counts for whoever holds an amount, however it was paid for.
 #[tokio::test]
 async fn a_metered_answer_draws_what_the_handler_charges() {
@@ -606,10 +626,14 @@ async fn a_metered_answer_draws_what_the_handler_charges() {
     );
     let metered = merchant.charge_up_to("complete", "0.10 USDC").unwrap();
     let metered = metered.accept_pass(&purse).unwrap().accept_pass(&ten).unwrap();
+    let metered = metered.ticket(Duration::from_secs(60)).unwrap();
+    let maximum: Arc<Mutex<Option<Amount>>> = Arc::default();
     let says = |units: u128| {
+        let maximum = Arc::clone(&maximum);
         layered(
             &metered,
-            answering(Counter::default(), move |_| {
+            answering(Counter::default(), move |request| {
+                *maximum.lock().unwrap() = request.extensions().get::<Receipt>().unwrap().maximum();
                 let mut answer = Response::new(Body::from("words"));
                 answer.extensions_mut().insert(Charge(Amount::from_base_units(units)));
                 answer
@@ -622,6 +646,10 @@ async fn a_metered_answer_draws_what_the_handler_charges() {
     {
         let answer = ask(&says(units), with(token)).await;
         assert_eq!((answer.status(), left(&answer)), (StatusCode::OK, remaining));
+        let is_charged = *token == purse;
+        assert_eq!(*maximum.lock().unwrap(), is_charged.then_some(Amount::from_base_units(100_000)));
+        // What cost nothing now may be dear when it is asked for again.
+        assert_eq!(answer.headers().contains_key("x402-ticket"), !(is_charged && units == 0));
     }
     // More than the maximum is the service's error, and costs nothing.
     for (token, remaining) in [(&purse, "0.799"), (&ten, "7")] {

@@ -331,6 +331,14 @@ async fn a_price_by_host_is_bound_to_the_host_of_the_target_too() {
     let paid = |host: &str| of(host).header("x402-payment", proof(&intent, tx)).body(Body::empty()).unwrap();
     assert_problem(ask(&service, paid("dear.example")).await, 404, "intent_not_found").await;
     assert_eq!(ask(&service, paid("cheap.example")).await.status(), 200);
+    // A quote for a host that stands elsewhere, where the price does not look.
+    let elsewhere = Request::get("/answer").header(header::HOST, "dear.example").body(Body::empty()).unwrap();
+    let intent = quote_for(&service, elsewhere, 10_000).await;
+    let tx = shop.pay(10_000);
+    for request in [of("dear.example"), of("dear.example").header(header::HOST, "dear.example")] {
+        let paid = request.header("x402-payment", proof(&intent, tx)).body(Body::empty()).unwrap();
+        assert_problem(ask(&service, paid).await, 404, "intent_not_found").await;
+    }
 }
 
 /// Where a price hangs on a header, a quote counts for the value it was made for.

@@ -301,6 +301,24 @@ async fn the_header_overrules_the_body() {
     assert_problem(ask(&service, request).await, 409, "already_consumed").await;
 }
 
+/// A client that shows its proof in both places, at a route that binds requests.
+#[tokio::test]
+async fn the_same_proof_in_header_and_body_is_one_proof() {
+    let shop = Shop::open().await;
+    let service = layered(&shop.layer().bind_request(), echo(Counter::default()));
+    let (intent, tx) = (quoted(&service).await, shop.pay(490_000));
+    let both = |in_head: &str, in_body: &str| {
+        let mut request = post(format!(r#"{{"query":"why",{}"#, in_body.trim_start_matches('{')));
+        request.headers_mut().insert("x402-payment", in_head.parse().unwrap());
+        request
+    };
+    let (shown, other) = (proof(&intent, tx), proof(&intent, shop.pay(490_000)));
+    assert_problem(ask(&service, both(&shown, &other)).await, 404, "intent_not_found").await;
+    let twice = format!(r#"{{"intentId":"{intent}",{}"#, shown.trim_start_matches('{'));
+    assert_problem(ask(&service, both(&shown, &twice)).await, 404, "intent_not_found").await;
+    assert_eq!(ask(&service, both(&shown, &shown)).await.status(), 200);
+}
+
 /// How a request goes wrong, and how the seller stands when it does.
 struct Mishap {
     code: &'static str,

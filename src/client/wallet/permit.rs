@@ -114,7 +114,7 @@ pub(super) async fn charge(
     transaction: TxHash,
 ) -> Result<Option<Amount>, PayerError> {
     let permit = &ours(account, prepared)?.permit;
-    let used = &UsedPermit { owner: permit.from, nonce: permit.nonce };
+    let used = &UsedPermit::of(permit);
     let nodes = &account.key.nodes;
     let Some(amount) = nodes.first(|node| charge_at(node, transaction, used)).await? else { return Ok(None) };
     let is_agreed = nodes.all_say(async |node| Ok(charge_at(node, transaction, used).await? == Some(amount))).await;

@@ -17,6 +17,8 @@ pub(crate) struct Presented {
     pub(crate) redemption: Redemption,
     /// What the payer accepted, of the standard's quote. `None` where the transfer is shown in our own way.
     accepted: Option<PaymentRequirements>,
+    /// Whether the merchant offers that transfers are shown so.
+    offered: bool,
     /// The purchase that it is for, where its client names that.
     pub(crate) purchase: Named,
 }
@@ -43,7 +45,7 @@ impl From<NotRead> for Rejection {
 
 impl From<Redemption> for Presented {
     fn from(redemption: Redemption) -> Self {
-        Self { redemption, accepted: None, purchase: Ok(None) }
+        Self { redemption, accepted: None, offered: true, purchase: Ok(None) }
     }
 }
 
@@ -70,6 +72,7 @@ impl Presented {
         Ok(intent.map(|intent| Self {
             redemption: redemption(intent, accepted.network, proof.clone()),
             accepted: Some(accepted.clone()),
+            offered: merchant.client_submitted,
             purchase: Ok(None),
         }))
     }
@@ -87,6 +90,11 @@ impl Presented {
     /// Whether what the payer accepted, if that is said, is what this intent was offered with.
     pub(crate) fn is_as_offered(&self, chain: &SellingChain, amount: Amount, recipient: Address) -> bool {
         let Some(accepted) = &self.accepted else { return true };
+        if !self.offered {
+            // Any entry of the quote: the payer's signature is for the intent.
+            let terms = (accepted.network, accepted.amount, accepted.pay_to);
+            return chain.accepts(accepted.asset) && terms == (chain.network, amount, recipient);
+        }
         // How long a proof counts, and how long a quote can be paid, are told, and not agreed on: both may have been changed since.
         let mut offered = accepted.clone();
         offered.extra = Default::default();

@@ -23,13 +23,13 @@ pub(crate) fn write_delivery<ResB, E>(
     format: ReplyFormat,
     route: &Route,
 ) -> Result<Response<ResponseBody<ResB>>, E> {
-    let Delivery { outcome, made } = delivery;
+    let Delivery { outcome, made, paid } = delivery;
     let mut response = match outcome {
         Ok(response) => response,
         Err(Unsold::Rejected(rejection)) => {
             metrics::redeemed(&route.resource, rejection.outcome());
             let rejection = match rejection {
-                Rejection::Problem(problem) if made.is_some() => problem.after_payment().into(),
+                Rejection::Problem(problem) if paid => problem.after_payment().into(),
                 rejection => rejection,
             };
             write(rejection, format, &route.resource)

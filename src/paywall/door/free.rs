@@ -11,7 +11,10 @@ use crate::{
     },
     protocol::{
         Media, ProblemCode,
-        headers::{PAY, PAYMENT_REQUIRED, PRIVATE_NO_STORE, keep_preflight_headers, strip_shared_caching},
+        headers::{
+            PAY, PAYMENT_REQUIRED, PRIVATE_NO_STORE, keep_preflight_headers, strip_payment_headers,
+            strip_shared_caching,
+        },
     },
 };
 
@@ -88,6 +91,7 @@ pub(crate) fn sold_before<ResB>(
         return answer;
     }
     let headers = answer.headers_mut();
+    strip_payment_headers(headers);
     headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
     strip_shared_caching(headers);
     answer

@@ -5,7 +5,7 @@ pub(crate) mod strip;
 use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
-use http::{Method, Request, header, request::Parts, uri::Authority};
+use http::{HeaderName, Method, Request, header, request::Parts, uri::Authority};
 use tokio::time::timeout;
 
 use crate::{
@@ -236,8 +236,9 @@ impl PricedRequest {
     /// What its ticket is for: the request, with its body, whatever part of the answer it asks for.
     pub(crate) fn ticket_digest(&self, tickets: &Tickets) -> RequestDigest {
         let bound = &self.route.bound_headers;
-        let bound: Vec<_> =
-            bound.iter().filter(|name| ![header::RANGE, header::IF_RANGE].contains(name)).cloned().collect();
+        let is_part = |name: &HeaderName| [header::RANGE, header::IF_RANGE].contains(name);
+        // Where the handler sees the part that is asked for, a bound one is what was paid for.
+        let bound: Vec<_> = bound.iter().filter(|name| self.route.keep_ranges || !is_part(name)).cloned().collect();
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &bound };
         digest_request(tickets.digest_hasher(), method, uri, headers, self.body(), self.proof_members())

@@ -23,10 +23,7 @@ use crate::{
             holder::Holder,
             parts,
         },
-        seller::{
-            pass::terms::{Holds, PassTerms},
-            pricing::Cost,
-        },
+        seller::{pass::terms::PassTerms, pricing::Cost},
     },
     protocol::{
         Amount, ProblemCode, Receipt,
@@ -101,7 +98,7 @@ where
             headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
             strip_shared_caching(headers);
             expose_line(headers, EXPOSED_BY_PASS);
-            parts::tell(headers, ticket, &route);
+            parts::tell(headers, ticket.filter(|_| !charge.is_zero()), &route);
             Ok(response)
         }
         Charged::LeaseLost => {
@@ -119,9 +116,9 @@ where
 
 /// What a call spends of the part that is held: of a pass that holds an amount, what the handler charges.
 fn charge(said: Said, pass: &PassTerms, cost: Cost, held: Amount) -> Result<Amount, ChargeFault> {
-    match pass.holds {
-        Holds::Worth(_) if cost.tariff.is_metered() => of_maximum(said, held),
-        _ => of_fixed(said, cost, cost.amount).map(|()| held),
+    match pass.is_charged(cost) {
+        true => of_maximum(said, held),
+        false => of_fixed(said, cost, cost.amount).map(|()| held),
     }
 }
 

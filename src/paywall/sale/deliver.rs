@@ -39,6 +39,8 @@ pub(crate) struct Purchase {
     pub(crate) unsettled: Option<Box<dyn Unsettled>>,
     /// What the request costs.
     pub(crate) cost: Cost,
+    /// The signed payment that was settled by an earlier request, which an answer that is not sold must tell of.
+    pub(crate) made: Option<Box<SettleResponse>>,
 }
 
 /// The intent that a payment consumes, in the extensions of the request that buys a pass.
@@ -48,8 +50,10 @@ pub(crate) struct SoldIntent(pub(crate) IntentKey);
 /// What a purchase came to.
 pub(crate) struct Delivery<ResB, E> {
     pub(crate) outcome: Result<Response<ResponseBody<ResB>>, Unsold<E>>,
-    /// The payment that was settled before the handler ran, which an answer that is not sold must tell of.
-    pub(crate) made: Option<SettleResponse>,
+    /// The signed payment that was settled before the handler ran, which an answer that is not sold must tell of.
+    pub(crate) made: Option<Box<SettleResponse>>,
+    /// Whether the payment was made before the handler ran: its payer is out of the money, whatever becomes of the answer.
+    pub(crate) paid: bool,
 }
 
 /// Writes the taken payment into the head of a sold answer, with the most that its payer allowed, where the handler set the charge.
@@ -68,28 +72,28 @@ where
     B: Body<Data = Bytes>,
     ResB: Body<Data = Bytes>,
 {
-    let Purchase { mut guard, mut receipt, mut unsettled, cost } = purchase;
+    let Purchase { mut guard, mut receipt, mut unsettled, cost, mut made } = purchase;
     let route = Arc::clone(&request.route);
-    let mut made = None;
     // What the ledger alone does is as good as done while it is held.
     let comes_first = |unsettled: &mut Box<dyn Unsettled>| unsettled.sends() && !unsettled.is_metered();
     if let Some(to_settle) = unsettled.take_if(|unsettled| route.settle_first && comes_first(unsettled)) {
         let Some(settlement) = settle(to_settle, guard).await else {
-            return Delivery { outcome: Err(outcome_unknown().into()), made };
+            return Delivery { outcome: Err(outcome_unknown().into()), made, paid: false };
         };
         let outcome;
         (guard, unsettled, outcome) = settlement.into_parts();
         if let Err(not) = outcome {
             // Boxed: it is large, and most payments are settled already.
             let outcome = Box::pin(conclude(not.into(), guard, unsettled.as_deref(), &route, mark_sold)).await;
-            return Delivery { outcome, made };
+            return Delivery { outcome, made, paid: false };
         }
         receipt = receipt.settled_by(guard.payment().clone());
         made = unsettled
             .as_ref()
             .and_then(|unsettled| Some((unsettled, guard.payment().transaction().or(unsettled.made_by())?)))
-            .map(|(unsettled, transaction)| unsettled.made(transaction));
+            .map(|(unsettled, transaction)| Box::new(unsettled.made(transaction)));
     }
+    let paid = guard.payment().is_settled();
     let ticket = parts::ticket(&request);
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
@@ -104,17 +108,16 @@ where
     let ending = judge(outcome, &route, Holder::Payment(&guard));
     let mut ending = read(ending, &route, Holder::Payment(&guard), hold_end).await;
     if let Ending::Sale(answer) = &mut ending {
-        parts::tell(answer.response.headers_mut(), ticket, &route);
-    }
-    if let Ending::Sale(answer) = &ending
-        && let Err(fault) = charge(answer.said, &mut guard, unsettled.as_deref(), cost)
-    {
-        ending = Ending::NoSale(Err(Rejection::from(Fault::Charge(fault)).into()));
+        match charge(answer.said, &mut guard, unsettled.as_deref(), cost) {
+            // What cost nothing may be dear when it is asked for again.
+            Ok(charge) => parts::tell(answer.response.headers_mut(), ticket.filter(|_| !charge.is_zero()), &route),
+            Err(fault) => ending = Ending::NoSale(Err(Rejection::from(Fault::Charge(fault)).into())),
+        }
     }
     let is_due = made.is_none() && matches!(ending, Ending::Sale(_));
     if let Some(to_settle) = unsettled.take_if(|_| is_due) {
         let Some(settlement) = settle(to_settle, guard).await else {
-            return Delivery { outcome: Err(outcome_unknown().into()), made };
+            return Delivery { outcome: Err(outcome_unknown().into()), made, paid };
         };
         let outcome;
         (guard, unsettled, outcome) = settlement.into_parts();
@@ -123,25 +126,26 @@ where
         }
     }
     // Boxed: the future of every request has room for it, and is moved.
-    Delivery { outcome: Box::pin(conclude(ending, guard, unsettled.as_deref(), &route, mark_sold)).await, made }
+    Delivery { outcome: Box::pin(conclude(ending, guard, unsettled.as_deref(), &route, mark_sold)).await, made, paid }
 }
 
-/// Decides what the payment is charged, by the handler's word.
+/// Decides what the payment is charged, by the handler's word, and returns that.
 fn charge(
     said: Said,
     guard: &mut LeaseGuard,
     unsettled: Option<&dyn Unsettled>,
     cost: Cost,
-) -> Result<(), ChargeFault> {
+) -> Result<Amount, ChargeFault> {
+    let paid = guard.payment().amount();
     match unsettled {
         Some(unsettled) if unsettled.is_metered() => {
-            let charge = of_maximum(said, guard.payment().amount())?;
+            let charge = of_maximum(said, paid)?;
             guard.charge(charge);
-            Ok(())
+            Ok(charge)
         }
         // It was charged before, for an answer that did not leave.
-        None if guard.maximum().is_some() => Ok(()),
-        _ => of_fixed(said, cost, guard.payment().amount()),
+        None if guard.maximum().is_some() => Ok(paid),
+        _ => of_fixed(said, cost, paid).map(|()| paid),
     }
 }
 

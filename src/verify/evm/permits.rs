@@ -53,9 +53,9 @@ impl Authorizations {
         Ok(NonceState::Spent)
     }
 
-    /// The one among these transactions that hands the permit to a proxy. What it transfers is judged afterwards.
+    /// The one among these transactions that hands this very permit to a proxy, and not another one of its nonce. What it transfers is judged afterwards.
     async fn user_of(&self, permit: &Permit, transactions: Vec<TxHash>) -> Result<Option<TxHash>, VerifyError> {
-        let used = UsedPermit { owner: permit.from, nonce: permit.nonce };
+        let used = UsedPermit::of(permit);
         for transaction in transactions {
             let found = self.receipts.get(transaction).await?;
             if found.is_some_and(|found| found.record.transaction.permit == Some(used)) {

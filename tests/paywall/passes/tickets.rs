@@ -5,7 +5,10 @@ use std::time::Duration;
 use axum::body::Body;
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use tower_x402::{Receipt, X402Layer, protocol::SealingKeys};
+use tower_x402::{
+    Price, Receipt, X402Layer,
+    protocol::{Amount, SealingKeys},
+};
 
 use super::{buy, three};
 use crate::support::{
@@ -95,9 +98,13 @@ async fn an_answer_with_a_ticket_stays_out_of_shared_caches() {
     let (ticket, _) = bought(&shop, &layer, &counter).await;
     let cached = |_: &Request<_>| {
         let mut answer = Response::new(Body::from(FILM));
-        for (name, value) in
-            [("cache-control", "public, max-age=60"), ("cdn-cache-control", "max-age=60"), ("pay", "x")]
-        {
+        for (name, value) in [
+            ("cache-control", "public, max-age=60"),
+            ("cdn-cache-control", "max-age=60"),
+            ("pay", "x"),
+            ("payment-response", "x"),
+            ("x402-ticket", "x"),
+        ] {
             answer.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         answer
@@ -108,7 +115,7 @@ async fn an_answer_with_a_ticket_stays_out_of_shared_caches() {
         (answer.status().as_u16(), &answer.headers()["cache-control"]),
         (200, &"private, no-store".parse().unwrap())
     );
-    for gone in ["cdn-cache-control", "pay"] {
+    for gone in ["cdn-cache-control", "pay", "payment-response", "x402-ticket"] {
         assert!(!answer.headers().contains_key(gone), "{gone}");
     }
 }
@@ -127,6 +134,27 @@ async fn a_ticket_outlives_a_key_and_a_recipient() {
         let request = again("/answer", &ticket).header("range", "bytes=5-").body(Body::empty()).unwrap();
         assert_eq!(ask(&service, request).await.status(), 206);
     }
+}
+
+/// Where a part has its own price, the ticket is for that part.
+#[tokio::test]
+async fn a_ticket_for_a_cheap_part_fetches_no_dear_whole() {
+    let shop = Shop::open().await;
+    let by_part = |parts: &http::request::Parts, _: &bytes::Bytes| {
+        let units = if parts.headers.contains_key("range") { 490_000 } else { 4_900_000 };
+        Price::Charge(Amount::from_base_units(units))
+    };
+    let layer = shop.merchant.price_with("by part", by_part).unwrap().keep_ranges();
+    let layer = layer.bind_headers([http::header::RANGE]).ticket(HOUR).unwrap();
+    let service = layered(&layer, film(Counter::default()));
+    let part = |request: http::request::Builder| request.header("range", "bytes=9-").body(Body::empty()).unwrap();
+    let intent = intent_of(&ask(&service, part(Request::get("/answer"))).await);
+    let paid = Request::get("/answer").header("x402-payment", proof(&intent, shop.pay(490_000)));
+    let answer = ask(&service, part(paid)).await;
+    let ticket = answer.headers()["x402-ticket"].to_str().unwrap();
+    assert_eq!(ask(&service, part(again("/answer", ticket))).await.status(), 206);
+    let whole = ask(&service, again("/answer", ticket).body(Body::empty()).unwrap()).await;
+    assert_problem(whole, 401, "invalid_pass").await;
 }
 
 /// A call by pass is a sale like any other: it may break off as well.

@@ -194,7 +194,7 @@ async fn a_used_nonce_whose_transaction_paid_here_otherwise_brings_no_bill() {
     };
     let by_nonce = |to, units| transfer(payer(), to, units).with_binding(Binding::none().with_nonce(NONCE));
     for (transfers, status, code) in [
-        (vec![by_nonce(elsewhere, 490_000), transfer(payer(), recipient(), 490_000)], 503, "outcome_unknown"),
+        (vec![by_nonce(elsewhere, 490_000), transfer(payer(), recipient(), 490_000)], 403, "payment_bound"),
         (vec![by_nonce(recipient(), 489_000)], 503, "outcome_unknown"),
         (vec![by_nonce(elsewhere, 490_000), transfer(stranger, recipient(), 490_000)], 402, "authorization_refused"),
         (vec![by_nonce(elsewhere, 490_000)], 402, "authorization_refused"),

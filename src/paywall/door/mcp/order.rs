@@ -14,7 +14,7 @@ use super::{
     server::forward,
     table::{MARK, Table},
     tool::{Answered, NoAnswer, Told, Tool, dress},
-    voice::{Message, Voice},
+    voice::{Made, Message, Voice},
 };
 use crate::{
     metrics,
@@ -159,18 +159,18 @@ impl<S> Taken<S> {
         };
         let (request, tool, voice) = self.into_tool();
         let route = Arc::clone(&request.route);
-        let Delivery { outcome, made } = deliver(request, None::<B>, tool, purchase, mark_taken).await;
+        let Delivery { outcome, made, paid } = deliver(request, None::<B>, tool, purchase, mark_taken).await;
         let response = match outcome {
             Ok(response) => response,
             Err(unsold) => {
                 let rejection = why(unsold, &route)?;
-                return Ok(Answer::Message(match made {
-                    Some(made) => voice.deny_made(&route, rejection, made),
-                    None => voice.deny(&route, rejection),
+                return Ok(Answer::Message(match paid {
+                    true => voice.deny_paid(&route, rejection, made),
+                    false => voice.deny(&route, rejection),
                 }));
             }
         };
-        Ok(told(&voice, response, made.as_ref(), |headers| {
+        Ok(told(&voice, response, Made { paid, told: made.as_deref() }, |headers| {
             let receipt = challenge.and_then(|id| receipt(headers, &id, route.merchant.clock.unix()));
             let sold = headers.contains_key(PAYMENT_RESPONSE);
             sold.then(|| receipt.map(|json| (RECEIPT, json)).into_iter().collect())
@@ -202,7 +202,7 @@ impl<S> Taken<S> {
             Ok(response) => response,
             Err(unsold) => return Ok(Answer::Message(voice.deny(&route, why(unsold, &route)?))),
         };
-        Ok(told(&voice, response, None, |headers| {
+        Ok(told(&voice, response, Made::default(), |headers| {
             let left = headers.get(X402_PASS_REMAINING)?.to_str().ok()?;
             Some(vec![(PASS, json!({ "remaining": left }).to_string())])
         })
@@ -251,7 +251,7 @@ fn why<E>(unsold: Unsold<NoAnswer<E>>, route: &Route) -> Result<Rejection, E> {
 async fn told<ResB: Body<Data = Bytes>>(
     voice: &Voice,
     response: Response<ResponseBody<ResponseBody<ResB>>>,
-    made: Option<&SettleResponse>,
+    made: Made<'_>,
     sold: impl FnOnce(&HeaderMap) -> Option<Vec<(&'static str, String)>>,
 ) -> Answer<ResB> {
     let Some(answered) = response.extensions().get::<Answered>().copied() else {
@@ -268,7 +268,7 @@ async fn told<ResB: Body<Data = Bytes>>(
                 let more: Vec<_> = more.iter().map(|(name, json)| (*name, json.as_str())).collect();
                 voice.sold(parts.headers, &body, &more)
             }
-            None => voice.unsold(parts.headers, &text(), made),
+            None => voice.unsold(parts.headers, &text(), made.told),
         },
     })
 }

@@ -29,6 +29,15 @@ pub(super) struct Message {
     pub(super) json: String,
 }
 
+/// What became of the payment before the tool was called.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Made<'a> {
+    /// Whether it was made.
+    pub(super) paid: bool,
+    /// How it is told, if it was signed.
+    pub(super) told: Option<&'a SettleResponse>,
+}
+
 /// To whom the layer speaks, and of what.
 pub(super) struct Voice {
     /// The call's id, as it is written.
@@ -39,7 +48,9 @@ pub(super) struct Voice {
 /// What to do about a payment that cannot be read, or is not taken here.
 const SHOW_ONE: &str = "Show one payment, as an object in the member x402/payment of the call's _meta, for terms that were quoted for this tool; nowhere else. If a payment was made already, do not pay again.";
 /// What to do about a payment that is for something else.
-const MADE_FOR_ANOTHER: &str = "This payment was made for another tool, for other arguments, or for another service: call that. As it is, it buys nothing here. If it bought nothing at all, its payer redeems it with the intentId of this answer: as a payment of type payment-proof, with paymentSignature. Do not pay again for what it was made for.";
+const MADE_FOR_ANOTHER: &str = "This payment was made for another tool, for other arguments, or for another service: call that. It buys nothing here. Do not pay again for what it was made for.";
+/// The same where the chain is read, so that what bought nothing at all can be redeemed here.
+const REDEEM_HERE: &str = "This payment was made for another tool, for other arguments, or for another service: call that. If it bought nothing, its payer redeems it here: show an entry of this tool's quote with the intentId of this answer, and the payload {\"type\":\"payment-proof\",\"txRef\":…,\"paymentSignature\":…}. Do not pay again for what it was made for.";
 
 /// What an error says where no payment was made.
 const NOTHING_TAKEN: &str = "Nothing was taken.";
@@ -81,17 +92,17 @@ impl Voice {
     }
 
     /// The same where the payment was made before the tool was called.
-    pub(super) fn deny_made(&self, route: &Route, rejection: Rejection, made: SettleResponse) -> Message {
+    pub(super) fn deny_paid(&self, route: &Route, rejection: Rejection, made: Option<Box<SettleResponse>>) -> Message {
         match rejection {
             Rejection::Problem(problem) => {
                 let mut problem = problem.after_payment();
-                problem.settlement.get_or_insert_with(|| Box::new(made));
+                problem.settlement = problem.settlement.or(made);
                 self.deny(route, problem)
             }
             Rejection::Fault(fault) => {
                 metrics::redeemed(&route.resource, Rejection::Fault(fault).outcome());
                 log_fault(route, fault);
-                self.failed(HeaderMap::new(), MISCONFIGURED, Some(&made))
+                self.failed(HeaderMap::new(), MISCONFIGURED, Made { paid: true, told: made.as_deref() })
             }
             rejection => self.deny(route, rejection),
         }
@@ -138,17 +149,17 @@ impl Voice {
         Message { headers, json: result_message(&self.id, &result) }
     }
 
-    /// The same for an error of JSON-RPC. Where a payment was `made`, it is told as a failed result, which has room for that.
-    pub(super) fn failed(&self, headers: HeaderMap, error: &str, made: Option<&SettleResponse>) -> Message {
-        if made.is_none() {
-            return Message { headers, json: error_message(&self.id, error) };
+    /// The same for an error of JSON-RPC. Where there is a payment to tell of, it is told as a failed result, which has room for that.
+    pub(super) fn failed(&self, headers: HeaderMap, error: &str, made: Made<'_>) -> Message {
+        let error = if made.paid { error.replace(NOTHING_TAKEN, MADE) } else { error.to_owned() };
+        if made.told.is_none() {
+            return Message { headers, json: error_message(&self.id, &error) };
         }
-        let text = serde_json::from_str::<Value>(error)
+        let text = serde_json::from_str::<Value>(&error)
             .ok()
             .and_then(|error| Some(error.get("message")?.as_str()?.to_owned()));
-        let text = text.unwrap_or_default().replace(NOTHING_TAKEN, MADE);
-        let result = json!({ "content": [{ "type": "text", "text": text }], "isError": true });
-        self.unsold(headers, &result.to_string(), made)
+        let result = json!({ "content": [{ "type": "text", "text": text.unwrap_or_default() }], "isError": true });
+        self.unsold(headers, &result.to_string(), made.told)
     }
 
     fn problem(&self, route: &Route, problem: &Problem) -> Message {
@@ -156,6 +167,9 @@ impl Voice {
         tracing::debug!(resource = &*route.resource, error = %code, "refused");
         let detail = match code {
             ProblemCode::InvalidRedemption => SHOW_ONE,
+            ProblemCode::IntentNotFound if route.merchant.chains.iter().any(|chain| chain.reader().is_some()) => {
+                REDEEM_HERE
+            }
             ProblemCode::IntentNotFound => MADE_FOR_ANOTHER,
             code => problem.detail.unwrap_or(code.detail()),
         };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ledger::{AccountId, Opening},
-    paywall::seller::pass::memo,
+    paywall::seller::{pass::memo, pricing::Cost},
     protocol::{Amount, IntentKey, Payment, SealingKeys, TokenSeal},
 };
 
@@ -58,10 +58,11 @@ impl PassTerms {
         Self { name, label: None, price, holds: Holds::Calls(1), lasts: None, url: None, realm, seal }
     }
 
-    /// The account of the pass that this intent bought. An intent buys one answer, so that each pass has an account of its own.
+    /// The account of the pass that this intent bought. An intent buys one answer, so that each pass has an account of its own; one whose
+    /// purchase goes on under another kind of terms has another.
     pub(crate) fn account(&self, intent: IntentKey) -> AccountId {
         let mut hasher = blake3::Hasher::new_derive_key("tower-x402 2026-11 account of a pass");
-        for field in [self.realm.as_bytes(), self.name.as_bytes(), intent.as_bytes()] {
+        for field in [self.realm.as_bytes(), self.name.as_bytes(), intent.as_bytes(), &[self.holds.kind()]] {
             hasher.update(&(field.len() as u64).to_be_bytes());
             hasher.update(field);
         }
@@ -113,6 +114,11 @@ impl PassTerms {
             Holds::Calls(_) | Holds::Time => Amount::from_base_units(1),
             Holds::Worth(_) => price,
         }
+    }
+
+    /// Whether the handler sets what a call at this cost draws.
+    pub(crate) const fn is_charged(&self, cost: Cost) -> bool {
+        matches!(self.holds, Holds::Worth(_)) && cost.tariff.is_metered()
     }
 
     /// How an answer says what is left; `None` where nothing is counted.

@@ -197,8 +197,8 @@ impl ReservedAuthorization {
                 let paid_by_payer = transfers.iter().any(|transfer| transfer.payer == payer);
                 match self.ours(transfers) {
                     Some(transfer) => Found::Settled(transfer.into()),
-                    // A token that logs the nonce elsewhere than USDC does may have paid by it.
-                    None if paid_by_payer => Found::UsedUntold,
+                    // A token that logs the nonce elsewhere than USDC does may have paid by it: as a transfer it buys the answer.
+                    None if paid_by_payer => Found::PaidOtherwise(transaction),
                     None => Found::Spent,
                 }
             }

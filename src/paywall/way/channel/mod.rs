@@ -202,7 +202,7 @@ fn buy(
         sold: OnceLock::new(),
         refused: Mutex::default(),
     };
-    Purchase { receipt, guard, unsettled: Some(Box::new(charging)), cost: now }
+    Purchase { receipt, guard, unsettled: Some(Box::new(charging)), cost: now, made: None }
 }
 
 /// In a future block.

@@ -98,5 +98,9 @@ fn call(request: &PricedRequest, pass: &Arc<PassTerms>, cost: Cost, lease: DrawL
         return None;
     };
     let receipt = Receipt::new(Arc::clone(&route.resource), name, paid).with_pass(Arc::clone(&pass.name), number);
+    let receipt = match pass.is_charged(cost) {
+        true => receipt.with_maximum(guard.amount()),
+        false => receipt,
+    };
     Some(Box::new(Call { guard, receipt, pass: Arc::clone(pass), cost }))
 }

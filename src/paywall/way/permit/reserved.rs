@@ -236,7 +236,8 @@ impl ReservedPermit {
             };
             by_permit && (transfer.payer, transfer.token, transfer.recipient) == (from, token, to)
         };
-        let transfer = transfers.iter().find(is_ours).filter(|transfer| transfer.amount <= amount)?;
+        let is_charge = |charge: Amount| if self.is_metered() { charge <= amount } else { charge == amount };
+        let transfer = transfers.iter().find(is_ours).filter(|transfer| is_charge(transfer.amount))?;
         let paid = self.signed(transfer.block_time).with_amount(transfer.amount);
         Some((Payment::Permit(paid.with_transaction(transfer.transaction)), transfer.binding.permit()?))
     }

@@ -88,7 +88,7 @@ async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Cost)
     let receipt = Receipt::new(request.route.resource.clone(), intent, guard.payment().clone());
     let record = Settling::new(opened.digest(request), head);
     let scripted = Scripted { script, payment, shown, record, requote: request.requote(price) };
-    Ok(Purchase { guard, receipt, unsettled: Some(Box::new(scripted)), cost: price })
+    Ok(Purchase { guard, receipt, unsettled: Some(Box::new(scripted)), cost: price, made: None })
 }
 
 /// A payment by script that is reserved.

@@ -19,6 +19,8 @@ pub(crate) enum Found {
     Spent,
     /// Its nonce is used, and nothing tells by what.
     UsedUntold,
+    /// Its nonce is used, in this transaction, in which its payer paid here by transfers that do not name it.
+    PaidOtherwise(TxHash),
     /// It was settled before, so.
     Settled(Payment),
     /// It was settled before, and is not deep enough in the chain.
@@ -121,6 +123,7 @@ pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
         Found::Spent if !case.quoted => Judgement::Elsewhere,
         Found::Spent => Judgement::Refuse(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
         Found::UsedUntold => Judgement::UsedUntold,
+        Found::PaidOtherwise(transaction) => Judgement::Prove(transaction),
         Found::Pending(wait) => Judgement::Wait(wait),
         Found::TooOld => Judgement::TooOld,
         Found::Refused(_) | Found::Unavailable if case.begun.is_some() => Judgement::Unknown,

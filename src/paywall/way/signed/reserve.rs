@@ -100,7 +100,7 @@ pub(crate) async fn reserve_signed<S: Signed>(
         Judgement::Settle => {
             let receipt = receipt(&guard, reserved.showing());
             let unsettled = ToSettle { reserved, requote: request.requote(now) };
-            return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)), cost: now });
+            return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)), cost: now, made: None });
         }
         // The process that settled it is gone.
         Judgement::Resume(paid) => match opened.is_remembered(head, &paid).await {
@@ -108,9 +108,10 @@ pub(crate) async fn reserve_signed<S: Signed>(
                 if metered {
                     guard.charge(paid.amount());
                 }
+                let made = paid.transaction().map(|made| Box::new(reserved.showing().pending(Some(made))));
                 guard.paid_by(paid);
                 let receipt = receipt(&guard, reserved.showing());
-                return Ok(Purchase { receipt, guard, unsettled: None, cost: now });
+                return Ok(Purchase { receipt, guard, unsettled: None, cost: now, made });
             }
             Err(problem) => problem.into(),
         },

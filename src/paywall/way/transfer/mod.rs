@@ -124,7 +124,7 @@ async fn redeem(
     };
     let intent = presented.redemption.intent;
     let receipt = Receipt::new(Arc::clone(&request.route.resource), intent, guard.payment().clone());
-    Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None, cost })
+    Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None, cost, made: None })
 }
 
 /// The network that a redemption names: the first one, where it names none.
