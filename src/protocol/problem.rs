@@ -196,7 +196,7 @@ problems! {
     AnswerBroken = "answer_broken", BAD_GATEWAY, AskAgain, "Answer broken off",
         "The service's answer broke off before it was complete. Ask again; nothing was taken.";
     /// The handler's answer is longer than the route can judge before it is sold.
-    AnswerTooLarge = "answer_too_large", BAD_GATEWAY, Investigate, "Answer too large",
+    AnswerTooLarge = "answer_too_large", BAD_GATEWAY, Correct, "Answer too large",
         "The service's answer is larger than can be checked before it is sold, so it was withheld. Nothing was taken. Ask for less, or contact the seller.";
     /// The handler itself asked for payment.
     UpstreamPaymentRequired = "upstream_payment_required", BAD_GATEWAY, AskAgain, "Upstream payment required",

@@ -397,6 +397,21 @@ async fn what_the_seller_could_not_read_is_not_spent_either() {
 async fn what_was_not_spent_pays_for_one_request_only() {
     let market = Market::open().await;
     let layer = market.layer().await;
+/// Nothing was taken for an answer that the seller withholds: asking again pays nothing, and asking for less uses the payment.
+#[tokio::test(start_paused = true)]
+async fn an_answer_too_large_to_sell_spends_nothing() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let too_large = Seller::paid(|_| problem(502, "answer_too_large", &[]));
+    for _ in 0..2 {
+        let error = ask(&layer, &too_large, question("{}")).await.unwrap_err();
+        assert!(error.kind() == PayErrorKind::Misunderstood && error.is_resumable(), "{error}");
+    }
+    let got = ask(&layer, &Seller::honest(), question("[2]")).await.unwrap();
+    assert_eq!((got.text.as_str(), market.wallet.transfers()), ("the answer", 1));
+    assert!(layer.unfinished().is_empty());
+}
+
     ask(&layer, &Seller::paid(|_| reply(400, &[], "no")), question("{}")).await.unwrap();
     let seller = Seller::honest();
     let two = tokio::join!(ask(&layer, &seller, question("[1]")), ask(&layer, &seller, question("[2]")));

@@ -44,7 +44,7 @@ fn codes_statuses_and_rules_are_the_contracts() {
         ("outcome_unknown", 503, AskAgain),
         ("answer_timeout", 504, AskAgain),
         ("answer_broken", 502, AskAgain),
-        ("answer_too_large", 502, Investigate),
+        ("answer_too_large", 502, Correct),
         ("upstream_payment_required", 502, AskAgain),
     ];
     let table: Vec<_> =
