@@ -19,7 +19,9 @@ use crate::{
         box_error::BoxError,
         dialect::{AuthorizationTerms, Bill, ChannelTerms, PermitTerms, TransferTerms, reply},
         flow::{
-            Conversation, LeftOver, Offered, Outcome, Progress, PurchaseGuard, Seller, from_quote,
+            Conversation, LeftOver, Offered, Outcome, Progress, PurchaseGuard, Seller,
+            conversation::unanswered,
+            from_quote,
             left_over::{self},
         },
         http::{ReplayRequest, RequestIdentity},
@@ -400,10 +402,6 @@ where
         self.deadline = within(self.limit, Instant::now() + inner.settings.patience);
         let span = Span::current();
         span.record("purchase", tracing::field::display(guard.entry().id));
-        if guard.entry().vouched().is_some() {
-            let purchase = guard.entry().id;
-            guard.written().await.map_err(|_| Failure::VoucherUnanswered { purchase })?;
-        }
         if guard.entry().is_shown() {
             let mut conversation = self.conversation(&inner);
             let outcome = conversation.run(&mut self.seller, &mut guard, None).await;
@@ -413,6 +411,7 @@ where
                 Outcome::Void => return Err(Failure::Lapsed { purchase: guard.entry().id }),
                 Outcome::Settled | Outcome::NotConfirmed => {}
             }
+            guard.written().await.map_err(|_| unanswered(guard.entry(), None, None))?;
         }
         let mut transfer = TransferDriver::new(inner.dispatch_context(), guard, self.progress.clone(), self.deadline);
         let mut transaction = self.settle(&mut transfer).await?;

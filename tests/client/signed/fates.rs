@@ -184,6 +184,31 @@ async fn what_the_journal_does_not_record_is_shown_to_nobody() {
     assert!(layer.spent().is_zero() && layer.unfinished().is_empty());
 }
 
+/// Its call left while the journal wrote it down: it is written before a seller sees it, so that the next process does not sign another.
+#[tokio::test(start_paused = true)]
+async fn what_a_call_left_unwritten_is_written_before_it_is_shown() {
+    use super::super::rig::{Diary, Slip};
+    let market = Market::open().await;
+    let chain = market.shop.chain.clone();
+    let busy = seller(move |payment, _| {
+        settle(&chain, payment);
+        reply(503, &[("retry-after", "30")], "later")
+    });
+    let diary = Diary::of(market.journal.clone()).slip(1, Slip::Hangs);
+    let budget = Market::budget().build().unwrap();
+    let builder = tower_x402::client::PayLayer::builder(market.wallet.clone(), budget, diary);
+    let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+    for shows in 0..2 {
+        let leaving = tokio::time::timeout(std::time::Duration::from_secs(5), ask(&layer, &busy, question("{}")));
+        assert!(leaving.await.is_err());
+        assert_eq!((nonces(&busy).1, market.journal.entries().len()), (shows, shows));
+    }
+    drop(layer);
+    let error = buy(&market, &busy).await.unwrap_err();
+    assert!(error.is_resumable(), "{error}");
+    assert_eq!(market.wallet.authorizations_signed(), 1);
+}
+
 /// However old it is by this machine's clock: only the chain says that an authorization is void.
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_goes_wrong_opens_no_second_authorization() {

@@ -356,7 +356,7 @@ impl<'a> Conversation<'a> {
 }
 
 /// The error of a purchase that has no answer yet.
-fn unanswered(entry: &JournalEntry, transaction: Option<TxHash>, code: Option<ProblemCode>) -> Failure {
+pub(super) fn unanswered(entry: &JournalEntry, transaction: Option<TxHash>, code: Option<ProblemCode>) -> Failure {
     let purchase = entry.id;
     match transaction.or(entry.transaction) {
         Some(transaction) => Failure::Unanswered { purchase, transaction, code },
