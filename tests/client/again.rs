@@ -8,7 +8,7 @@ use std::{
 
 use http::Request;
 use tower_x402::{
-    client::{Body, PayErrorKind, PayLayer, PurchaseState, ResumeOnly},
+    client::{Body, BudgetDenial, PayErrorKind, PayLayer, PurchaseState, ResumeOnly},
     protocol::ProblemCode,
     testing::Sending,
 };
@@ -17,6 +17,7 @@ use super::{
     Market, question,
     rig::{Asked, Bill, Reply, Seller, ask, problem, reply, sold},
 };
+use crate::support::NOW;
 
 /// A seller whose price is another at each question, and who meets proofs with this.
 fn moving(step: i64, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Seller {
@@ -139,16 +140,20 @@ async fn what_was_promised_to_go_on_and_is_refused_is_an_error() {
     }
 }
 
+const fn hours(hours: u64) -> Duration {
+    Duration::from_secs(hours * 60 * 60)
+}
+
 /// No seller takes a payment for ever: what bought nothing is closed, and the journal and its indexes stay small.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_bought_nothing_is_closed_when_no_seller_takes_it_any_more() {
-    let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let market = Market::open().await;
     let layer = market.layer().await;
-    let declining = |price: usize| {
-        let bill = Bill { expiry: u64::MAX, ..Bill::of(&price.to_string()) };
+    let quoting = |price: &str| {
+        let bill = Bill { expiry: u64::MAX, ..Bill::of(price) };
         Seller::new(move |asked| if asked.proof.is_some() { reply(400, &[], "no") } else { bill.reply() })
     };
+    let declining = |price: usize| quoting(&price.to_string());
     for price in 1..=10 {
         ask(&layer, &declining(price), question(&format!("[{price}]"))).await.unwrap();
     }
@@ -162,7 +167,7 @@ async fn a_payment_that_bought_nothing_is_closed_when_no_seller_takes_it_any_mor
     let open = layer.unfinished();
     assert_eq!((open.len(), market.wallet.transfers()), (1, 11), "{open:?}");
     market.shop.clock.advance(hours(26));
-    ask(&layer, &Seller::honest(), question("[other]")).await.unwrap_err();
+    ask(&layer, &quoting("2000000"), question("[other]")).await.unwrap_err();
     assert_eq!(layer.unfinished().len(), 0);
     assert!(market.journal.entries().iter().all(|entry| !entry.state.is_open()), "closed in the journal, too");
 
@@ -172,6 +177,20 @@ async fn a_payment_that_bought_nothing_is_closed_when_no_seller_takes_it_any_mor
     ask(&layer, &declining(1), question("[1]")).await.unwrap();
     market.shop.clock.advance(hours(100));
     ask(&layer, &declining(1), question("[1]")).await.unwrap();
+    assert_eq!(market.wallet.transfers(), 1);
+}
+
+/// By the seller's quote, which would be over long ago, it is this machine's clock that is fast: what was paid is kept.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_goes_wrong_closes_no_paid_transfer() {
+    let market = Market::open().await;
+    let (layer, busy) = (market.layer().await, Seller::paid(|_| reply(503, &[], "busy")));
+    ask(&layer, &busy, question("{}")).await.unwrap();
+    market.shop.clock.advance(hours(30 * 24));
+    let error = ask(&layer, &busy, question("[1]")).await.unwrap_err();
+    assert_eq!(error.denial(), Some(BudgetDenial::Expired), "{error}");
+    market.shop.clock.set_unix(NOW);
+    assert_eq!(ask(&layer, &Seller::honest(), question("{}")).await.unwrap().text, "the answer");
     assert_eq!(market.wallet.transfers(), 1);
 }
 
