@@ -1,13 +1,18 @@
 //! What is sent, what is read, and what is handed over: proofs in the header and in the body, requests that are not
 //! ours to pay, and answers as they came.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, Method, Request, Response, header};
 use http_body::{Body as _, Frame, SizeHint};
-use http_body_util::{BodyExt as _, StreamBody};
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
     client::{
@@ -392,11 +397,6 @@ async fn what_the_seller_could_not_read_is_not_spent_either() {
     }
 }
 
-/// Of two requests that come at once one has it, and the other pays; a budget that is used up does not matter to the one.
-#[tokio::test(start_paused = true)]
-async fn what_was_not_spent_pays_for_one_request_only() {
-    let market = Market::open().await;
-    let layer = market.layer().await;
 /// Nothing was taken for an answer that the seller withholds: asking again pays nothing, and asking for less uses the payment.
 #[tokio::test(start_paused = true)]
 async fn an_answer_too_large_to_sell_spends_nothing() {
@@ -412,6 +412,11 @@ async fn an_answer_too_large_to_sell_spends_nothing() {
     assert!(layer.unfinished().is_empty());
 }
 
+/// Of two requests that come at once one has it, and the other pays; a budget that is used up does not matter to the one.
+#[tokio::test(start_paused = true)]
+async fn what_was_not_spent_pays_for_one_request_only() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
     ask(&layer, &Seller::paid(|_| reply(400, &[], "no")), question("{}")).await.unwrap();
     let seller = Seller::honest();
     let two = tokio::join!(ask(&layer, &seller, question("[1]")), ask(&layer, &seller, question("[2]")));
@@ -498,6 +503,60 @@ async fn a_fresh_intent_is_redeemed_with_the_same_payment() {
     });
     let got = call(&market.layer().await.layer(rotating), question("{}")).await.unwrap();
     assert_eq!((got.text.as_str(), got.purchase.unwrap().attempts, market.wallet.transfers()), ("sold", 2, 1));
+}
+
+/// A cache gives two payers one quote. The second one's payment bought nothing, and buys its answer under another intent.
+#[tokio::test(start_paused = true)]
+async fn a_payment_for_an_intent_that_another_used_buys_its_own_answer() {
+    let market = Market::open().await;
+    let seller = market.seller();
+    let quote: Arc<Mutex<Option<(http::response::Parts, Bytes)>>> = Arc::default();
+    let cached = tower::service_fn(move |request: Request<Body>| {
+        let (seller, quote) = (seller.clone(), Arc::clone(&quote));
+        async move {
+            let is_plain = !request.headers().contains_key("x402-payment");
+            let (parts, body) = seller.oneshot(request).await.unwrap().into_parts();
+            let answer = (parts, body.collect().await.unwrap().to_bytes());
+            let (parts, body) = if is_plain { quote.lock().unwrap().get_or_insert(answer).clone() } else { answer };
+            Ok::<_, Infallible>(Response::from_parts(parts, Full::new(body)))
+        }
+    });
+    for attempts in [1, 3] {
+        let journal = MemoryJournal::new();
+        let builder = PayLayer::builder(market.wallet.clone(), Market::budget().build().unwrap(), journal.clone());
+        let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+        let got = call(&layer.layer(cached.clone()), question("{}")).await.unwrap();
+        let purchase = got.purchase.unwrap();
+        assert_eq!((got.text.as_str(), purchase.attempts, purchase.confirmed), ("the answer", attempts, true));
+        assert_eq!(journal.entries()[0].state, PurchaseState::Answered);
+    }
+    assert_eq!((market.wallet.transfers(), market.runs.runs()), (2, 2));
+}
+
+/// The seller is asked for another intent once: what it says then ends the purchase, and nothing more is paid.
+#[tokio::test(start_paused = true)]
+async fn a_payment_is_put_under_another_intent_once() {
+    let fresh = |number| problem(400, "intent_required", &[("x-price-intent", &format!("fresh-{number}"))]);
+    let alone: [fn(usize) -> Reply; 4] =
+        [fresh, |_| Bill::default().reply(), |_| reply(200, &[], "free"), |_| problem(409, "already_consumed", &[])];
+    for (number, alone) in alone.into_iter().enumerate() {
+        for after in ["already_consumed", "tx_already_used"] {
+            let market = Market::open().await;
+            let layer = market.layer().await;
+            let seller = Seller::new(move |asked| match &asked.proof {
+                Some((intent, ..)) if intent == "intent-1" => problem(409, "already_consumed", &[]),
+                Some(_) => problem(409, after, &[]),
+                None if asked.headers.contains_key("x402-payment") => alone(asked.before),
+                None => Bill::default().reply(),
+            });
+            let error = ask(&layer, &seller, question("{}")).await.unwrap_err();
+            let said = (error.kind(), error.reason());
+            assert_eq!(said, (PayErrorKind::Refused, Some("already_consumed")), "{number}, {after}");
+            let requests = if number == 0 { 4 } else { 3 };
+            assert_eq!((seller.asked().len(), market.wallet.transfers()), (requests, 1), "{number}, {after}");
+            assert_eq!(market.journal.entries()[0].state, PurchaseState::Refused);
+        }
+    }
 }
 
 /// The seller committed the sale, and its answer was lost on the way: that is said, and nothing more is paid.

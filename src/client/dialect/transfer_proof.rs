@@ -9,7 +9,7 @@ use crate::{
 
 /// One presentation of a payment.
 pub(crate) struct TransferProof<'a> {
-    intent: &'a str,
+    intent: Option<&'a str>,
     transaction: TxHash,
     /// The network, where it need not be the one that the seller's `Pay` names.
     network: Option<Network>,
@@ -28,13 +28,18 @@ impl<'a> TransferProof<'a> {
         let secret = other.and_then(|secret| secret.parse().ok());
         let is_named = entry.authorization().is_some() || entry.is_elsewhere;
         let network = is_named.then_some(entry.network);
-        Self { intent: &entry.intent, transaction, network, secret, signature }
+        Self { intent: Some(&entry.intent), transaction, network, secret, signature }
     }
 
     /// Returns the proof under the payment's original intent.
     #[cfg(test)]
     pub(crate) const fn plain(intent: &'a str, transaction: TxHash) -> Self {
-        Self { intent, transaction, network: None, secret: None, signature: None }
+        Self { intent: Some(intent), transaction, network: None, secret: None, signature: None }
+    }
+
+    /// Returns the transaction alone, which a seller answers with a fresh intent for it.
+    pub(crate) fn without_intent(self) -> Self {
+        Self { intent: None, secret: None, signature: None, ..self }
     }
 
     /// Returns what travels there.
@@ -48,7 +53,9 @@ impl<'a> TransferProof<'a> {
 
     /// Returns the members without braces, as ASCII.
     fn members(&self) -> String {
-        let mut members = format!(r#""intentId":{},"txHash":"{}""#, ascii_json(self.intent), self.transaction);
+        let mut members =
+            self.intent.map_or_else(String::new, |intent| format!(r#""intentId":{},"#, ascii_json(intent)));
+        let _ = write!(members, r#""txHash":"{}""#, self.transaction);
         if let Some(secret) = &self.secret {
             let _ = write!(members, r#","paymentSecret":"{}""#, secret.as_str());
         }

@@ -411,6 +411,7 @@ where
         let span = Span::current();
         span.record("purchase", tracing::field::display(guard.entry().id));
         if guard.entry().is_shown() {
+            guard.written().await.map_err(|_| unanswered(guard.entry(), None, None))?;
             let mut conversation = self.conversation(&inner);
             let outcome = conversation.run(&mut self.seller, &mut guard, None).await;
             self.attempts = conversation.attempts();
@@ -419,7 +420,6 @@ where
                 Outcome::Void => return Err(Failure::Lapsed { purchase: guard.entry().id }),
                 Outcome::Settled | Outcome::NotConfirmed => {}
             }
-            guard.written().await.map_err(|_| unanswered(guard.entry(), None, None))?;
         }
         let mut transfer = TransferDriver::new(inner.dispatch_context(), guard, self.progress.clone(), self.deadline);
         let mut transaction = self.settle(&mut transfer).await?;

@@ -22,6 +22,8 @@ pub(super) enum Next {
     NotConfirmed(Option<Duration>),
     /// The same payment, with this intent.
     Renew(IntentId),
+    /// The same payment without its intent, for a fresh one.
+    AskIntent,
     /// The same, with the payer's signature.
     Sign(ProblemCode),
     /// The same, in the header.
@@ -37,12 +39,30 @@ pub(super) struct Presented {
     pub(super) in_body: bool,
     pub(super) signed: bool,
     pub(super) renewals: u32,
+    pub(super) consumed: Consumed,
+    /// It is a transfer of this purchase alone, and its answer was sold to no call of this process.
+    pub(super) may_be_unused: bool,
     /// It was sold before, and the answer broke off.
     pub(super) broke_off: bool,
 }
 
+/// What follows where the seller says that the intent has bought its answer. A cached quote gives one intent to several payers: then
+/// another one's payment bought it, and the seller takes this transfer under a fresh intent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Consumed {
+    /// It has not said so. Where it does, it is asked for a fresh intent.
+    Unsaid,
+    /// It is being asked, by the transaction alone.
+    Asking,
+    /// It has given one, and is not asked again.
+    Renewed,
+}
+
 /// What a reply to a transfer's proof asks for.
 pub(super) fn of_transfer(said: SellerReply, shown: Presented) -> Next {
+    if shown.consumed == Consumed::Asking {
+        return of_transaction(said, shown);
+    }
     match said {
         SellerReply::Sold => Next::Close(PurchaseState::Answered),
         SellerReply::Declined => Next::Close(PurchaseState::Unspent),
@@ -60,8 +80,30 @@ pub(super) fn of_transfer(said: SellerReply, shown: Presented) -> Next {
         }
         SellerReply::Unproven(code) => Next::Sign(code),
         SellerReply::Refused(code) if shown.broke_off => Next::Fail(Failing::Lost(code)),
+        SellerReply::Refused(ProblemCode::AlreadyConsumed)
+            if shown.consumed == Consumed::Unsaid && shown.may_be_unused =>
+        {
+            Next::AskIntent
+        }
+        // This very payment consumed the intent of before.
+        SellerReply::Refused(ProblemCode::TxAlreadyUsed) if shown.consumed == Consumed::Renewed => {
+            Next::Fail(Failing::Refused(ProblemCode::AlreadyConsumed))
+        }
         SellerReply::Refused(code) => Next::Fail(Failing::Refused(code)),
         SellerReply::Misunderstood | SellerReply::Elsewhere => Next::Fail(Failing::Misunderstood),
+    }
+}
+
+/// What a reply to a transaction without its intent asks for. It has a fresh intent, or says no more than is known: the intent was
+/// consumed.
+fn of_transaction(said: SellerReply, shown: Presented) -> Next {
+    match said {
+        SellerReply::Sold => Next::Close(PurchaseState::Answered),
+        SellerReply::Fresh(intent) if shown.renewals < RENEWALS_MAX => Next::Renew(intent),
+        SellerReply::Failed => Next::Failed,
+        SellerReply::NotConfirmed(after) => Next::NotConfirmed(after),
+        SellerReply::Later(code, after) => Next::Pause(code, after),
+        _ => Next::Fail(Failing::Refused(ProblemCode::AlreadyConsumed)),
     }
 }
 
@@ -85,8 +127,18 @@ pub(super) fn of_authorization(said: SellerReply) -> Next {
 mod tests {
     use super::*;
 
-    const PLAIN: Presented = Presented { in_body: false, signed: false, renewals: 0, broke_off: false };
+    const PLAIN: Presented = Presented {
+        in_body: false,
+        signed: false,
+        renewals: 0,
+        consumed: Consumed::Unsaid,
+        may_be_unused: true,
+        broke_off: false,
+    };
+    const RENEWED: Presented = Presented { consumed: Consumed::Renewed, ..PLAIN };
+    const ASKING: Presented = Presented { consumed: Consumed::Asking, ..PLAIN };
     const CODE: ProblemCode = ProblemCode::AlreadyConsumed;
+    const USED: ProblemCode = ProblemCode::TxAlreadyUsed;
     const PROVE: ProblemCode = ProblemCode::PaymentBound;
 
     #[test]
@@ -97,7 +149,22 @@ mod tests {
             (SellerReply::Billed, Presented { in_body: true, ..PLAIN }, Next::InHeader),
             (SellerReply::Elsewhere, Presented { in_body: true, ..PLAIN }, Next::InHeader),
             (SellerReply::Elsewhere, PLAIN, Next::Fail(Failing::Misunderstood)),
-            (SellerReply::Refused(CODE), PLAIN, Next::Fail(Failing::Refused(CODE))),
+            (SellerReply::Refused(CODE), PLAIN, Next::AskIntent),
+            (
+                SellerReply::Refused(CODE),
+                Presented { may_be_unused: false, ..PLAIN },
+                Next::Fail(Failing::Refused(CODE)),
+            ),
+            (SellerReply::Refused(CODE), RENEWED, Next::Fail(Failing::Refused(CODE))),
+            (SellerReply::Refused(USED), RENEWED, Next::Fail(Failing::Refused(CODE))),
+            (SellerReply::Refused(CODE), ASKING, Next::Fail(Failing::Refused(CODE))),
+            (SellerReply::Refused(USED), PLAIN, Next::Fail(Failing::Refused(USED))),
+            (SellerReply::Billed, ASKING, Next::Fail(Failing::Refused(CODE))),
+            (SellerReply::Declined, ASKING, Next::Fail(Failing::Refused(CODE))),
+            (SellerReply::Unproven(PROVE), ASKING, Next::Fail(Failing::Refused(CODE))),
+            (SellerReply::Failed, ASKING, Next::Failed),
+            (fresh(), ASKING, Next::Renew(IntentId::new("fresh").unwrap())),
+            (fresh(), Presented { renewals: RENEWALS_MAX, ..ASKING }, Next::Fail(Failing::Refused(CODE))),
             (SellerReply::Refused(CODE), Presented { broke_off: true, ..PLAIN }, Next::Fail(Failing::Lost(CODE))),
             (SellerReply::Unproven(PROVE), PLAIN, Next::Sign(PROVE)),
             (

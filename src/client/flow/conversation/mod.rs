@@ -21,7 +21,7 @@ use tower_service::Service;
 use self::{
     answer::{close, read_ahead},
     failing::{Failing, fail},
-    judgement::{Next, Presented},
+    judgement::{Consumed, Next, Presented},
     payer_signature::PayerSignature,
 };
 use crate::{
@@ -67,6 +67,7 @@ pub(crate) struct Conversation<'a> {
     place: ProofIn,
     signature: PayerSignature<'a>,
     renewals: u32,
+    consumed: Consumed,
     failures: u32,
     breaks: u32,
     attempts: u32,
@@ -97,6 +98,7 @@ impl<'a> Conversation<'a> {
             place,
             signature,
             renewals,
+            consumed: Consumed::Unsaid,
             failures,
             breaks,
             attempts,
@@ -156,6 +158,10 @@ impl<'a> Conversation<'a> {
         R: Body<Data = Bytes>,
     {
         let proof = match transaction {
+            Some(transaction) if self.consumed == Consumed::Asking => {
+                // In the header, which no service has members of its own in.
+                TransferProof::of(entry, transaction, None).without_intent().placed(ProofIn::Header)
+            }
             Some(transaction) => {
                 TransferProof::of(entry, transaction, self.signature.get(entry, transaction)).placed(self.place)
             }
@@ -175,12 +181,16 @@ impl<'a> Conversation<'a> {
     }
 
     /// What a reply asks for.
-    fn next(&self, said: SellerReply, entry: &JournalEntry, transaction: Option<TxHash>) -> Next {
+    fn next(&self, said: SellerReply, guard: &PurchaseGuard, transaction: Option<TxHash>) -> Next {
         let Some(transaction) = transaction else { return judgement::of_authorization(said) };
+        let entry = guard.entry();
         let shown = Presented {
             in_body: self.place == ProofIn::Body,
             signed: self.signature.get(entry, transaction).is_some(),
             renewals: self.renewals,
+            consumed: self.consumed,
+            // A transaction that was made elsewhere may have another transfer, which is meant for something else.
+            may_be_unused: !entry.transfers().is_empty() && guard.is_unsold(),
             broke_off: self.breaks > 0,
         };
         judgement::of_transfer(said, shown)
@@ -193,7 +203,7 @@ impl<'a> Conversation<'a> {
         transaction: Option<TxHash>,
         Replied { parts, reply, body }: Replied<R>,
     ) -> Result<Option<Outcome<R>>, Failure> {
-        match self.next(reply, guard.entry(), transaction) {
+        match self.next(reply, guard, transaction) {
             Next::Close(state) => return self.close(guard, state, transaction, parts, body).await,
             Next::Pause(code, after) => return self.pause(guard.entry(), transaction, code, after).await,
             Next::Failed if transaction.is_none() => return self.failed(guard, None).await,
@@ -209,8 +219,15 @@ impl<'a> Conversation<'a> {
                 self.pause::<R>(guard.entry(), transaction, code, after).await?;
                 return Ok(Some(Outcome::NotConfirmed));
             }
+            Next::AskIntent => {
+                tracing::info!(purchase = %guard.entry().id, "the intent was used by another payment; this one asks for its own");
+                self.consumed = Consumed::Asking;
+            }
             Next::Renew(intent) => {
                 self.renewals += 1;
+                if self.consumed == Consumed::Asking {
+                    self.consumed = Consumed::Renewed;
+                }
                 guard.note(|entry| intent.as_str().clone_into(&mut entry.intent)).await;
                 self.progress.report(PurchaseEvent::Renewed);
             }

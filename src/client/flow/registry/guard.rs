@@ -155,6 +155,12 @@ impl PurchaseGuard {
         self.recorded && !self.registry.tables().open.is_going_on(self.entry.id)
     }
 
+    /// Whether it is going on, and no answer of it was sold to a call of this process.
+    pub(crate) fn is_unsold(&self) -> bool {
+        let open = &self.registry.tables().open;
+        open.is_going_on(self.entry.id) && !open.is_sold(self.entry.id)
+    }
+
     /// Notes the state that the purchase will have once its answer is with the caller. It stays open until then.
     pub(crate) fn sell(&mut self, change: impl FnOnce(&mut JournalEntry)) {
         self.sold = Some(self.changed(change));

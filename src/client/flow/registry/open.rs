@@ -84,6 +84,11 @@ impl OpenPurchases {
         }
     }
 
+    /// Whether its answer was sold, and was on its way to a caller.
+    pub(super) fn is_sold(&self, id: PurchaseId) -> bool {
+        self.records.get(&id).is_some_and(|record| record.aside.sold.is_some())
+    }
+
     /// Whether its next state may be recorded: it is not finished, and nothing writes its last state.
     pub(super) fn is_going_on(&self, id: PurchaseId) -> bool {
         self.records.get(&id).is_some_and(|record| record.aside.closings == 0)
