@@ -15,8 +15,8 @@ use http_body_util::{BodyExt as _, Full};
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::{
     Pass,
-    client::{PassLayer, QuoteOnly},
-    protocol::Quote,
+    client::{Deadline, MaxPrice, PassLayer, QuoteOnly},
+    protocol::{Amount, Quote},
 };
 
 use crate::support::{Counter, Shop, by_header, echo, intent_of, layered};
@@ -38,6 +38,8 @@ struct Street {
     /// A route that takes it, at 2 USDC.
     dear: tower_x402::X402Layer,
     seen: Seen,
+    /// The limits of each purchase of a pass.
+    limits: Arc<Mutex<Vec<(Option<MaxPrice>, Option<Deadline>)>>>,
 }
 
 /// The paths that were asked for, and whether with a pass.
@@ -59,7 +61,8 @@ impl Street {
         let other = shop.merchant.charge("other", "0.49 USDC").unwrap();
         let dear = shop.merchant.charge("dear", "2 USDC").unwrap().accept_pass(&pass).unwrap();
         let (bought, is_broke, seen) = <(Arc<AtomicUsize>, Arc<AtomicBool>, Seen)>::default();
-        Self { shop, pass, route, other, dear, counter: Counter::default(), bought, is_broke, seen }
+        let (counter, limits) = Default::default();
+        Self { shop, pass, route, other, dear, counter, bought, is_broke, seen, limits }
     }
 
     async fn answer(self, request: Request<Full<Bytes>>) -> Answer {
@@ -70,6 +73,8 @@ impl Street {
         let answer = match parts.uri.path() {
             "/pass" if self.is_broke.load(Ordering::SeqCst) => return with_status(402),
             "/pass" => {
+                let limits = (parts.extensions.get().copied(), parts.extensions.get().copied());
+                self.limits.lock().unwrap().push(limits);
                 let sells = self.pass.service().unwrap();
                 let asked = Request::post("/pass").body(axum::body::Body::empty()).unwrap();
                 let intent = intent_of(&sells.clone().oneshot(asked).await.unwrap());
@@ -373,4 +378,49 @@ async fn a_pass_whose_time_is_over_is_not_shown() {
     }));
     assert_eq!(client.oneshot(to(ANSWER)).await.unwrap().status(), StatusCode::OK);
     assert_eq!((shown.load(Ordering::SeqCst), passes.passes().len()), (0, 1));
+}
+
+/// It is over by this machine's clock when it comes, or it is none at all: another one would be no better.
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_cannot_be_used_is_bought_once() {
+    for (sold, held) in [(r#"{"pass":"x402p_secret","expires":1}"#, 1), (r#"{"thanks":true}"#, 0)] {
+        let passes = PassLayer::new().buying(URL).unwrap();
+        let bought = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&bought);
+        let client = passes.layer(tower::service_fn(move |request: Request<Full<Bytes>>| {
+            counted.fetch_add(usize::from(request.uri().path() == "/pass"), Ordering::SeqCst);
+            async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(sold)))) }
+        }));
+        for _ in 0..5 {
+            assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), StatusCode::OK);
+            tokio::time::advance(Duration::from_secs(3_600)).await;
+        }
+        assert_eq!((bought.load(Ordering::SeqCst), passes.passes().len()), (1, held), "{sold}");
+    }
+}
+
+/// It is bought for a request, within that request's limits, and at the price that made it worth its while.
+#[tokio::test(start_paused = true)]
+async fn a_pass_costs_no_more_than_its_quote_and_the_request_allow() {
+    let quoted = || PassLayer::new().preferring("three");
+    let known = || PassLayer::new().buying(URL).unwrap();
+    for (passes, allowed, expected) in [
+        (quoted(), None, Some(1_000_000)),
+        (quoted(), Some(2_000_000), Some(1_000_000)),
+        (quoted(), Some(600_000), Some(600_000)),
+        (known(), Some(2_000_000), Some(2_000_000)),
+        (known(), None, None),
+    ] {
+        let street = Street::new().await;
+        let limit = |units: u128| MaxPrice(Amount::from_base_units(units));
+        let mut request = to(ANSWER);
+        request.extensions_mut().insert(Deadline(Duration::from_secs(60)));
+        if let Some(allowed) = allowed {
+            request.extensions_mut().insert(limit(allowed));
+        }
+        assert_eq!(street.client(&passes).oneshot(request).await.unwrap().status(), 200);
+        let (most, deadline) = street.limits.lock().unwrap()[0];
+        assert_eq!(most, expected.map(limit));
+        assert!(deadline.is_some_and(|left| left.0 <= Duration::from_secs(60)), "{deadline:?}");
+    }
 }

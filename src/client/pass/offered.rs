@@ -50,6 +50,11 @@ impl Wanted {
 }
 
 impl Offered {
+    /// Its price, in base units; `None` where it cannot be read.
+    pub(super) fn price_in(&self, quote: &Quote) -> Option<Amount> {
+        Amount::parse_decimal(&self.price, quote.decimals).ok()
+    }
+
     /// What so many calls cost by passes of this kind, in base units; `None` where it covers none.
     fn cost_of(&self, calls: u64, quote: &Quote) -> Option<u128> {
         let amount = |text: &str| Amount::parse_decimal(text, quote.decimals).ok().and_then(units);

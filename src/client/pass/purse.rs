@@ -17,7 +17,7 @@ use super::{
     offered::{Offered, Wanted},
     shop::{Shop, origin},
 };
-use crate::client::PurchaseId;
+use crate::{client::PurchaseId, protocol::Amount};
 
 /// How long no quote is asked for again where none named a pass that is wanted.
 const PAUSE: Duration = Duration::from_secs(600);
@@ -88,7 +88,7 @@ impl Purse {
     }
 
     /// The shop of a pass that a quote of this address named: at the same origin, and no other.
-    pub(super) fn found(&mut self, uri: &Uri, offered: Offered) -> Option<Arc<Shop>> {
+    pub(super) fn found(&mut self, uri: &Uri, offered: Offered, price: Amount) -> Option<Arc<Shop>> {
         let url = match offered.url? {
             // Without the credentials that an address may have: this one is kept, and shown.
             path if path.starts_with('/') => {
@@ -100,7 +100,7 @@ impl Purse {
         let shop =
             Shop::new(&url, Some(offered.name)).ok().filter(|shop| Some(shop.origin()) == origin(uri).as_deref())?;
         // Another request may have found one meanwhile.
-        let _ = self.add(shop);
+        let _ = self.add(shop.at_most(price));
         self.shop_of(uri)
     }
 

@@ -15,7 +15,7 @@ use http::{
 };
 use http_body::Body;
 use http_body_util::{BodyExt as _, Limited};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tower_service::Service;
 
 use super::{
@@ -24,9 +24,11 @@ use super::{
     shop::{Learned, Shop},
 };
 use crate::{
-    client::{AlreadyPaid, AskAgain, Deadline, Purchase, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
+    client::{
+        AlreadyPaid, AskAgain, Deadline, MaxPrice, Purchase, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError,
+    },
     protocol::{
-        Quote,
+        Amount, Quote,
         headers::{X402_ERROR, X402_PASS},
     },
 };
@@ -81,7 +83,8 @@ where
         if shop.is_none() && wanted.is_none() {
             return Box::pin(polled.call(request));
         }
-        let errand = Errand { service: unpolled, polled: Some(polled), passes: self.passes.clone() };
+        let limits = Limits::of(&request);
+        let errand = Errand { service: unpolled, polled: Some(polled), passes: self.passes.clone(), limits };
         Box::pin(errand.answer(request, shop, wanted))
     }
 }
@@ -108,12 +111,38 @@ fn copy<B: ReplayBody>(request: &Request<B>) -> Option<Request<B>> {
     Some(copy)
 }
 
+/// What a pass for a request may take.
+struct Limits {
+    price: Option<Amount>,
+    deadline: Option<Duration>,
+    since: Instant,
+}
+
+impl Limits {
+    fn of<B>(request: &Request<B>) -> Self {
+        let (price, deadline) = (request.extensions().get::<MaxPrice>(), request.extensions().get::<Deadline>());
+        Self { price: price.map(|max| max.0), deadline: deadline.map(|deadline| deadline.0), since: Instant::now() }
+    }
+
+    /// Puts a purchase there under these limits, in what is left of the time.
+    fn bind<B>(&self, purchase: &mut Request<B>, shop: &Shop) {
+        let extensions = purchase.extensions_mut();
+        if let Some(price) = self.price.into_iter().chain(shop.price).min() {
+            extensions.insert(MaxPrice(price));
+        }
+        if let Some(deadline) = self.deadline {
+            extensions.insert(Deadline(deadline.saturating_sub(self.since.elapsed())));
+        }
+    }
+}
+
 /// One request on its way.
 struct Errand<S> {
     service: S,
     /// The instance that was polled ready, until it is called.
     polled: Option<S>,
     passes: SharedPurse,
+    limits: Limits,
 }
 
 impl<S> Errand<S> {
@@ -213,11 +242,13 @@ impl<S> Errand<S> {
         }
         let quote = answer.extensions().get::<Quote>().cloned();
         let offered = match (quote, read(answer.into_body()).await) {
-            (Some(quote), Some(body)) => wanted.choose(&body, &quote),
+            (Some(quote), Some(body)) => {
+                wanted.choose(&body, &quote).and_then(|offered| Some((offered.price_in(&quote)?, offered)))
+            }
             _ => None,
         };
         let mut purse = self.passes.lock();
-        let shop = offered.and_then(|offered| purse.found(&uri, offered));
+        let shop = offered.and_then(|(price, offered)| purse.found(&uri, offered, price));
         if shop.is_none() {
             purse.looked(&uri);
         }
@@ -243,6 +274,7 @@ impl<S> Errand<S> {
         }
         let mut request = Request::new(B::default());
         (*request.method_mut(), *request.uri_mut()) = (Method::POST, shop.url.clone());
+        self.limits.bind(&mut request, shop);
         let (purchase, sold) = match self.send(request).await {
             Ok(answer) if answer.status() == StatusCode::OK => {
                 let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
@@ -250,16 +282,24 @@ impl<S> Errand<S> {
             }
             _ => (None, None),
         };
-        if !sold.is_some_and(|body| shop.take(&body)) {
+        let Some(sold) = sold else {
             tracing::warn!(url = %shop.url, "no pass was bought; requests go on without one");
-            shop.pause();
+            shop.pause(false);
             return None;
+        };
+        if shop.take(&sold) {
+            let mut purse = self.passes.lock();
+            if purse.save() {
+                purse.bought.extend(purchase);
+            }
         }
-        let mut purse = self.passes.lock();
-        if purse.save() {
-            purse.bought.extend(purchase);
+        let held = shop.header(now());
+        if held.is_none() {
+            let purchase = purchase.map(tracing::field::display);
+            tracing::warn!(url = %shop.url, purchase, "what was sold as a pass is none, or is over by this clock: no other is bought for a day");
+            shop.pause(true);
         }
-        shop.header(now())
+        held
     }
 }
 

@@ -14,6 +14,7 @@ use super::held::{HeldPass, PassError};
 use crate::{
     client::http::host::with_port,
     protocol::{
+        Amount,
         headers::{PAYMENT_RESPONSE, X402_ERROR, X402_PASS_REMAINING},
         is_loopback,
     },
@@ -21,6 +22,8 @@ use crate::{
 
 /// How long nothing is bought after an attempt that failed.
 const PAUSE: Duration = Duration::from_secs(60);
+/// The same after one that was sold, and is no pass that can be used: the next one would be no better.
+const LONG_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest token that is taken.
 const LONGEST: usize = 256;
 /// How many paths are remembered.
@@ -32,6 +35,8 @@ pub(super) struct Shop {
     origin: String,
     /// The seller's name of its pass, where a quote told it.
     name: Option<String>,
+    /// The price in that quote, in base units.
+    pub(super) price: Option<Amount>,
     /// One purchase at a time.
     pub(super) buying: AsyncMutex<()>,
     state: Mutex<State>,
@@ -85,7 +90,12 @@ impl Shop {
         let url: Uri = url.parse().map_err(|_| PassError::Url)?;
         let is_private = url.scheme_str() == Some("https") || url.host().is_some_and(is_loopback);
         let origin = origin(&url).filter(|_| is_private).ok_or(PassError::Url)?;
-        Ok(Self { url, origin, name, buying: AsyncMutex::new(()), state: Mutex::default() })
+        Ok(Self { url, origin, name, price: None, buying: AsyncMutex::new(()), state: Mutex::default() })
+    }
+
+    /// The same, at the price that a quote told.
+    pub(super) fn at_most(self, price: Amount) -> Self {
+        Self { price: Some(price), ..self }
     }
 
     pub(super) fn origin(&self) -> &str {
@@ -129,9 +139,9 @@ impl Shop {
         self.state().pause.is_none_or(|until| Instant::now() >= until)
     }
 
-    /// Buys nothing for a while.
-    pub(super) fn pause(&self) {
-        self.state().pause = Instant::now().checked_add(PAUSE);
+    /// Buys nothing for a while; `for_long` where the last one was sold, and cannot be used.
+    pub(super) fn pause(&self, for_long: bool) {
+        self.state().pause = Instant::now().checked_add(if for_long { LONG_PAUSE } else { PAUSE });
     }
 
     /// Takes what the seller answered to a payment; tells whether that is a pass.
