@@ -9,7 +9,7 @@
 //! The answer goes to standard output, the steps to standard error. Exit codes: 0 the answer is there; 1 there is none,
 //! and nothing was transferred; 2 the flags; 3 the price is not within what may be spent, and nothing was paid; 4 a payment
 //! is under way or unspent, or a signed one can still be used: the same command with `--resume` finishes it, and a corrected
-//! one uses it, also where an answer broke off; 5 paid, and there will be no answer for it.
+//! one uses it, also where an answer broke off; 5 paid, or perhaps paid, and there will be no answer for it.
 //!
 //! The answer is written as it comes, unless it becomes a part of a `--json` document. Its purchase is closed once all of it is written: after
 //! a crash before that, the same command asks for the same answer, and pays nothing. `--again PURCHASE` asks for it after that, too.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_x402::{
-    client::{Budget, FileJournal, MemoryJournal, PayLayer, PayLayerBuilder, ProofIn, WalletPayer},
+    client::{Budget, FileJournal, MemoryJournal, PayLayer, PayLayerBuilder, ProofIn, WalletErrorKind, WalletPayer},
     protocol::{Asset, Network},
 };
 
@@ -60,8 +60,16 @@ pub(crate) async fn reader(rpc_url: &[String]) -> Result<PayLayerBuilder, BoxErr
 async fn connected(key: &str, rpc_url: &[String]) -> Result<WalletPayer, BoxError> {
     let wallet = |urls: Vec<&str>| WalletPayer::builder().key(key).endpoints(urls).connect();
     let mut wallets: Vec<(WalletPayer, Vec<&str>)> = Vec::new();
+    let mut silent: Vec<&str> = Vec::new();
     for url in rpc_url {
-        let one = wallet(vec![url]).await?;
+        let one = match wallet(vec![url]).await {
+            Ok(one) => one,
+            Err(error) if error.kind() == WalletErrorKind::Node && rpc_url.len() > 1 => {
+                silent.push(url);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         match wallets.iter_mut().find(|(other, _)| other.network() == one.network()) {
             Some((all, urls)) => {
                 urls.push(url);
@@ -69,6 +77,19 @@ async fn connected(key: &str, rpc_url: &[String]) -> Result<WalletPayer, BoxErro
             }
             None => wallets.push((one, vec![url])),
         }
+    }
+    // A silent node may be one of their chain: it counts where nodes have to agree, and is asked once it answers.
+    match &mut wallets[..] {
+        [] if !silent.is_empty() => return Err(format!("none of {} endpoints answers", silent.len()).into()),
+        [(all, urls)] if !silent.is_empty() => {
+            eprintln!("{} of {} endpoints do not answer now", silent.len(), rpc_url.len());
+            urls.extend(&silent);
+            *all = wallet(urls.clone()).await?;
+        }
+        _ if !silent.is_empty() => {
+            eprintln!("{} of {} endpoints do not answer, and are left out", silent.len(), rpc_url.len());
+        }
+        _ => {}
     }
     let joined = wallets.into_iter().map(|(wallet, _)| Ok(wallet)).reduce(|all, other| Ok(all?.and(other?)?));
     joined.ok_or("name a JSON-RPC endpoint with --rpc-url or X402_RPC_URL")?

@@ -29,7 +29,7 @@ const UNWRITTEN: &str = "the answer could not be written to standard output";
 pub(crate) async fn run(args: &Buying, order: &Order) -> u8 {
     match buy_one(args, order).await {
         Ok(code) => code,
-        Err(error) => complain(&error, &args.reading),
+        Err(error) => complain(&error, &args.reading, false),
     }
 }
 
@@ -39,7 +39,10 @@ async fn buy_one(args: &Buying, order: &Order) -> Result<u8, BoxError> {
         request.extensions_mut().insert(AlreadyPaid(transaction));
         let layer = PayLayer::redeem_only().on_event(steps::show).proof_in(args.reading.proof_in()).build().await?;
         let outcome = buy(&client(&layer)?, request, &args.reading).await;
-        return Ok(say(&layer, &outcome, &args.reading).await);
+        return Ok(match &outcome {
+            Ok(_) => say(&layer, &outcome, &args.reading).await,
+            Err(error) => complain(error, &args.reading, true),
+        });
     }
     let journal = FileJournal::open(&args.journal.journal).await?;
     let layer = means::layer(&args.means, journal, [order]).await?.on_event(steps::show);
@@ -112,7 +115,7 @@ pub(crate) fn forget(requests: &Requests, layer: &PayLayer) {
 pub(crate) async fn say(layer: &PayLayer, outcome: &Result<Bought, BoxError>, reading: &Reading) -> u8 {
     let bought = match outcome {
         Ok(bought) => bought,
-        Err(error) => return complain(error, reading),
+        Err(error) => return complain(error, reading, false),
     };
     bought.remark();
     let sold = bought.purchase.as_ref().filter(|purchase| purchase.state == PurchaseState::Answered);
@@ -129,8 +132,8 @@ pub(crate) async fn say(layer: &PayLayer, outcome: &Result<Bought, BoxError>, re
 }
 
 /// Says what went wrong; gives the exit code.
-fn complain(error: &BoxError, reading: &Reading) -> u8 {
+fn complain(error: &BoxError, reading: &Reading, by_hand: bool) -> u8 {
     // The reader may be gone.
-    let _ = Output::new().write(&report::complaint(error, reading.json));
+    let _ = Output::new().write(&report::complaint(error, reading.json, by_hand));
     report::failure(error)
 }

@@ -118,7 +118,7 @@ impl Bought {
 /// The exit code of what is no purchase; says what went wrong.
 pub(crate) fn code(outcome: Result<u8, BoxError>) -> u8 {
     outcome.unwrap_or_else(|error| {
-        complaint(&error, false);
+        complaint(&error, false, false);
         failure(&error)
     })
 }
@@ -126,18 +126,23 @@ pub(crate) fn code(outcome: Result<u8, BoxError>) -> u8 {
 /// The exit code of a failure.
 pub(crate) fn failure(error: &BoxError) -> u8 {
     match error.downcast_ref::<PayError>() {
-        Some(error) if error.kind() == PayErrorKind::Declined => 3,
-        // Nothing was transferred.
-        Some(error) if error.kind() == PayErrorKind::Reverted => 1,
-        Some(error) if error.is_resumable() => 4,
-        Some(error) if error.transaction().is_some() => 5,
-        Some(_) => 1,
+        Some(error) => unanswered(error.kind(), error.money(), error.is_resumable()),
         None => error.downcast_ref().map_or(1, Torn::code),
     }
 }
 
-/// What went wrong, on standard error; gives what belongs on standard output.
-pub(crate) fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
+/// The exit code by what went wrong, where the money is, and whether the same request goes on with it.
+const fn unanswered(kind: PayErrorKind, money: Money, resumable: bool) -> u8 {
+    match (kind, money) {
+        (PayErrorKind::Declined, _) => 3,
+        _ if resumable => 4,
+        (_, Money::Untouched | Money::FeeSpent { .. }) => 1,
+        _ => 5,
+    }
+}
+
+/// What went wrong, on standard error; gives what belongs on standard output. `by_hand`: no journal has the payment.
+pub(crate) fn complaint(whole: &BoxError, as_json: bool, by_hand: bool) -> Vec<u8> {
     let mut text = whole.to_string();
     let mut cause = whole.source();
     while let Some(error) = cause {
@@ -147,7 +152,7 @@ pub(crate) fn complaint(whole: &BoxError, as_json: bool) -> Vec<u8> {
     let (error, torn) = (whole.downcast_ref::<PayError>(), whole.downcast_ref::<Torn>());
     let resumable = torn.is_some_and(|torn| torn.code() == 4) || error.is_some_and(PayError::is_resumable);
     eprintln!("error: {}", screen::on_a_line(&text));
-    if let Some(help) = help(error, resumable) {
+    if let Some(help) = help(error, resumable, by_hand) {
         eprintln!("{help}");
     }
     if !as_json {
@@ -179,7 +184,7 @@ fn outstanding(error: &PayError) -> Option<(PurchaseId, ChainTime)> {
 }
 
 /// What can be done about it.
-fn help(error: Option<&PayError>, resumable: bool) -> Option<String> {
+fn help(error: Option<&PayError>, resumable: bool, by_hand: bool) -> Option<String> {
     if let Some((purchase, valid_before)) = error.and_then(outstanding) {
         return Some(format!(
             "Nothing is paid as far as the chain says, but the seller can use the signed payment until {} UTC. The same command with \
@@ -206,6 +211,9 @@ fn help(error: Option<&PayError>, resumable: bool) -> Option<String> {
              To buy, leave --resume out."
                 .to_owned(),
         ),
+        _ if resumable && by_hand => {
+            Some("Do not pay again: the same command, with --paid, asks for the answer to this payment.".to_owned())
+        }
         _ => resumable.then(|| {
             "Do not pay again: the same command with --resume finishes the purchase with this payment. If it can never be finished, \
              --unfinished shows its name, and --abandon gives it up."
@@ -220,4 +228,33 @@ fn text(bytes: &[u8]) -> Value {
 
 fn line(value: &Value) -> Vec<u8> {
     format!("{value:#}\n").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use tower_x402::protocol::TxHash;
+
+    use super::*;
+
+    #[test]
+    fn an_exit_code_says_where_the_money_is() {
+        let (untouched, at_risk) = (Money::Untouched, Money::AtRisk { until: None });
+        let spent = Money::Spent { transaction: TxHash::new([7; 32]) };
+        for (kind, money, resumable, code) in [
+            (PayErrorKind::Declined, untouched, false, 3),
+            (PayErrorKind::Http, untouched, false, 1),
+            (PayErrorKind::Lapsed, untouched, false, 1),
+            (PayErrorKind::Channel, untouched, false, 1),
+            (PayErrorKind::Reverted, Money::FeeSpent { transaction: None }, false, 1),
+            (PayErrorKind::Unsettled, at_risk, true, 4),
+            (PayErrorKind::Unanswered, spent, true, 4),
+            (PayErrorKind::Refused, spent, false, 5),
+            // A voucher that was refused, or sold without an answer: its seller has it.
+            (PayErrorKind::Refused, at_risk, false, 5),
+            (PayErrorKind::AnswerLost, at_risk, false, 5),
+            (PayErrorKind::Channel, at_risk, false, 5),
+        ] {
+            assert_eq!(unanswered(kind, money, resumable), code, "{kind:?} {money:?}");
+        }
+    }
 }

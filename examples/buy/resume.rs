@@ -49,7 +49,7 @@ async fn act(args: &Resume) -> Result<u8, BoxError> {
     if taken_up.is_empty() && open.is_empty() {
         eprintln!("Nothing is open.");
     }
-    Ok(if open.is_empty() { worst } else { 4 })
+    Ok(if open.is_empty() { worst } else { worse(worst, 4) })
 }
 
 /// Shows each step, and remembers which purchases there were.
