@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tower_x402::{
-    client::{HeldPass, PassLayer, PayLayer},
+    client::{HeldPass, PassLayer, PayLayer, PurchaseId},
     protocol::ChainTime,
 };
 
@@ -37,8 +37,16 @@ pub(crate) async fn acknowledge(passes: &PassLayer, layer: &PayLayer) {
     }
 }
 
-/// What can be said where the pass was not bought.
-pub(crate) fn remark(passes: &PassLayer, name: &str) {
+/// What can be said where the pass was not bought; `open` is its purchase, where that was begun and is not finished.
+pub(crate) fn remark(passes: &PassLayer, name: &str, open: Option<PurchaseId>) {
+    if let Some(open) = open {
+        eprintln!(
+            "The purchase {open} of pass {} is not finished. Do not pay again: the same command, without --resume, goes on with it; \
+             --abandon {open} gives it up.",
+            screen::on_a_line(name)
+        );
+        return;
+    }
     match passes.passes().iter().find(|pass| pass.name.as_deref() == Some(name)) {
         Some(pass) => eprintln!("Pass {}: {} left", screen::on_a_line(name), left(pass)),
         None => eprintln!(

@@ -1,13 +1,18 @@
 //! One answer is bought, and what came of it is said.
 
-use std::{io, time::Duration};
+use std::{
+    collections::BTreeSet,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use tower::{Layer as _, Service, ServiceExt as _};
 use tower_x402::client::{
-    AlreadyPaid, AskAgain, Body, BodyError, Deadline, FileJournal, Pay, PayError, PayLayer, Purchase, PurchaseState,
-    ReqwestClient, ResumeOnly,
+    AlreadyPaid, AskAgain, Body, BodyError, Deadline, FileJournal, JournalEntry, Pay, PayError, PayLayer, Purchase,
+    PurchaseId, PurchaseProgress, PurchaseState, ReqwestClient, ResumeOnly,
 };
 
 use super::{
@@ -45,7 +50,8 @@ async fn buy_one(args: &Buying, order: &Order) -> Result<u8, BoxError> {
         });
     }
     let journal = FileJournal::open(&args.journal.journal).await?;
-    let layer = means::layer(&args.means, journal, [order]).await?.on_event(steps::show);
+    let begun = Begun::default();
+    let layer = means::layer(&args.means, journal, [order]).await?.on_progress(noting(Arc::clone(&begun)));
     let layer = layer.proof_in(args.reading.proof_in()).build().await?;
     let requests = Requests::beside(&args.journal.journal);
     requests.keep(order).map_err(unkept)?;
@@ -55,19 +61,35 @@ async fn buy_one(args: &Buying, order: &Order) -> Result<u8, BoxError> {
     if let Some(purchase) = args.again {
         request.extensions_mut().insert(AskAgain(purchase));
     }
+    let mut open_pass = false;
     let outcome = match &args.pass {
         Some(name) => {
             let passes = passes::layer(&args.journal.journal, name)?;
             let outcome = buy(&passes.layer(client(&layer)?), request, &args.reading).await;
             passes::acknowledge(&passes, &layer).await;
-            passes::remark(&passes, name);
+            let begun = begun.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let is_of_pass = |entry: &JournalEntry| begun.contains(&entry.id) && entry.request != order.name();
+            let open = layer.unfinished().into_iter().find(is_of_pass).map(|entry| entry.id);
+            passes::remark(&passes, name, open);
+            open_pass = open.is_some();
             outcome
         }
         None => buy(&client(&layer)?, request, &args.reading).await,
     };
     let code = say(&layer, &outcome, &args.reading).await;
     forget(&requests, &layer);
-    Ok(code)
+    Ok(if open_pass { code.max(4) } else { code })
+}
+
+/// The purchases that this command works on: its own, and that of a pass for it.
+type Begun = Arc<Mutex<BTreeSet<PurchaseId>>>;
+
+/// Shows each step, and notes which purchases there are.
+fn noting(begun: Begun) -> impl Fn(&PurchaseProgress) {
+    move |progress| {
+        begun.lock().unwrap_or_else(PoisonError::into_inner).insert(progress.purchase);
+        steps::show(&progress.event);
+    }
 }
 
 fn unkept(error: io::Error) -> String {

@@ -20,6 +20,10 @@ use super::{
     screen, steps,
 };
 
+/// What finishes a purchase whose request is not kept: of a pass there is no request of the command's own.
+const FINISHES: &str =
+    "the command that began it, with --resume, finishes it (that of a pass: with --pass and without --resume)";
+
 /// The purchases that were taken up.
 type Resumed = Arc<Mutex<BTreeSet<PurchaseId>>>;
 
@@ -102,13 +106,10 @@ fn tell(unknown: &[&JournalEntry]) {
         eprintln!("{}", journal::shown(entry));
         match entry.paid_by() {
             PaymentMethod::Authorization => eprintln!(
-                "  the command that began it, with --resume, finishes it; `buy cancel {0} --yes` makes its signed \
-                 payment void; --abandon {0} gives it up",
+                "  {FINISHES}; `buy cancel {0} --yes` makes its signed payment void; --abandon {0} gives it up",
                 entry.id
             ),
-            _ => {
-                eprintln!("  the command that began it, with --resume, finishes it; --abandon {} gives it up", entry.id)
-            }
+            _ => eprintln!("  {FINISHES}; --abandon {} gives it up", entry.id),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     served::{
         app::App,
         market::{Market, PRICE},
+        shop::{client, serve},
     },
     support::servers::free_port,
 };
@@ -283,8 +284,8 @@ async fn a_pass_is_bought_by_its_name_used_up_and_bought_again() {
     }
     let listed = listed().await;
     assert!(listed.contains("answers  1     never          http://127.0.0.1:"), "{listed}");
-    let (_, _, said) = ended(child(folder, &["--unfinished"])).await;
-    assert!(!said.contains("POST /pass"), "the purchases of passes are closed: {said}");
+    let (_, unfinished, said) = ended(child(folder, &["--unfinished"])).await;
+    assert!(!unfinished.contains("POST /pass"), "the purchases of passes are closed: {unfinished} {said}");
     // An origin has one pass at a time: the one that is held pays, whatever is asked for.
     let (code, _, said) = buys(&["--pass", "other"]).await;
     assert_eq!((code, market.takings().await), (Some(0), 1_800_000), "{said}");
@@ -295,4 +296,55 @@ async fn a_pass_is_bought_by_its_name_used_up_and_bought_again() {
     let (code, _, said) = buys(&elsewhere).await;
     assert_eq!((code, market.takings().await), (Some(0), 1_800_000 + 2 * PRICE), "{said}");
     assert!(said.contains("above --max"), "{said}");
+}
+
+/// Passes every request on to the seller, but for those that show a payment for a pass.
+async fn without_paid_passes(seller: String) -> String {
+    let client = client();
+    let pass_on = axum::Router::new().fallback(async move |request: axum::extract::Request| {
+        let (parts, body) = request.into_parts();
+        if parts.uri.path() == "/pass" && parts.headers.contains_key("x402-payment") {
+            return (http::StatusCode::SERVICE_UNAVAILABLE, http::HeaderMap::new(), "later".into());
+        }
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let request = client.request(parts.method, format!("{seller}{}", parts.uri)).headers(parts.headers);
+        let answer = request.body(body).send().await.unwrap();
+        let (status, mut headers) = (answer.status(), answer.headers().clone());
+        headers.remove(http::header::TRANSFER_ENCODING);
+        (status, headers, answer.bytes().await.unwrap())
+    });
+    serve(pass_on).await
+}
+
+/// The pass is paid, and its seller does not give it in time: the answer is there, and the program says what is open.
+#[tokio::test]
+async fn a_pass_that_was_paid_and_did_not_come_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let market = Market::new().await;
+    let app = App::start_in(folder.path().to_owned(), market.chain.rpc_url(), &["--pass", "2:0.90"]).await;
+    let proxy = without_paid_passes(app.url().to_owned()).await;
+    let folder = folder.path();
+    let buys = async |url: &str| {
+        let mines = async {
+            loop {
+                market.block().await;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        let flags = ["--pass", "answers", "--dialect", "transfer", "--timeout", "15"];
+        tokio::select! {
+            ended = run(&market, folder, url, &flags) => ended,
+            () = mines => unreachable!("it mines for ever"),
+        }
+    };
+    let url = app.insights().replace(app.url(), &proxy);
+    for _ in 0..2 {
+        let (code, stdout, said) = buys(&url).await;
+        assert_eq!(code, Some(4), "{said}");
+        assert!(stdout.contains("# ") && said.contains("of pass answers is not finished"), "{stdout} {said}");
+        assert!(!said.contains("No pass answers is held"), "{said}");
+    }
+    assert_eq!(market.takings().await, 900_000 + 2 * PRICE);
+    let (_, listed, said) = ended(child(folder, &["--unfinished"])).await;
+    assert_eq!(listed.matches("POST /pass").count(), 1, "{listed} {said}");
 }
