@@ -33,6 +33,9 @@ mod drops;
 mod grpc;
 mod holds;
 mod hyper_server;
+#[allow(dead_code, unused_imports, unused_macros, reason = "each program uses a part of it")]
+#[path = "../kinds/mod.rs"]
+mod kinds;
 mod leases;
 mod memory;
 mod metrics;

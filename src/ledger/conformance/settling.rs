@@ -167,8 +167,11 @@ pub(super) async fn found_by_intent_and_payment<H: Harness>(fixture: &Fixture<'_
     let (intent, payment) = (claim.intent(), claim.payments()[0].id());
     let lease = fixture.hold(&claim).await?;
     must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record before it is made");
-    let sent = BEGUN.with_transaction(TxHash::new([0xab; 32]));
-    for record in [BEGUN, sent] {
+    let transaction = TxHash::new([0xab; 32]);
+    let sent = BEGUN.with_transaction(transaction);
+    // Its head is a number that no chain has.
+    let confirmed = Settling::confirmed(BEGUN.request, transaction, BEGUN.head);
+    for record in [BEGUN, confirmed, sent, confirmed] {
         must_be!(fixture.twin.settling(&lease, &record).await?, RenewOutcome::Held, "the record under a held lease");
         must_be!(fixture.ledger.begun(intent, payment).await?, Some(begun) if begun == record, "the record");
     }
@@ -178,12 +181,12 @@ pub(super) async fn found_by_intent_and_payment<H: Harness>(fixture: &Fixture<'_
         must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record of another pair");
     }
     fixture.ledger.release(&lease).await?;
-    must_be!(fixture.twin.begun(intent, payment).await?, Some(begun) if begun == sent, "the record after a release");
+    must_be!(fixture.twin.begun(intent, payment).await?, Some(begun) if begun == confirmed, "the record after a release");
     // Shown as settled, it is the same payment.
     let mined = settled(fixture, &claim.payments()[0]);
     must_be!(fixture.ledger.begun(intent, mined.payment_id()).await?, Some(_), "the record of what is settled");
     let lease = fixture.hold(&fixture.claim(intent, &[mined])).await?;
-    must_be!(lease.settling(), Some(begun) if *begun == sent, "the record in a lease of what is settled");
+    must_be!(lease.settling(), Some(begun) if *begun == confirmed, "the record in a lease of what is settled");
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "its commit");
     must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record after the sale");
     Ok(())

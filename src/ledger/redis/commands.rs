@@ -87,7 +87,8 @@ impl Ledger for RedisLedger {
 
     async fn settling(&self, lease: &Lease, settling: &Settling) -> Result<RenewOutcome, LedgerError> {
         let transaction = settling.transaction.map_or_else(String::new, |transaction| transaction.to_string());
-        let [head, keep_until] = [settling.head, lease.keep_until()].map(seconds);
+        // As it is: the scripts only store it, and Lua counts no head that a settler confirmed.
+        let (head, keep_until) = (settling.head.unix().to_string(), seconds(lease.keep_until()));
         let begun = [millis(lease.length()), const_hex::encode(settling.request), head, transaction, keep_until];
         let answer = self.ask_for_good(&self.inner.scripts.settling, &name(lease, begun), None).await?;
         word(&answer, &[("done", RenewOutcome::Held), ("lease lost", RenewOutcome::LeaseLost)])

@@ -6,14 +6,17 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use tower_x402::{
     Merchant, RequestBody,
-    ledger::{Ledger, Maintenance as _, MemoryLedger, SqliteLedger},
+    ledger::{Ledger, Maintenance as _, MemoryLedger},
     protocol::{ChainTime, Network, SealingKeys, TxHash, v2::Reason},
     settle::{SettleError, Validity},
     testing::{FakeClock, ScriptedSettler, ScriptedVerifier, Settling},
 };
 
 use super::{by_hash, intent, offered, paid, pays, settled, unquoted::unquoted};
-use crate::support::{Counter, Handler, NOW, ask, assert_problem, echo, layered, post, recipient};
+use crate::{
+    kinds::{Kind, Place},
+    support::{Counter, Handler, NOW, ask, assert_problem, echo, layered, post, recipient},
+};
 
 async fn open(lazily: bool, up: bool) -> Result<(Merchant, ScriptedSettler, FakeClock), tower_x402::BuildError> {
     let clock = FakeClock::new(NOW);
@@ -149,10 +152,14 @@ fn fails(counter: Counter, failures: usize) -> impl Handler {
 /// What the settler confirmed is recorded: nothing else would ever tell of it.
 #[tokio::test]
 async fn what_was_settled_first_buys_the_answer_by_the_same_header() {
-    let folder = tempfile::tempdir().unwrap();
-    let on_disk = SqliteLedger::open(folder.path().join("sales.db")).await.unwrap();
     spent_by_the_same_header(open(false, true).await.unwrap()).await;
-    spent_by_the_same_header(open_on(on_disk, FakeClock::new(NOW), false, true).await.unwrap()).await;
+    for kind in [Kind::Sqlite, Kind::Postgres, Kind::Redis] {
+        let Some(place) = Place::new(kind).await else { continue };
+        let ledger = place.ledger().await;
+        ledger.migrate().await.unwrap();
+        spent_by_the_same_header(open_on(ledger, FakeClock::new(NOW), false, true).await.unwrap()).await;
+        place.remove().await;
+    }
 }
 
 async fn spent_by_the_same_header((merchant, settler, clock): (Merchant, ScriptedSettler, FakeClock)) {
