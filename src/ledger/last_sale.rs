@@ -1,14 +1,23 @@
-//! `LastSale`: by what a process finds out that its database lost sales.
+//! `LastSales`: by what a process finds out that its database lost sales.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use super::Lease;
 use crate::protocol::{ChainTime, PaymentId};
 
-/// The last sale that this process recorded. A server without it has lost records, such as a promoted standby that
-/// lagged or a restored backup, and would sell payments again.
+/// How many are asked about. Commits that are under way at the same time may be answered in another order than they are
+/// in the database's log, so that the last one noted need not be the last one there.
+const KNOWN: usize = 4;
+
+/// The last sales that this process recorded. A server without one of them has lost records, such as a promoted standby
+/// that lagged or a restored backup, and would sell payments again.
+///
+/// Charges of accounts are not among them: a call by pass is no sale.
 #[derive(Debug, Default)]
-pub(super) struct LastSale(Mutex<Option<Recorded>>);
+pub(super) struct LastSales(Mutex<VecDeque<Recorded>>);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recorded {
@@ -18,9 +27,10 @@ pub(super) struct Recorded {
     pub(super) block_time: ChainTime,
 }
 
-impl LastSale {
-    pub(super) fn get(&self) -> Option<Recorded> {
-        *self.recorded()
+impl LastSales {
+    /// From the last on, [`KNOWN`] at most.
+    pub(super) fn get(&self) -> Vec<Recorded> {
+        self.recorded().iter().copied().collect()
     }
 
     /// The sale is recorded for good.
@@ -28,14 +38,13 @@ impl LastSale {
         let paid = lease.settled_since().unwrap_or(lease.payment());
         let sale = Recorded { payment: lease.payment().id(), fence: lease.fencing_token(), block_time: paid.time() };
         let mut last = self.recorded();
-        // Of commits that end at the same time the later fence counts.
-        if last.is_none_or(|last| last.fence < sale.fence) {
-            *last = Some(sale);
-        }
+        last.retain(|known| known.payment != sale.payment);
+        last.push_front(sale);
+        last.truncate(KNOWN);
     }
 
-    fn recorded(&self) -> MutexGuard<'_, Option<Recorded>> {
-        // A panic leaves a whole value behind.
+    fn recorded(&self) -> MutexGuard<'_, VecDeque<Recorded>> {
+        // A panic leaves whole values behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -43,7 +52,7 @@ impl LastSale {
 /// Says why nothing is sold.
 pub(super) fn is_unknown() {
     tracing::error!(
-        "the ledger's server does not know the last sale of this process, as if a standby that lagged behind had been promoted: \
+        "the ledger's server does not know one of the last sales of this process, as if a standby that lagged behind had been promoted: \
          nothing is sold until its mark is raised"
     );
 }

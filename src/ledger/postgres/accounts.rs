@@ -42,7 +42,7 @@ impl PostgresLedger {
         .await
     }
 
-    /// Of a server that knows the last sale of this process, where something begins.
+    /// Of a server that knows the last sales of this process, where something begins.
     async fn read_account(&self, question: &AccountQuestion) -> Result<(Read, AccountTime), LedgerError> {
         type Row = (i64, Option<i64>, Option<String>);
         let (say, values) = (&self.statements.account, [bytes(question.account().as_bytes())]);

@@ -172,7 +172,7 @@ impl PostgresLedgerBuilder {
         PostgresLedger {
             pool,
             statements,
-            last_sale: Arc::default(),
+            last_sales: Arc::default(),
             shares,
             turns: Arc::default(),
             answers,

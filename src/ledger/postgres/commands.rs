@@ -117,14 +117,14 @@ impl PostgresLedger {
         self.rows_in(self.time_limit, flush, question, values).await
     }
 
-    /// The same, of a server that knows the last sale of this process: one that does not would sell again what it lost.
+    /// The same, of a server that knows the last sales of this process: one that does not would sell again what it lost.
     pub(super) async fn known_rows<T: Row>(
         &self,
         flush: Flush,
         question: &Text,
         values: &[Literal],
     ) -> sqlx::Result<Vec<T>> {
-        let asked = self.rows_with(self.time_limit, flush, self.last_sale.get(), question, values).await;
+        let asked = self.rows_with(self.time_limit, flush, &self.last_sales.get(), question, values).await;
         asked.inspect_err(|error| {
             let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
             if code.as_deref() == Some(UNKNOWN) {
@@ -141,14 +141,14 @@ impl PostgresLedger {
         question: &Text,
         values: &[Literal],
     ) -> sqlx::Result<Vec<T>> {
-        self.rows_with(time_limit, flush, None, question, values).await
+        self.rows_with(time_limit, flush, &[], question, values).await
     }
 
     async fn rows_with<T: Row>(
         &self,
         time_limit: Duration,
         flush: Flush,
-        last: Option<Recorded>,
+        last: &[Recorded],
         question: &Text,
         values: &[Literal],
     ) -> sqlx::Result<Vec<T>> {
@@ -330,7 +330,7 @@ impl Ledger for PostgresLedger {
         if sold.is_none() {
             return Ok(CommitOutcome::LeaseLost);
         }
-        self.last_sale.note(lease);
+        self.last_sales.note(lease);
         Ok(CommitOutcome::Done)
     }
 

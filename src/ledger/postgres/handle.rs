@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use sqlx::PgPool;
 
 use super::{
-    super::{account::turns::Turns, last_sale::LastSale},
+    super::{account::turns::Turns, last_sale::LastSales},
     line::{Committed, Line, Reserved},
     shares::Shares,
     space::AnswerSpace,
@@ -19,8 +19,8 @@ use super::{
 /// answer, and its fencing token, made of the clock and random bits, is not issued again. If a standby is to take over, the flush
 /// must include it (`synchronous_standby_names`). After a fail-over without that, as after restoring a backup, call
 /// [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to). A process asks with each reservation whether the server knows the last
-/// sale that the process recorded. If not, it sells nothing until the mark has passed that payment. It cannot notice the loss of what
-/// only another process had sold.
+/// sales that the process recorded. If one is missing, it sells nothing until the mark has passed that payment. It cannot notice the loss
+/// of what only another process had sold, nor of calls by [pass](crate::Pass), whose charges are no sales.
 ///
 /// [`migrate`](Self::migrate) creates the tables and functions. It may be called at every start, by all replicas at once, or only
 /// during a deployment, under a role that may create them. The replicas' own role needs to select, insert, update and delete, and to
@@ -70,7 +70,7 @@ use super::{
 pub struct PostgresLedger {
     pub(super) pool: PgPool,
     pub(super) statements: Arc<Statements>,
-    pub(super) last_sale: Arc<LastSale>,
+    pub(super) last_sales: Arc<LastSales>,
     pub(super) shares: Arc<Shares>,
     pub(super) turns: Arc<Turns>,
     pub(super) answers: Arc<AnswerSpace>,

@@ -405,12 +405,12 @@ impl Statements {
         message
     }
 
-    /// One question as one message. It fails where the server does not know the last sale, if one is named.
+    /// One question as one message. It fails where the server does not know one of the last sales.
     pub(super) fn question(
         &self,
         flush: Flush,
         time_limit: Duration,
-        last: Option<Recorded>,
+        last: &[Recorded],
         text: &Text,
         values: &[Literal],
     ) -> AssertSqlSafe<String> {
@@ -422,14 +422,14 @@ impl Statements {
         &self,
         flush: Flush,
         time_limit: Duration,
-        last: Option<Recorded>,
+        last: &[Recorded],
         asked: &[(&Text, &[Literal])],
     ) -> AssertSqlSafe<String> {
         let mut message = self.opening(flush, time_limit);
         if asked.len() > 1 {
             let _ = write!(message, "SET LOCAL lock_timeout = {}; ", millis(LOCKED));
         }
-        if let Some(Recorded { payment: paid, fence, block_time }) = last {
+        for &Recorded { payment: paid, fence, block_time } in last {
             let (fence, time, chain) = (fence.cast_signed(), seconds(block_time), chain(paid.network()));
             let sale = [payment(paid), whole(fence), whole(time), whole(chain)];
             self.knows.filled(&sale, &mut message);
@@ -480,7 +480,7 @@ mod tests {
         let statements = Statements::new("a1_", Some("shop"));
         let values = [bytes(&[0xab]), whole(-5), text("it's"), flag(true)];
         let asked = Text("SELECT $4, $1 FROM x WHERE y = $2 AND z = $3".to_owned());
-        let AssertSqlSafe(message) = statements.question(Flush::Later, Duration::from_secs(2), None, &asked, &values);
+        let AssertSqlSafe(message) = statements.question(Flush::Later, Duration::from_secs(2), &[], &asked, &values);
         assert_eq!(
             message,
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off; \

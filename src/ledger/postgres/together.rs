@@ -69,13 +69,13 @@ impl PostgresLedger {
         }
     }
 
-    /// Asks in one transaction, reservations of a server that knows the last sale of this process; the rows of each question.
+    /// Asks in one transaction, reservations of a server that knows the last sales of this process; the rows of each question.
     async fn batch<T: Row>(&self, kind: Kind, questions: &[Arc<Question>]) -> sqlx::Result<Vec<Vec<T>>> {
         let mut connection = Borrowed::from(&self.pool).await?;
         let time_limit = questions.iter().map(|question| question.time_limit).max().unwrap_or(self.time_limit);
-        let last = if kind == Kind::Commit { None } else { self.last_sale.get() };
+        let last = if kind == Kind::Commit { Vec::new() } else { self.last_sales.get() };
         let asked: Vec<_> = questions.iter().map(|each| ((each.text)(&self.statements), &each.values[..])).collect();
-        let message = self.statements.questions(kind.flush(), time_limit, last, &asked);
+        let message = self.statements.questions(kind.flush(), time_limit, &last, &asked);
         let rows = connection.each(message, questions.len()).await.inspect_err(|error| {
             if has_code(error, &[UNKNOWN]) {
                 is_unknown();

@@ -60,7 +60,7 @@ impl RedisLedger {
     }
 
     async fn read_account(&self, id: &str) -> Result<(String, Option<AccountRecord>, AccountTime), LedgerError> {
-        let mut words = recorded(&self.inner.last_sale).to_vec();
+        let mut words = recorded(&self.inner.last_sales);
         words.push(id.to_owned());
         let told: Vec<String> = self.ask(&self.inner.scripts.account, &words).await?;
         word(&told, &[("done", ())])?;

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::Semaphore;
 
 use super::{
-    super::{LedgerError, account::turns::Turns, last_sale::LastSale},
+    super::{LedgerError, account::turns::Turns, last_sale::LastSales},
     connection::Connection,
     scripts::Scripts,
 };
@@ -45,8 +45,8 @@ use super::{
 /// - **Fail-over is weaker than PostgreSQL's.** Replication is asynchronous: a promoted replica may lack the last
 ///   sales. [`wait_replicas`](super::RedisLedgerBuilder::wait_replicas) confirms a sale only after so many replicas
 ///   have received it, which makes a loss rare, not impossible: the fail-over may choose another replica. A process
-///   whose own last sale is lost sells nothing until the mark has passed that payment; it cannot notice the loss of
-///   another process's sales. If a payment must never be sold twice, call
+///   one of whose own last sales is lost sells nothing until the mark has passed that payment; it cannot notice the
+///   loss of another process's sales, nor of a call by [pass](crate::Pass). If a payment must never be sold twice, call
 ///   [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to) with the present time after each fail-over, or use
 ///   PostgreSQL.
 /// - **An emptied server sells nothing.** The ledger records that it has [begun](crate::ledger::Ledger::begin). If that record is lost
@@ -102,7 +102,7 @@ pub(super) struct RedisInner {
     pub(super) durable: bool,
     /// How many bytes all kept answers may take.
     pub(super) answer_bytes: usize,
-    pub(super) last_sale: LastSale,
+    pub(super) last_sales: LastSales,
     /// A reservation of a payment that has not happened yet costs its author nothing: one at a time, so that a crowd of them delays its
     /// own kind only.
     pub(super) unproven: Semaphore,
@@ -145,7 +145,7 @@ impl RedisInner {
             evicts,
             durable,
             answer_bytes,
-            last_sale: LastSale::default(),
+            last_sales: LastSales::default(),
             unproven: Semaphore::new(1),
             turns: Turns::default(),
             begun: AtomicBool::new(false),

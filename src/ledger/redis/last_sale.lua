@@ -1,8 +1,8 @@
--- ARGV: payment, fence and block time of the last sale that the process recorded, or three empty words; then what the part below is
--- told. A server that has neither the sale nor a mark above it lost records, and would sell them again.
-do
+-- ARGV: how many sales follow; payment, fence and block time of each, the last that the process recorded; then what the part below is
+-- told. A server that has neither such a sale nor a mark above it lost records, and would sell them again.
+for _ = 1, tonumber(table.remove(ARGV, 1)) do
   local last, last_fence, last_time = table.remove(ARGV, 1), table.remove(ARGV, 1), table.remove(ARGV, 1)
-  local mark = last ~= '' and mark_of(chain_of(last))
+  local mark = mark_of(chain_of(last))
   if mark and mark < tonumber(last_time) then
     local is_known, sold_at = unpack(redis.call('HMGET', payment_key(last), 'fence', 'consumed_at'))
     if not (sold_at and is_known == last_fence) and redis.call('HEXISTS', prefix .. 'book', last) == 0 then

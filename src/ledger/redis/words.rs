@@ -1,8 +1,8 @@
 //! The words that the scripts are told, and those that they answer with.
 
-use std::time::Duration;
+use std::{iter::once, time::Duration};
 
-use super::super::{Lease, LedgerError, last_sale::LastSale};
+use super::super::{Lease, LedgerError, last_sale::LastSales};
 use crate::protocol::{ChainTime, IntentKey, Network};
 
 /// Lua counts in doubles: whole numbers up to here are exact. As a time it never comes.
@@ -20,11 +20,12 @@ pub(super) fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec
     lease.into_iter().chain(rest).collect()
 }
 
-/// What the scripts are told of the last sale of this process.
-pub(super) fn recorded(last: &LastSale) -> [String; 3] {
-    last.get().map_or_else(Default::default, |sale| {
-        [sale.payment.to_string(), sale.fence.to_string(), seconds(sale.block_time)]
-    })
+/// What the scripts are told of the last sales of this process: how many, and each.
+pub(super) fn recorded(last: &LastSales) -> Vec<String> {
+    let sales = last.get();
+    let told =
+        sales.iter().flat_map(|sale| [sale.payment.to_string(), sale.fence.to_string(), seconds(sale.block_time)]);
+    once(sales.len().to_string()).chain(told).collect()
 }
 
 /// The meaning of an answer's first word.

@@ -1,7 +1,7 @@
 //! A standby that lagged behind is promoted: the last sales are gone, and the processes go on.
 
 use tower_x402::{
-    ledger::{Ledger as _, LedgerError, Maintenance as _, ReserveOutcome, redis_driver as driver},
+    ledger::{CommitOutcome, Ledger as _, LedgerError, Maintenance as _, ReserveOutcome, redis_driver as driver},
     protocol::{IntentKey, Network},
 };
 
@@ -10,6 +10,7 @@ use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};
 
 on_each_kind! {
     a_server_that_lost_the_last_sale_is_noticed
+    a_server_that_lost_the_sale_recorded_last_is_noticed
     what_may_be_forgotten_is_not_missed
     the_mark_of_another_network_explains_no_missing_sale
 }
@@ -57,6 +58,29 @@ async fn a_server_that_lost_the_last_sale_is_noticed(kind: Kind) {
     assert_eq!(ledger.reserve(&claim(13, 3)).await, Ok(ReserveOutcome::BeforeMemory));
     ledger.release(&open).await.unwrap();
     place.remove().await;
+}
+
+/// What is lost is the end of the server's log. The sales are in it in the order of their commits, not of their grants; and of those that
+/// are committed at the same time, not always in the order in which the process hears of them.
+async fn a_server_that_lost_the_sale_recorded_last_is_noticed(kind: Kind) {
+    if kind == Kind::Sqlite {
+        return;
+    }
+    for lost in [1, 2] {
+        let Some(place) = Place::new(kind).await else { return };
+        let ledger = place.begun().await;
+        let (slow, fast) = (hold(&ledger, &claim(1, 1)).await, hold(&ledger, &claim(2, 2)).await);
+        for lease in [fast, slow] {
+            assert_eq!(ledger.commit(&lease, None).await, Ok(CommitOutcome::Done));
+        }
+        assert_eq!(ledger.health().await, Ok(()));
+        lose(&place, lost).await;
+        assert_eq!(ledger.reserve(&claim(13, lost)).await, Err(LedgerError::unavailable()), "{lost}");
+        assert_eq!(ledger.health().await, Err(LedgerError::unavailable()), "{lost}");
+        ledger.raise_mark_to(Network::BASE, time(HEAD)).await.unwrap();
+        assert_eq!(ledger.health().await, Ok(()));
+        place.remove().await;
+    }
 }
 
 /// A sale that was forgotten, or deleted from the book since, has raised the mark.
