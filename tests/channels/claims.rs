@@ -112,6 +112,25 @@ async fn a_channel_that_is_withdrawn_from_and_not_claimed_is_no_health() {
     stall.shop.merchant.health().await.unwrap();
 }
 
+/// A request may hold its payment for an hour, and a payer withdraws within less.
+#[tokio::test(start_paused = true)]
+async fn the_turn_of_a_process_that_died_is_over_within_minutes() {
+    let stall = Stall::open().await;
+    let _ = sold(&stall).await;
+    let settler = stall.channels.clone();
+    let longest = Duration::from_secs(3_600);
+    let died = stall.shop.sibling(|builder| builder.lease(longest).channel_settler(settler)).await;
+    stall.channels.script([ChannelStep::Hanging]);
+    stall.shop.faults.always(Op::ReleaseDraw, Fault::Fail);
+    assert!(tokio::time::timeout(Duration::from_secs(10), died.claim_now()).await.is_err(), "it claims");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    stall.shop.faults.heal();
+    assert!(stall.shop.merchant.claim_now().await.unwrap().elsewhere);
+    stall.shop.clock.advance(Duration::from_secs(120));
+    let claimed = stall.shop.merchant.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left, claimed.elsewhere), (1, 0, false));
+}
+
 /// What was lost is told once, and the rest is claimed.
 #[tokio::test]
 async fn what_is_lost_for_good_is_noted_and_health_recovers() {

@@ -38,6 +38,9 @@ use crate::{
 const EVERY: Duration = Duration::from_secs(10);
 /// After how many looks it sweeps what others claimed.
 const SWEEP_EACH: u32 = 60;
+/// For how long the turn of a process that died keeps the others waiting: far less than any payer waits for a withdrawal. It is renewed
+/// while it lasts.
+const TURN: Duration = Duration::from_secs(60);
 /// The longest turn.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
 /// For how long a turn begins claims. What is left of it sweeps and reports; the next turn claims the rest.
@@ -134,7 +137,7 @@ impl Claimer {
         effort: Effort,
         claimed: &mut Claimed,
     ) -> Result<(), HealthError> {
-        let Some(turn) = Turn::take(&self.merchant.ledger, chain.network, self.merchant.lease).await? else {
+        let Some(turn) = Turn::take(&self.merchant.ledger, chain.network, self.merchant.lease.min(TURN)).await? else {
             claimed.elsewhere = true;
             told_elsewhere(channels);
             return Ok(());
