@@ -1,10 +1,13 @@
 //! Sales that a log has and a restored ledger lacks, and what such a ledger says is owed.
 
+use std::time::Duration;
+
 use tower_x402::{
-    LoggedSale, UnredeemedReason,
+    LoggedSale, Merchant, UnredeemedReason,
     ledger::{Maintenance as _, SqliteLedger},
-    protocol::{Amount, Asset, ChainTime, Network, PaymentId, Transfer, TxHash},
-    verify::{TransferHistory, TransferQuery, VerifyError},
+    protocol::{Amount, Asset, ChainTime, Network, PaymentId, SealingKeys, Terms, Transfer, TxHash},
+    testing::ScriptedVerifier,
+    verify::{TransferHistory, TransferQuery, Verdict, Verifier, VerifyError},
 };
 
 use crate::support::{
@@ -86,4 +89,57 @@ async fn what_is_below_the_mark_is_given_back_to_nobody_at_whatever_price() {
     let owed = shop.merchant.unredeemed(&history, &book, SINCE, None).await.unwrap();
     let told: Vec<_> = owed.iter().map(|owed| (owed.payment, owed.reason)).collect();
     assert_eq!(told, [(cheap, UnredeemedReason::BelowMark)]);
+}
+
+/// How far its node is behind.
+const LAG: Duration = Duration::from_secs(4);
+
+/// Reads by a node that is behind the one that verified the last sale.
+struct Behind(ScriptedVerifier);
+
+impl Verifier for Behind {
+    async fn check(&self, network: Network, assets: &[Asset]) -> Result<(), VerifyError> {
+        self.0.check(network, assets).await
+    }
+
+    async fn verify(&self, terms: &Terms, transaction: TxHash) -> Result<Verdict, VerifyError> {
+        self.0.verify(terms, transaction).await
+    }
+
+    async fn head(&self) -> Result<ChainTime, VerifyError> {
+        self.0.head().await
+    }
+
+    async fn horizon(&self) -> Result<ChainTime, VerifyError> {
+        Ok(self.head().await?.after(LAG))
+    }
+}
+
+/// The log or the list comes first: the ledger begins as before a first sale, above every payment that was seen.
+#[tokio::test]
+async fn an_emptied_ledger_begins_above_what_its_node_shows() {
+    for restores in [true, false] {
+        let (folder, chain) = (tempfile::tempdir().unwrap(), ScriptedVerifier::new(ChainTime::from_unix(NOW)));
+        let ledger = SqliteLedger::open(folder.path().join("sales.db")).await.unwrap();
+        ledger.migrate().await.unwrap();
+        // It cannot begin at the start.
+        chain.outage(VerifyError::unavailable());
+        let merchant = Merchant::builder(recipient())
+            .verifier(Behind(chain.clone()))
+            .ledger(ledger.clone())
+            .sealing_keys(SealingKeys::new([7; 32]))
+            .start_lazily()
+            .build()
+            .await
+            .unwrap();
+        chain.outage(None);
+        assert_eq!(ledger.low_water_mark(Network::BASE).await, Ok(None));
+        let history = History::default();
+        match restores {
+            true => drop(merchant.restore_sales(&history, &[], SINCE).await.unwrap()),
+            false => drop(merchant.unredeemed(&history, &ledger, SINCE, None).await.unwrap()),
+        }
+        let mark = ledger.low_water_mark(Network::BASE).await.unwrap();
+        assert_eq!(mark, Some(ChainTime::from_unix(NOW).after(LAG)), "{restores}");
+    }
 }

@@ -178,8 +178,8 @@ impl Merchant {
         let inner = self.inner();
         let chain = inner.sold_on(network)?;
         let head = chain.view.head().await?;
-        // A ledger grants nothing before this.
-        ledger_in_time(inner.ledger.begin(network, head)).await?;
+        // A ledger grants nothing before this. It begins where it would at the start.
+        ledger_in_time(inner.ledger.begin(network, chain.view.horizon().await?)).await?;
         let query = TransferQuery::new(inner.recipients.iter().copied(), chain.accepted.iter().cloned()).since(since);
         let transfers = history.transfers(&query).await?;
         let transfers: HashMap<PaymentId, Transfer> =

@@ -112,7 +112,7 @@ impl Merchant {
         let query = TransferQuery::new(inner.recipients.iter().copied(), chain.accepted.iter().cloned()).since(since);
         let query = until.into_iter().fold(query, TransferQuery::until);
         let head = chain.view.head().await?;
-        let mark = ledger_in_time(inner.ledger.begin(network, head)).await?;
+        let mark = ledger_in_time(inner.ledger.begin(network, chain.view.horizon().await?)).await?;
         let mut transfers = history.transfers(&query).await?;
         transfers.retain(|transfer| !inner.recipients.contains(&transfer.payer));
         // A payment has one name: nothing is listed twice.
