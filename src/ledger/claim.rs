@@ -49,6 +49,8 @@ pub struct Claim {
     head: ChainTime,
     max_payment_age: Duration,
     lease: Duration,
+    /// How long the answer is kept that it may buy.
+    answer_kept: Duration,
     covered: bool,
 }
 
@@ -101,6 +103,12 @@ impl ClaimBuilder {
         self
     }
 
+    /// Sets how long the answer is kept that it may buy: the sale is no sooner forgotten, since its answer goes with it.
+    pub(crate) const fn answer_kept(mut self, time: Duration) -> Self {
+        self.0.answer_kept = time;
+        self
+    }
+
     /// Sets whether the candidates are covered by a deposit that the chain shows: they are no cheaper to make than payments that have
     /// happened, and need not wait behind these.
     pub(crate) const fn covered(mut self, covered: bool) -> Self {
@@ -127,6 +135,7 @@ impl Claim {
             head: ChainTime::default(),
             max_payment_age: Duration::from_secs(24 * 60 * 60),
             lease: Duration::from_secs(60),
+            answer_kept: Duration::ZERO,
             covered: false,
         })
     }
@@ -179,11 +188,13 @@ impl Claim {
     }
 
     /// Returns how long, in chain time, a record of this intent and that payment must be kept: until age rules out the return
-    /// of either, also where a reorganisation drops the payment and it is mined again up to a day later.
+    /// of either, also where a reorganisation drops the payment and it is mined again up to a day later. Where the route keeps its answer,
+    /// it is kept for longer by the answer's time.
     #[must_use]
     pub fn keep_until(&self, payment: &Payment) -> ChainTime {
         let margin = HEAD_LAG.saturating_add(2 * CLOCK_SKEW).saturating_add(MINED_AGAIN).saturating_add(self.lease);
-        payment.time().max(self.pay_until).after(self.max_payment_age.saturating_add(margin))
+        let age = self.max_payment_age.saturating_add(self.answer_kept);
+        payment.time().max(self.pay_until).after(age.saturating_add(margin))
     }
 }
 

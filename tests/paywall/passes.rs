@@ -12,12 +12,17 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use serde_json::Value;
 use tower_x402::{
     Charge, Merchant, Pass, PassIssuer, Price, Receipt, X402, X402Layer,
-    ledger::MemoryLedger,
-    protocol::{Amount, SealingKeys},
+    ledger::{Ledger as _, MemoryLedger},
+    protocol::{
+        Amount, ChainTime, Network, SealingKeys,
+        headers::PAYMENT_SIGNATURE,
+        v2::{PaymentPayload, PaymentRequired},
+    },
 };
 
+use crate::standard;
 use crate::support::{
-    Answer, Counter, KEY, Shop, answering, ask, assert_problem, by_header, echo,
+    Answer, Counter, KEY, NOW, Shop, answering, ask, assert_problem, by_header, echo,
     faults::{Fault, Op, Stage, handler, settle},
     hanging, intent_of, layered, payer, proof, quoted, read, status, with_status,
 };
@@ -115,6 +120,46 @@ async fn three_calls_are_three_answers() {
         assert_eq!((receipt.amount(), &*receipt.pass().unwrap().name), (Amount::from_base_units(1_000_000), "three"));
         assert!(receipt.transaction().is_some());
     }
+}
+
+/// Its sale is not forgotten before, whatever the age of payments that count.
+#[tokio::test]
+async fn the_same_payment_is_answered_with_its_pass_for_thirty_days() {
+    const DAY: u64 = 86_400;
+    let standard::Stall { shop, .. } = standard::Stall::open().await;
+    let sells = three(&shop.merchant).service().unwrap();
+    let ask = |request| async { tower::ServiceExt::oneshot(sells.clone(), request).await.unwrap() };
+    let quote = || async { ask(at_the_counter().body(Body::empty()).unwrap()).await };
+    let (intent, transaction) = (intent_of(&quote().await), shop.pay(1_000_000));
+    let offer = PaymentRequired::from_headers(quote().await.headers()).unwrap().unwrap();
+    let signed: PaymentPayload = standard::pays(offer.accepts[0].exact().unwrap());
+    let by_transfer = || at_the_counter().header("x402-payment", proof(&intent, transaction));
+    let by_signature = || at_the_counter().header(PAYMENT_SIGNATURE, signed.to_header());
+    let shown = |payment: http::request::Builder| ask(payment.body(Body::empty()).unwrap());
+    let mut passes = Vec::new();
+    for payment in [by_transfer(), by_signature()] {
+        let answer = shown(payment).await;
+        assert_eq!(answer.status(), 200);
+        passes.push(json(answer).await["pass"].clone());
+    }
+    assert_ne!(passes[0], passes[1]);
+    let days_later = async |days: u64| {
+        let now = NOW + days * DAY;
+        shop.clock.set_unix(now);
+        shop.chain.set_head(ChainTime::from_unix(now));
+        shop.ledger.sweep(Network::BASE, ChainTime::from_unix(now)).await.unwrap()
+    };
+    for days in [1, 3, 29] {
+        assert_eq!(days_later(days).await, 0, "{days}");
+        for (payment, pass) in [by_transfer(), by_signature()].into_iter().zip(&passes) {
+            let again = shown(payment).await;
+            assert_eq!(again.status(), 200, "{days}");
+            assert_eq!(again.headers()["idempotent-replayed"], "true");
+            assert_eq!(json(again).await["pass"], *pass);
+        }
+    }
+    // Nothing is kept for good.
+    assert_eq!(days_later(33).await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

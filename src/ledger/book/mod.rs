@@ -23,8 +23,8 @@ use crate::protocol::{PaymentId, TxHash};
 /// a noted refund frees neither a payment nor an intent.
 ///
 /// [`SqliteLedger`](super::SqliteLedger) and [`PostgresLedger`](super::PostgresLedger) keep every sale until the seller deletes it.
-/// [`RedisLedger`](super::RedisLedger) keeps a sale as long as its payment could be shown again, a little over two days, unless it was
-/// told to [keep the book](super::RedisLedgerBuilder::keep_book).
+/// [`RedisLedger`](super::RedisLedger) keeps a sale as long as its payment could be shown again, a little over two days, and longer where
+/// its answer is [kept](crate::Redelivery), unless it was told to [keep the book](super::RedisLedgerBuilder::keep_book).
 ///
 #[cfg_attr(feature = "sqlite", doc = "```")]
 #[cfg_attr(not(feature = "sqlite"), doc = "```ignore")]

@@ -72,7 +72,8 @@ use super::{
 /// `block_number`, `block_time` and `keep_until` (chain time, Unix seconds), `intent`, `fence`, `reserved_at` and
 /// `consumed_at` (Unix milliseconds). The sorted set `{ledger}:sold` has their ids by `consumed_at`. A sale takes about
 /// 1.2 kB. It is kept until its payment is too old to be shown again, even if a reorganisation drops the payment and it
-/// is mined again within a day: a little over two days with the default maximum payment age. A payment that is mined
+/// is mined again within a day: a little over two days with the default maximum payment age, and longer by the time for
+/// which its answer is [kept](crate::Redelivery). A payment that is mined
 /// again later, without being shown in between, is unknown. Copy the book before that, or have it
 /// [kept](super::RedisLedgerBuilder::keep_book): then the hash `{ledger}:book` has each sale as JSON by payment id, and
 /// the sorted set `{ledger}:booked` the ids by `consumed_at`, for good. Refunds that the seller

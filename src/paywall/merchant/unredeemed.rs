@@ -64,7 +64,7 @@ impl Merchant {
     ///   not refund it before a log shows that it bought nothing. [`restore_sales`](Self::restore_sales) records the
     ///   sales of a log.
     /// - Sales that the book lacks are listed: those that the seller deleted from it, and on Redis, unless it keeps the
-    ///   book, all sales of more than two days ago.
+    ///   book, sales of more than two days ago.
     /// - Transfers from a present or former recipient, which the seller made itself, are not listed.
     ///
     #[cfg_attr(all(feature = "evm", feature = "sqlite"), doc = "```no_run")]

@@ -1,6 +1,6 @@
 //! `Opened`: an intent with a valid seal, and its state in the ledger.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     ledger::{Claim, ClaimBuilder, LedgerError, ReserveOutcome, Sale},
@@ -121,10 +121,12 @@ impl<'a> Opened<'a> {
     /// A claim on this intent, without candidates.
     pub(crate) fn claim(&self, head: ChainTime) -> ClaimBuilder {
         let merchant = &self.route.merchant;
+        let answer_kept = self.route.redelivery().map_or(Duration::ZERO, |redelivery| redelivery.keep_for());
         Claim::builder(Arc::clone(&self.route.resource), self.key)
             .pay_until(self.pay_until())
             .head(head)
             .max_payment_age(merchant.max_payment_age)
+            .answer_kept(answer_kept)
             .lease(merchant.lease)
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 ///
 /// The same intent with the same transaction gets the same answer, byte for byte, without a run of the handler. The
 /// ledger keeps the response as the payer got it: status, headers and body, unencrypted, for the time that is set here.
-/// Answers may contain personal data, and every reader of the ledger can read them.
+/// Answers may contain personal data, and every reader of the ledger can read them. The sale is remembered for that much
+/// longer as well.
 ///
 /// An answer is read to its end before it is sold. One that is larger than [`up_to`](Self::up_to), that takes longer than ten
 /// seconds to end, or that has trailers is delivered without being kept; so are a switch of protocols (101), event streams and gRPC, which are not waited for. One that breaks off, or
