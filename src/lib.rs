@@ -55,7 +55,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! With a settler, the same routes also speak the [x402 standard](https://github.com/x402-foundation/x402), version 2: see
+//! With a settler, the same routes also speak the [x402 standard](https://github.com/x402-foundation/x402), versions 2 and 1: see
 //! [the standard](guide::standard).
 //!
 //! # Modules
@@ -80,8 +80,11 @@
 //! - [Sell your first answer](guide::first_answer): axum, hyper, `ServiceBuilder`
 //! - [The gateway](guide::gateway): sell the answers of a service in any language
 //! - [Selling](guide::selling): prices, routes, the order of layers, CORS
-//! - [How this relates to x402](guide::standard): the standard, and signed payments of its version 2
+//! - [How this relates to x402](guide::standard): the standard, and its signed payments
 //! - [Coming from x402-axum](guide::coming_from_x402_axum)
+//! - [Metered answers](guide::metered): the handler says what its answer costs
+//! - [Passes](guide::passes): paid once, called many times; tickets for downloads that broke off
+//! - [Payment proofs](guide::payment_proof): transfers in the standard's header
 //! - [Payment channels](guide::channels): one deposit, a signature for each answer
 //! - [Streaming and gRPC](guide::streaming): sold at the head
 //! - [MCP](guide::mcp): tools sold by the call, and agents that pay for them

@@ -13,7 +13,7 @@
 //! | `PAYMENT-REQUIRED` (x402 version 2), or a JSON body of version 1 | by an authorization (EIP-3009): signed, shown to the seller, and settled by it; no gas, and no wait |
 //! | `PAYMENT-REQUIRED` with the scheme `upto`, or with `exact` by Permit2 | by a permit: signed, shown to the seller, and settled by it. Of `upto` it is a maximum, of which the seller charges what its answer costs. The payer [allows](PermitSigner) Permit2 once to move the token |
 //! | `PAYMENT-REQUIRED` with the scheme `batch-settlement` | by the voucher of a payment channel, where that is [preferred](PayLayerBuilder::prefer): a signature over what was charged so far and the price. The payer deposits once for many answers |
-//! | `WWW-Authenticate: Payment` (MPP, method `evm`, intent `charge`) | the same, with the hash of the challenge as its nonce |
+//! | `WWW-Authenticate: Payment` (MPP, method `evm`, intent `charge`) | by an authorization whose nonce is the hash of the challenge |
 //! | several of them, or several networks | the cheapest way that the budget allows and for which the payer has the money; of equal ones that which may cost less, then the [preferred](PayLayerBuilder::prefer) method, then the first of the [standards](PayLayerBuilder::standards), then the seller's order |
 //!
 //! ```

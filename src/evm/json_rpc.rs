@@ -81,13 +81,11 @@ impl Transport {
         let client = Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(2));
         // A node on this machine is never behind the proxy that the environment may name.
         let client = if url.host_str().is_some_and(is_loopback) { client.no_proxy() } else { client };
-        Some(Self {
-            http: client.build().ok()?,
-            url,
-            last_id: AtomicU64::new(0),
-            answer_max: ANSWER_MAX,
-            endpoint: None,
-        })
+        let http = client.build();
+        if http.is_err() {
+            tracing::error!("no HTTP client can be made for RPC endpoints: are root certificates installed?");
+        }
+        Some(Self { http: http.ok()?, url, last_id: AtomicU64::new(0), answer_max: ANSWER_MAX, endpoint: None })
     }
 
     /// Counts calls as those to the verifier's endpoint in this place.

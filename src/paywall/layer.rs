@@ -231,7 +231,8 @@ impl X402Layer {
     /// Adds request headers to the digest that makes two requests the same, for the price of a closure and for
     /// [`bind_request`](Self::bind_request).
     ///
-    /// If the price depends on a header, list it here; otherwise a quote for a cheap value can be redeemed for an expensive one.
+    /// If the price depends on a header, list it here; otherwise a quote for a cheap value can be redeemed for an expensive one. `Host`
+    /// adds the host in the request's target as well, which is all that HTTP/2 has.
     ///
     /// Listing `Range` or `If-Range` implies [`keep_ranges`](Self::keep_ranges): a handler that did not see the header that the
     /// price depends on would return the whole answer at the price of a part.
@@ -394,9 +395,10 @@ impl X402Layer {
     /// in the header `x402-pass`: a broken download resumes with `Range`.
     ///
     /// The same request is the one of the same method, path, query, body, content type and encoding, and headers of
-    /// [`bind_headers`](Self::bind_headers), whatever `Range` it has. It is free any number of times, for everyone who has the
+    /// [`bind_headers`](Self::bind_headers), whatever `Range` it has, unless [`keep_ranges`](Self::keep_ranges) is set. It is free any number of times, for everyone who has the
     /// ticket. The handler then runs as for a free request, without a [`Receipt`](crate::Receipt), and sees `Range`; in axum
-    /// it takes an `Option<Receipt>`. Bodies of such a route are read before its handler runs, up to
+    /// it takes an `Option<Receipt>`. Its answer stays out of shared caches. A call by pass comes with a ticket, too; an answer that cost
+    /// nothing does not. Bodies of such a route are read before its handler runs, up to
     /// [`body_limit`](Self::body_limit).
     ///
     /// Without a ticket, or [`keep_ranges`](Self::keep_ranges), a sold answer leaves without `Accept-Ranges`.

@@ -242,8 +242,11 @@ async fn what_was_made_and_bought_nothing_is_redeemed_by_its_payers_signature() 
         let by_signature = |who| {
             let signature = scripted_signature(who, &redemption_message(Network::BASE, transaction, &intent));
             let proof = PaymentProof::new(transaction).with_signature(signature);
-            // An entry of the tool's own quote, with that intent.
-            with_payment(corrected.clone(), &PaymentPayload::new(fresh.clone().with_intent(&intent), proof))
+            // An entry of the tool's own quote, for what is shown.
+            let mut call = with_payment(corrected.clone(), &PaymentPayload::new(fresh.clone(), proof));
+            let extra = json!({ "assetTransferMethod": "txid", "intentId": intent.as_str() });
+            call["params"]["_meta"]["x402/payment"]["accepted"]["extra"] = extra;
+            call
         };
         assert_eq!(say(&service, &by_signature(Address::new([0xbb; 20]))).await.refused(), "invalid_signature");
         say(&service, &by_signature(payer())).await.sold();

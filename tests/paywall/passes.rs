@@ -645,7 +645,7 @@ async fn a_purchase_that_goes_on_under_other_terms_holds_what_these_say() {
     let stage = Stage::open().await;
     let shop = &stage.shop;
     let old = shop.merchant.pass("changing", "1 USDC").unwrap().lasting(Duration::from_secs(3_600)).unwrap();
-    let merchant = shop.sibling(|builder| builder).await;
+    let merchant = shop.sibling(|builder| builder.ledger(stage.ledger.clone())).await;
     let new = merchant.pass("changing", "1 USDC").unwrap().worth("1 USDC").unwrap();
     let ask =
         |sells: X402<PassIssuer>, request| async move { tower::ServiceExt::oneshot(sells, request).await.unwrap() };

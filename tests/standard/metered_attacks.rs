@@ -221,3 +221,77 @@ async fn whatever_a_facilitator_does_a_charge_has_its_answer() {
         }
     }
 }
+
+mod proxy {
+    alloy::sol! {
+        struct TokenPermissions { address token; uint256 amount; }
+        struct PermitTransferFrom { TokenPermissions permitted; uint256 nonce; uint256 deadline; }
+        struct ExactWitness { address to; uint256 validAfter; }
+        interface Exact {
+            function settle(PermitTransferFrom permit, address owner, ExactWitness witness, bytes signature) external;
+        }
+    }
+}
+
+/// While the handler runs the payer signs another permit of the same nonce, over one base unit, and has it settled itself.
+#[tokio::test]
+async fn a_cheaper_permit_of_the_same_nonce_buys_nothing() {
+    for by in [By::Wallet, By::Facilitator] {
+        let Some(stage) = Stage::new(by).await else { return };
+        let (began, go) =
+            (std::sync::Arc::new(tokio::sync::Notify::new()), std::sync::Arc::new(tokio::sync::Notify::new()));
+        let layer = stage.shop.merchant.charge_up_to("slow", "0.01 USDC").unwrap();
+        let (begins, goes) = (began.clone(), go.clone());
+        let handler = move || async move {
+            begins.notify_one();
+            goes.notified().await;
+            "an answer"
+        };
+        let app = Router::new().route("/slow", post(handler).route_layer(layer));
+        let shop = Shop::serving(stage.shop.merchant.clone(), app, Default::default()).await;
+        let url = shop.url("/slow");
+        let header = Client::sign(&stage.world, Order::post(&url, json!({}))).await;
+        let request = || client().post(&url).json(&json!({})).header("payment-signature", &header).send();
+        let first = tokio::spawn(request());
+        began.notified().await;
+        let nonce = read(&header)["payload"]["permit2Authorization"]["nonce"].as_str().unwrap().parse().unwrap();
+        settle_one_unit(&stage.world, nonce).await;
+        go.notify_one();
+        let mut answer = first.await.unwrap().unwrap();
+        for _ in 0..2 {
+            let status = answer.status().as_u16();
+            assert!([402, 403, 409, 503].contains(&status), "{by:?}: {status} {}", answer.text().await.unwrap());
+            go.notify_one();
+            answer = request().await.unwrap();
+        }
+        assert_eq!(stage.world.balance(SELLER).await, 1, "{by:?}");
+    }
+}
+
+async fn settle_one_unit(world: &World, nonce: alloy::primitives::U256) {
+    use alloy::{
+        primitives::{B256, U256},
+        signers::{SignerSync as _, local::PrivateKeySigner},
+        sol_types::SolCall as _,
+    };
+    use tower_x402::protocol::{
+        ChainTime, Network,
+        permit2::{EXACT_PROXY, Permit, PermitScheme},
+    };
+    let (chain, buyer) = (&world.chain, world.buyer());
+    let now = chain.timestamp().await.unwrap();
+    let permit = Permit::new(PermitScheme::Exact, buyer.address(), nonce.to_be_bytes())
+        .paying(SELLER, chain.usdc(), Amount::from_base_units(1))
+        .valid_between(ChainTime::from_unix(0), now.after(std::time::Duration::from_secs(3_600)));
+    let key: PrivateKeySigner = buyer.private_key().parse().unwrap();
+    let digest = B256::new(permit.digest(Network::eip155(chain.chain_id())));
+    let permitted = proxy::TokenPermissions { token: permit.token.as_bytes().into(), amount: U256::from(1) };
+    let call = proxy::Exact::settleCall {
+        permit: proxy::PermitTransferFrom { permitted, nonce, deadline: U256::from(permit.deadline.unix()) },
+        owner: permit.from.as_bytes().into(),
+        witness: proxy::ExactWitness { to: permit.to.as_bytes().into(), validAfter: U256::ZERO },
+        signature: key.sign_hash_sync(&digest).unwrap().as_bytes().to_vec().into(),
+    };
+    let sent = chain.send(buyer.address(), EXACT_PROXY, &call.abi_encode()).await.unwrap();
+    assert_eq!(chain.wait_until_mined(sent).await.unwrap()["status"], "0x1");
+}

@@ -49,7 +49,7 @@ fn told(config: &Path, seal: &Path, settle: &Path, address: &str, is_complete: b
     format!(
         "{config}  the configuration, with comments\n\
          {seal}  the key that seals quotes; replicas share it\n\
-         {settle}  the key of {address}, which settles signed payments once it owns some ether\n\n\
+         {settle}  the key of {address}, which settles signed payments once it owns some ether and settle_key_file names it\n\n\
          {first}{adapt} {config}, then run: x402-gateway --config {config} --check\n"
     )
 }

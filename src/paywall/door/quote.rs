@@ -63,6 +63,12 @@ fn answer<ResB>(request: &PricedRequest, cost: Cost, bill: Bill<'_>) -> Response
     }
     let route = &*request.route;
     if !bill.can_be_paid(route) {
+        if tariff.is_metered() && route.merchant.chains.iter().all(|chain| chain.start.is_done()) {
+            tracing::error!(
+                resource = &*route.resource,
+                "no way to pay for a metered answer is set: the merchant needs a settler of permits or of channels, or the route `or_fixed`"
+            );
+        }
         return turn_away(request, Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN));
     }
     let terms = request.intent_terms(route.seals.current(), amount);

@@ -133,7 +133,7 @@ impl MerchantBuilder {
     }
 
     /// Sets the settler of signed payments: then quotes have the standard's header `PAYMENT-REQUIRED` as well, and clients of x402
-    /// version 2 can pay by `PAYMENT-SIGNATURE`.
+    /// version 2 can pay by `PAYMENT-SIGNATURE`, those of version 1 by `X-PAYMENT`.
     ///
     /// A payment is checked by the settler before the handler runs, and settled once its answer is there. What a settler says is
     /// judged by the verifier.
@@ -178,7 +178,8 @@ impl MerchantBuilder {
         self
     }
 
-    /// Takes transfers in the standard's header as well: the client-submitted family of x402 version 2, method `txid`. Off by default.
+    /// Takes transfers in the standard's header as well: the client-submitted family of x402 version 2, method `txid`. Off by default; then only what a payer
+    /// signed, and what bought nothing yet, is redeemed there, by the payer's signature.
     ///
     /// Then quotes have an entry for each token in `PAYMENT-REQUIRED`, behind those for signed payments, and a client
     /// shows its transfer in `PAYMENT-SIGNATURE`. Such a transfer must be [bound](crate::protocol::Binding) to the

@@ -17,7 +17,7 @@ use tower_x402::{
 };
 
 use super::{NONCE, Stall, offered, paid, pays, settled, units};
-use crate::support::{Counter, NOW, PRICE, ask, assert_problem, echo, layered, payer};
+use crate::support::{Counter, NOW, PRICE, answering, ask, assert_problem, echo, layered, payer};
 
 /// A chain some of whose answers do not come.
 #[derive(Clone)]
@@ -111,8 +111,20 @@ async fn while_the_chain_does_not_say_that_a_nonce_is_unused_nobody_is_billed_an
     let garbled = pays(&garbled);
     assert_problem(ask(&service, paid(&garbled)).await, 503, "verification_unavailable").await;
     stall.settler.answer_verify(None);
+    // A signature that no key made may be anybody's: nothing is reserved for it.
+    assert_problem(ask(&service, paid(&payment)).await, 503, "verification_unavailable").await;
+    assert_eq!(stall.shop.ledger.counts().unwrap().reserved, 0);
+    chain.no_nonces.store(false, Ordering::SeqCst);
     stall.settler.script([Settling::Refused(Reason::INSUFFICIENT_FUNDS)]);
-    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    let silenced = {
+        let chain = chain.clone();
+        answering(Counter::default(), move |_| {
+            chain.no_nonces.store(true, Ordering::SeqCst);
+            http::Response::new(axum::body::Body::from("an answer"))
+        })
+    };
+    let answer = ask(&layered(&merchant.charge("answer", PRICE).unwrap(), silenced), paid(&payment)).await;
+    assert_problem(answer, 503, "outcome_unknown").await;
     // It is used, and what it paid is not told.
     chain.no_nonces.store(false, Ordering::SeqCst);
     stall.lease_runs_out();

@@ -91,7 +91,7 @@ impl Pass {
         Ok(self.holding(Holds::Calls(calls)))
     }
 
-    /// Lets each call draw down an amount by the price of its route: `"5 USDC"`.
+    /// Lets each call draw down an amount by the price of its route, or by the charge of a metered one: `"5 USDC"`.
     ///
     /// # Errors
     /// [`BuildError`] for an invalid amount.

@@ -89,9 +89,9 @@ impl Signed for ReservedAuthorization {
         if self.standard.settler.is_signed_by_key(&self.payment) {
             return None;
         }
-        let state = self.nonce_state().await?;
-        self.unused = state == Ok(NonceState::Unused);
-        if !matches!(state, Ok(NonceState::Used(_) | NonceState::Spent)) {
+        let Ok(state) = self.nonce_state().await? else { return Some(Found::Unavailable) };
+        self.unused = state == NonceState::Unused;
+        if self.unused {
             return None;
         }
         match settler_in_time(self.standard.settler.verify(&self.payment)).await {

@@ -102,9 +102,9 @@ impl Signed for ReservedPermit {
         if self.permits.settler.is_signed_by_key(&self.payment) {
             return None;
         }
-        let state = self.state().await;
-        self.unused = state == Ok(NonceState::Unused);
-        if !matches!(state, Ok(NonceState::Used(_) | NonceState::Spent)) {
+        let Ok(state) = self.state().await else { return Some(Found::Unavailable) };
+        self.unused = state == NonceState::Unused;
+        if self.unused {
             return None;
         }
         match settler_in_time(self.permits.settler.verify(&self.payment)).await {

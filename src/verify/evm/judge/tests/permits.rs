@@ -1,7 +1,7 @@
 //! Transfers that were made from permits are no ordinary ones: each is sold once, under the permit's name.
 
 use super::*;
-use crate::protocol::permit2::{EXACT_PROXY, UPTO_PROXY};
+use crate::protocol::permit2::{EXACT_PROXY, Permit, PermitScheme, UPTO_PROXY};
 
 const OTHER: Address = Address::new([0xee; 20]);
 const RELAY: Address = Address::new([0xdd; 20]);
@@ -27,14 +27,19 @@ fn permits(logs: Vec<Log>, used: Option<UsedPermit>) -> Vec<Option<ByPermit>> {
     }
 }
 
+/// What a call hands over of a permit of this payer.
+fn used_by(owner: Address) -> UsedPermit {
+    UsedPermit::of(&Permit::new(PermitScheme::Exact, owner, NONCE))
+}
+
 #[test]
 fn a_transfer_made_from_a_permit_is_no_ordinary_one() {
-    let (used, told) = (Some(UsedPermit { owner: PAYER, nonce: NONCE }), Some(ByPermit::Nonce(NONCE)));
+    let (used, told) = (Some(used_by(PAYER)), Some(ByPermit::Nonce(NONCE)));
     let untold = Some(ByPermit::Untold);
     for proxy in [EXACT_PROXY, UPTO_PROXY] {
         assert_eq!(permits(vec![of(0, PAYER), settled(1, proxy)], used), [told]);
         // By way of another contract, or of somebody else's permit.
-        for others in [None, Some(UsedPermit { owner: OTHER, nonce: NONCE })] {
+        for others in [None, Some(used_by(OTHER))] {
             assert_eq!(permits(vec![of(0, PAYER), settled(1, proxy)], others), [untold]);
         }
         // Others' log, and one in front.
