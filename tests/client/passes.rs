@@ -23,6 +23,9 @@ use crate::support::{Counter, Shop, by_header, echo, intent_of, layered};
 
 type Answer = Response<Full<Bytes>>;
 
+/// The limits of one request.
+type Limits = (Option<MaxPrice>, Option<Deadline>);
+
 /// A shop, and a client that pays for passes there as a `PayLayer` does.
 #[derive(Clone)]
 struct Street {
@@ -39,7 +42,7 @@ struct Street {
     dear: tower_x402::X402Layer,
     seen: Seen,
     /// The limits of each purchase of a pass.
-    limits: Arc<Mutex<Vec<(Option<MaxPrice>, Option<Deadline>)>>>,
+    limits: Arc<Mutex<Vec<Limits>>>,
 }
 
 /// The paths that were asked for, and whether with a pass.

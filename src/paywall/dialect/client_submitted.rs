@@ -64,7 +64,7 @@ impl Presented {
         };
         // Also where transfers are not offered: what was signed, settled, and bought nothing is redeemed by its payer's signature. A call
         // of MCP has no other place for it.
-        if !merchant.client_submitted && !shown.is_some_and(|(_, proof)| proof.signature.is_some()) {
+        if !merchant.client_submitted && shown.is_none_or(|(_, proof)| proof.signature.is_none()) {
             return Err(NotRead::ShownElsewhere);
         }
         let (accepted, proof) = shown.ok_or(NotRead::NoProof)?;
