@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    RequestDigest, RouteSeal,
+    RequestDigest,
     json_text::Text,
     media::essence,
     redemption::{is_absent, is_proof_member, is_shown_in_head},
@@ -93,7 +93,7 @@ pub(crate) fn digest_request(
 
 /// Computes the digest of a call inside a request, such as that of a tool, of its canonical text.
 #[cfg(feature = "mcp")]
-pub(crate) fn digest_call(seal: &RouteSeal, call: &[u8]) -> RequestDigest {
+pub(crate) fn digest_call(seal: &super::RouteSeal, call: &[u8]) -> RequestDigest {
     let mut fields = Fields::new(seal.digest_hasher());
     // No method of HTTP.
     fields.push(b"call");
