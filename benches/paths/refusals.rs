@@ -40,7 +40,7 @@ fn by_shape(shop: &Rc<Shop>) -> Vec<Path> {
     vec![
         always("intent_required", 400, 21, format!(r#"{{"txHash":"{UNKNOWN}"}}"#)),
         always("tx_required", 400, 20, format!(r#"{{"intentId":"{intent}"}}"#)),
-        always("invalid_redemption", 400, 21, "bm90IGEgcHJvb2Y=".to_owned()),
+        always("invalid_redemption", 400, 20, "bm90IGEgcHJvb2Y=".to_owned()),
         always("intent_not_found", 404, 22, proof(&intent.replace('A', "B"), UNKNOWN)),
         Path::new("invalid_body", 400, 21, route.clone(), || post(&QUESTION.as_bytes()[..59])),
         Path::new("body_too_large", 413, 18, bound, move || post(long.clone())),
