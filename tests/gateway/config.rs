@@ -289,13 +289,17 @@ fn a_file_that_is_not_there_and_settings_that_do_not_fit_are_one_line_too() {
 }
 
 #[test]
-fn the_configuration_of_the_example_is_accepted() {
+fn the_configuration_of_the_example_is_accepted_with_an_address() {
     let shop = Shop::new(NOWHERE, NOWHERE);
     let example = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/gateway/gateway.toml");
-    std::fs::copy(example, shop.config()).unwrap();
     let variables = [("X402_KEY", KEY), ("X402_LEDGER", "postgres://shop:secret@ledger/shop")];
-    let output = shop.command(&["--check"]).envs(variables).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let example = std::fs::read_to_string(example).unwrap();
+    // Nobody is paid until the seller has written an address.
+    for (config, code) in [(example.clone(), 2), (example.replace("0xRECIPIENT", &SELLER.to_string()), 0)] {
+        std::fs::write(shop.config(), config).unwrap();
+        let output = shop.command(&["--check"]).envs(variables).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]
