@@ -47,7 +47,12 @@ pub(crate) fn remark(passes: &PassLayer, name: &str, open: Option<PurchaseId>) {
         );
         return;
     }
+    let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
     match passes.passes().iter().find(|pass| pass.name.as_deref() == Some(name)) {
+        Some(pass) if pass.expires.is_some_and(|end| end <= now) => eprintln!(
+            "Pass {} is over by this machine's clock. If it was bought just now, compare the clock with the seller's.",
+            screen::on_a_line(name)
+        ),
         Some(pass) => eprintln!("Pass {}: {} left", screen::on_a_line(name), left(pass)),
         None => eprintln!(
             "No pass {} is held: it is used up, the seller does not offer it here, or it is above --max or --max-per-day.",
@@ -68,6 +73,8 @@ fn act(args: &Passes) -> Result<u8, BoxError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(format!("cannot read {}: {}", path.display(), error.kind()).into()),
     };
+    // What was sold as a pass and is none has an entry, too, so that none is bought again at once.
+    let passes: Vec<HeldPass> = passes.into_iter().filter(|pass| !pass.token.is_empty()).collect();
     if args.json {
         let passes: Vec<Value> = passes.iter().map(as_json).collect();
         println!("{:#}", Value::from(passes));

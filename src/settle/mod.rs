@@ -69,7 +69,7 @@ pub trait Settler: Send + Sync + 'static {
 
     /// Returns whether the key of the payer's address signed the payment, as far as a check without I/O can tell: false
     /// by default. Payments without a verified signature have a limit of their own, so that a forged signature takes no
-    /// place from the payer that it names.
+    /// place from the payer that it names; and they are answered 503 while the chain does not tell whether their nonce is used.
     fn is_signed_by_key(&self, _payment: &SignedPayment) -> bool {
         false
     }

@@ -76,8 +76,12 @@ impl Street {
         let answer = match parts.uri.path() {
             "/pass" if self.is_broke.load(Ordering::SeqCst) => return with_status(402),
             "/pass" => {
-                let limits = (parts.extensions.get().copied(), parts.extensions.get().copied());
+                let limits: Limits = (parts.extensions.get().copied(), parts.extensions.get().copied());
                 self.limits.lock().unwrap().push(limits);
+                // As a `PayLayer` does, that may not pay so much.
+                if limits.0.is_some_and(|most| most.0 < Amount::from_base_units(1_000_000)) {
+                    return with_status(402);
+                }
                 let sells = self.pass.service().unwrap();
                 let asked = Request::post("/pass").body(axum::body::Body::empty()).unwrap();
                 let intent = intent_of(&sells.clone().oneshot(asked).await.unwrap());
@@ -387,18 +391,21 @@ async fn a_pass_whose_time_is_over_is_not_shown() {
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_cannot_be_used_is_bought_once() {
     for (sold, held) in [(r#"{"pass":"x402p_secret","expires":1}"#, 1), (r#"{"thanks":true}"#, 0)] {
-        let passes = PassLayer::new().buying(URL).unwrap();
-        let bought = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&bought);
-        let client = passes.layer(tower::service_fn(move |request: Request<Full<Bytes>>| {
-            counted.fetch_add(usize::from(request.uri().path() == "/pass"), Ordering::SeqCst);
-            async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(sold)))) }
-        }));
-        for _ in 0..5 {
-            assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), StatusCode::OK);
-            tokio::time::advance(Duration::from_secs(3_600)).await;
+        let (folder, bought) = (tempfile::tempdir().unwrap(), Arc::new(AtomicUsize::new(0)));
+        // The second one is of another process.
+        for _ in 0..2 {
+            let passes = PassLayer::new().buying(URL).unwrap().kept_in(folder.path().join("passes.json")).unwrap();
+            let counted = Arc::clone(&bought);
+            let client = passes.layer(tower::service_fn(move |request: Request<Full<Bytes>>| {
+                counted.fetch_add(usize::from(request.uri().path() == "/pass"), Ordering::SeqCst);
+                async move { Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(sold)))) }
+            }));
+            for _ in 0..5 {
+                assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), StatusCode::OK);
+                tokio::time::advance(Duration::from_secs(3_600)).await;
+            }
+            assert_eq!((bought.load(Ordering::SeqCst), passes.passes().len()), (1, held), "{sold}");
         }
-        assert_eq!((bought.load(Ordering::SeqCst), passes.passes().len()), (1, held), "{sold}");
     }
 }
 
@@ -407,12 +414,13 @@ async fn a_pass_that_cannot_be_used_is_bought_once() {
 async fn a_pass_costs_no_more_than_its_quote_and_the_request_allow() {
     let quoted = || PassLayer::new().preferring("three");
     let known = || PassLayer::new().buying(URL).unwrap();
-    for (passes, allowed, expected) in [
-        (quoted(), None, Some(1_000_000)),
-        (quoted(), Some(2_000_000), Some(1_000_000)),
-        (quoted(), Some(600_000), Some(600_000)),
-        (known(), Some(2_000_000), Some(2_000_000)),
-        (known(), None, None),
+    for (passes, allowed, expected, bought) in [
+        (quoted(), None, Some(1_000_000), 1),
+        (quoted(), Some(2_000_000), Some(1_000_000), 1),
+        (quoted(), Some(600_000), None, 0),
+        (known(), Some(2_000_000), Some(2_000_000), 1),
+        (known(), Some(600_000), Some(600_000), 0),
+        (known(), None, None, 1),
     ] {
         let street = Street::new().await;
         let limit = |units: u128| MaxPrice(Amount::from_base_units(units));
@@ -421,9 +429,38 @@ async fn a_pass_costs_no_more_than_its_quote_and_the_request_allow() {
         if let Some(allowed) = allowed {
             request.extensions_mut().insert(limit(allowed));
         }
-        assert_eq!(street.client(&passes).oneshot(request).await.unwrap().status(), 200);
-        let (most, deadline) = street.limits.lock().unwrap()[0];
-        assert_eq!(most, expected.map(limit));
-        assert!(deadline.is_some_and(|left| left.0 <= Duration::from_secs(60)), "{deadline:?}");
+        let _ = street.client(&passes).oneshot(request).await.unwrap();
+        assert_eq!(street.bought.load(Ordering::SeqCst), bought);
+        let asked = street.limits.lock().unwrap().first().copied();
+        assert_eq!(asked.and_then(|(most, _)| most), expected.map(limit));
+        let in_time = |(_, deadline): Limits| deadline.is_some_and(|left| left.0 <= Duration::from_secs(60));
+        assert!(asked.is_none_or(in_time), "{asked:?}");
+        // The limits of that request are no reason for others to go without.
+        let _ = street.client(&passes).oneshot(to(ANSWER)).await.unwrap();
+        assert_eq!(street.bought.load(Ordering::SeqCst), 1);
     }
+}
+
+/// Each is bought by a quote of its time: also by a process that has only the file of an earlier one.
+#[tokio::test]
+async fn the_next_pass_costs_what_a_new_quote_says() {
+    let street = Street::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let open = || PassLayer::new().preferring("three").kept_in(folder.path().join("passes.json")).unwrap();
+    let first = open();
+    for _ in 0..3 {
+        assert_eq!(street.client(&first).oneshot(to(ANSWER)).await.unwrap().status(), 200);
+    }
+    // One that is over stays in the file until the next one is bought.
+    let rest = r#"[{"url":"https://shop.example/pass","name":"three","token":"x402p_over","expires":1}]"#;
+    std::fs::write(folder.path().join("passes.json"), rest.replace("https://shop.example/pass", URL)).unwrap();
+    for passes in [first, open()] {
+        street.limits.lock().unwrap().clear();
+        for _ in 0..3 {
+            assert_eq!(street.client(&passes).oneshot(to(ANSWER)).await.unwrap().status(), 200);
+        }
+        let limits = street.limits.lock().unwrap().clone();
+        assert_eq!(limits, [(Some(MaxPrice(Amount::from_base_units(1_000_000))), None)]);
+    }
+    assert_eq!(street.bought.load(Ordering::SeqCst), 3);
 }

@@ -25,6 +25,9 @@ pub struct HeldPass {
     /// The amount that it was sold with, if it holds one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) worth: Option<String>,
+    /// It could not be used when it came: until then, in Unix seconds, no other is bought. Without a token it was no pass at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) unusable_until: Option<u64>,
 }
 
 /// Without the token.

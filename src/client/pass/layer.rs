@@ -27,9 +27,9 @@ use crate::client::PurchaseId;
 /// A pass is bought before the first request to the origin of its address, and again once it is used up, expired, or closed, and one of
 /// an amount once it does not cover a price that it covered before. After an attempt that failed, none is bought for a minute, and requests
 /// go on without one; after one that was sold and cannot be used, because it is over by this machine's clock or is no pass, for a day.
-/// The request's [`MaxPrice`](crate::client::MaxPrice) and [`Deadline`](crate::client::Deadline) hold for the pass that is bought for it, and a
-/// pass that a quote named costs no more than the quote said. They do so, too, where a price is above what is left of an amount that other paths still use: the pass is kept for
-/// them. A purchase that is interrupted is finished by the same request, like any other of the `PayLayer`: the seller answers with the same
+/// They do so, too, where a price is above what is left of an amount that other paths still use: the pass is kept for them. The request's
+/// [`MaxPrice`](crate::client::MaxPrice) and [`Deadline`](crate::client::Deadline) hold for the pass that is bought for it; where they stand in the
+/// way, other requests still buy one. A pass that quotes name is bought by a new quote each time, and costs no more than that says. A purchase that is interrupted is finished by the same request, like any other of the `PayLayer`: the seller answers with the same
 /// pass.
 ///
 /// What is left may be held by other calls at the same time (`pass_busy`): such a request waits, up to half a minute. An origin has one pass

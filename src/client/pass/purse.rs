@@ -17,7 +17,7 @@ use super::{
     offered::{Offered, Wanted},
     shop::{Shop, origin},
 };
-use crate::{client::PurchaseId, protocol::Amount};
+use crate::client::PurchaseId;
 
 /// How long no quote is asked for again where none named a pass that is wanted.
 const PAUSE: Duration = Duration::from_secs(600);
@@ -88,7 +88,7 @@ impl Purse {
     }
 
     /// The shop of a pass that a quote of this address named: at the same origin, and no other.
-    pub(super) fn found(&mut self, uri: &Uri, offered: Offered, price: Amount) -> Option<Arc<Shop>> {
+    pub(super) fn found(&mut self, uri: &Uri, offered: Offered) -> Option<Arc<Shop>> {
         let url = match offered.url? {
             // Without the credentials that an address may have: this one is kept, and shown.
             path if path.starts_with('/') => {
@@ -99,13 +99,19 @@ impl Purse {
         };
         let shop =
             Shop::new(&url, Some(offered.name)).ok().filter(|shop| Some(shop.origin()) == origin(uri).as_deref())?;
-        // Another request may have found one meanwhile.
-        let _ = self.add(shop.at_most(price));
+        // One that was named before, at another address. Its pass stays, if it holds one by now.
+        let is_moved = |known: &Shop| known.is_quoted && known.origin() == shop.origin() && known.url != shop.url;
+        self.shops.retain(|known| !is_moved(known) || known.header(now()).is_some());
+        let _ = self.add(shop.quoted());
         self.shop_of(uri)
     }
 
     pub(super) fn held(&self) -> Vec<HeldPass> {
-        self.shops.iter().filter_map(|shop| shop.held()).collect()
+        self.kept().into_iter().filter(|pass| !pass.token.is_empty()).collect()
+    }
+
+    fn kept(&self) -> Vec<HeldPass> {
+        self.shops.iter().filter_map(|shop| shop.kept()).collect()
     }
 
     /// Reads the file, if it is there, and writes every change to it from now on.
@@ -119,7 +125,7 @@ impl Purse {
         for pass in passes {
             // Those that quotes named are at any address.
             if let Some(shop) = Shop::new(&pass.url, pass.name.clone()).ok().filter(|_| self.wanted.is_some()) {
-                let _ = self.add(shop);
+                let _ = self.add(shop.quoted());
             }
             if let Some(shop) = self.shops.iter().find(|shop| shop.url == *pass.url) {
                 shop.hold(pass);
@@ -146,7 +152,7 @@ impl Purse {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&beside)?;
-        file.write_all(&serde_json::to_vec(&self.held())?)?;
+        file.write_all(&serde_json::to_vec(&self.kept())?)?;
         file.sync_all()?;
         fs::rename(beside, path)
     }

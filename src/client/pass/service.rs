@@ -124,10 +124,15 @@ impl Limits {
         Self { price: price.map(|max| max.0), deadline: deadline.map(|deadline| deadline.0), since: Instant::now() }
     }
 
-    /// Puts a purchase there under these limits, in what is left of the time.
-    fn bind<B>(&self, purchase: &mut Request<B>, shop: &Shop) {
+    /// Whether the request has any.
+    const fn are_set(&self) -> bool {
+        self.price.is_some() || self.deadline.is_some()
+    }
+
+    /// Puts a purchase under these limits, at most at the price that a quote told, in what is left of the time.
+    fn bind<B>(&self, purchase: &mut Request<B>, quoted: Option<Amount>) {
         let extensions = purchase.extensions_mut();
-        if let Some(price) = self.price.into_iter().chain(shop.price).min() {
+        if let Some(price) = self.price.into_iter().chain(quoted).min() {
             extensions.insert(MaxPrice(price));
         }
         if let Some(deadline) = self.deadline {
@@ -158,22 +163,24 @@ impl<S> Errand<S> {
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        let shop = match (known, wanted) {
-            (Some(shop), _) => Some(shop),
-            (None, Some(wanted)) => match copy(&request) {
+        let path = request.uri().path().to_owned();
+        let (shop, quoted) = match (known, wanted) {
+            (Some(shop), _) if !self.needs_quote(&shop, &path) => (Some(shop), None),
+            (known, Some(wanted)) => match copy(&request) {
                 Some(asked) => match self.look(asked, &wanted).await {
-                    Ok(shop) => shop,
+                    Ok(found) => found.unzip(),
                     Err(answer) => return Ok(*answer),
                 },
-                None => None,
+                None => (known, None),
             },
-            (None, None) => None,
+            (known, None) => (known, None),
         };
-        let path = request.uri().path().to_owned();
         let Some(shop) = shop.filter(|shop| shop.counts_at(&path, now())) else { return self.send(request).await };
         let mut shown = shop.header(now());
-        if shown.is_none() && shop.may_buy() {
-            shown = self.buy(&shop).await;
+        // By no older quote: the price may have risen since.
+        let is_priced = !shop.is_quoted || quoted.is_some();
+        if shown.is_none() && is_priced && shop.may_buy(now(), self.limits.are_set()) {
+            shown = self.buy(&shop, quoted).await;
         }
         let Some(shown) = shown else { return self.send(request).await };
         let may_wait =
@@ -202,6 +209,13 @@ impl<S> Errand<S> {
         }
     }
 
+    /// Whether a pass is bought there for a request to this path, once a quote has told its price of now.
+    fn needs_quote(&self, shop: &Shop, path: &str) -> bool {
+        let holds_one = shop.header(now()).is_some();
+        let may_buy = shop.counts_at(path, now()) && shop.may_buy(now(), self.limits.are_set());
+        shop.is_quoted && !holds_one && may_buy
+    }
+
     /// Sends a request by the instance that was polled, or by another one.
     async fn send<B, R>(&mut self, request: Request<B>) -> Result<Response<R>, S::Error>
     where
@@ -218,7 +232,7 @@ impl<S> Errand<S> {
         service.call(request).await
     }
 
-    /// Asks for the quote of this request, and chooses a pass in it.
+    /// Asks for the quote of this request, and chooses a pass in it; gives its price as well.
     ///
     /// # Errors
     /// The answer, where the request has none of a price.
@@ -226,7 +240,7 @@ impl<S> Errand<S> {
         &mut self,
         mut asked: Request<B>,
         wanted: &Wanted,
-    ) -> Result<Option<Arc<Shop>>, Box<Response<R>>>
+    ) -> Result<Option<(Arc<Shop>, Amount)>, Box<Response<R>>>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         B: ReplayBody,
@@ -248,15 +262,15 @@ impl<S> Errand<S> {
             _ => None,
         };
         let mut purse = self.passes.lock();
-        let shop = offered.and_then(|(price, offered)| purse.found(&uri, offered, price));
-        if shop.is_none() {
+        let found = offered.and_then(|(price, offered)| Some((purse.found(&uri, offered)?, price)));
+        if found.is_none() {
             purse.looked(&uri);
         }
-        Ok(shop)
+        Ok(found)
     }
 
-    /// Buys a pass, unless another request just did.
-    async fn buy<B, R>(&mut self, shop: &Shop) -> Option<HeaderValue>
+    /// Buys a pass, unless another request just did, or this one may not pay what a quote asks for it.
+    async fn buy<B, R>(&mut self, shop: &Shop, quoted: Option<Amount>) -> Option<HeaderValue>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         B: Default,
@@ -269,12 +283,14 @@ impl<S> Errand<S> {
         if let Some(held) = shop.header(now()) {
             return Some(held);
         }
-        if !shop.may_buy() {
+        let within_limits = self.limits.are_set();
+        let is_too_dear = self.limits.price.zip(quoted).is_some_and(|(most, price)| price > most);
+        if is_too_dear || !shop.may_buy(now(), within_limits) {
             return None;
         }
         let mut request = Request::new(B::default());
         (*request.method_mut(), *request.uri_mut()) = (Method::POST, shop.url.clone());
-        self.limits.bind(&mut request, shop);
+        self.limits.bind(&mut request, quoted);
         let (purchase, sold) = match self.send(request).await {
             Ok(answer) if answer.status() == StatusCode::OK => {
                 let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
@@ -284,20 +300,19 @@ impl<S> Errand<S> {
         };
         let Some(sold) = sold else {
             tracing::warn!(url = %shop.url, "no pass was bought; requests go on without one");
-            shop.pause(false);
+            shop.pause(within_limits);
             return None;
         };
-        if shop.take(&sold) {
-            let mut purse = self.passes.lock();
-            if purse.save() {
-                purse.bought.extend(purchase);
-            }
-        }
+        let is_pass = shop.take(&sold);
         let held = shop.header(now());
         if held.is_none() {
             let purchase = purchase.map(tracing::field::display);
             tracing::warn!(url = %shop.url, purchase, "what was sold as a pass is none, or is over by this clock: no other is bought for a day");
-            shop.pause(true);
+            shop.set_aside(now());
+        }
+        let mut purse = self.passes.lock();
+        if purse.save() && is_pass {
+            purse.bought.extend(purchase);
         }
         held
     }

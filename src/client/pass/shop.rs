@@ -14,7 +14,6 @@ use super::held::{HeldPass, PassError};
 use crate::{
     client::http::host::with_port,
     protocol::{
-        Amount,
         headers::{PAYMENT_RESPONSE, X402_ERROR, X402_PASS_REMAINING},
         is_loopback,
     },
@@ -22,8 +21,8 @@ use crate::{
 
 /// How long nothing is bought after an attempt that failed.
 const PAUSE: Duration = Duration::from_secs(60);
-/// The same after one that was sold, and is no pass that can be used: the next one would be no better.
-const LONG_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+/// The same, in seconds, after one that was sold, and is no pass that can be used: the next one would be no better.
+const LONG_PAUSE: u64 = 24 * 60 * 60;
 /// The longest token that is taken.
 const LONGEST: usize = 256;
 /// How many paths are remembered.
@@ -35,8 +34,8 @@ pub(super) struct Shop {
     origin: String,
     /// The seller's name of its pass, where a quote told it.
     name: Option<String>,
-    /// The price in that quote, in base units.
-    pub(super) price: Option<Amount>,
+    /// A quote named it: it is bought at the price of a quote of now.
+    pub(super) is_quoted: bool,
     /// One purchase at a time.
     pub(super) buying: AsyncMutex<()>,
     state: Mutex<State>,
@@ -46,6 +45,8 @@ pub(super) struct Shop {
 struct State {
     held: Option<HeldPass>,
     pause: Option<Instant>,
+    /// The same for requests with limits of their own.
+    pause_within: Option<Instant>,
     /// Paths where the pass was taken.
     taken: HashSet<String>,
     /// Paths where it was refused although it is good elsewhere.
@@ -90,12 +91,12 @@ impl Shop {
         let url: Uri = url.parse().map_err(|_| PassError::Url)?;
         let is_private = url.scheme_str() == Some("https") || url.host().is_some_and(is_loopback);
         let origin = origin(&url).filter(|_| is_private).ok_or(PassError::Url)?;
-        Ok(Self { url, origin, name, price: None, buying: AsyncMutex::new(()), state: Mutex::default() })
+        Ok(Self { url, origin, name, is_quoted: false, buying: AsyncMutex::new(()), state: Mutex::default() })
     }
 
-    /// The same, at the price that a quote told.
-    pub(super) fn at_most(self, price: Amount) -> Self {
-        Self { price: Some(price), ..self }
+    /// The same, named by a quote.
+    pub(super) fn quoted(self) -> Self {
+        Self { is_quoted: true, ..self }
     }
 
     pub(super) fn origin(&self) -> &str {
@@ -107,20 +108,22 @@ impl Shop {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn held(&self) -> Option<HeldPass> {
+    /// What is kept: the pass that is held, or that what came was none.
+    pub(super) fn kept(&self) -> Option<HeldPass> {
         self.state().held.clone()
     }
 
     pub(super) fn hold(&self, pass: HeldPass) {
         let mut state = self.state();
-        (state.held, state.pause) = (Some(pass), None);
+        (state.held, state.pause, state.pause_within) = (Some(pass), None, None);
         (state.covered, state.uncovered) = Default::default();
     }
 
     /// The header with a pass that is not over, at this Unix time.
     pub(super) fn header(&self, now: u64) -> Option<HeaderValue> {
         let state = self.state();
-        let held = state.held.as_ref().filter(|held| held.expires.is_none_or(|end| now < end))?;
+        let is_good = |held: &&HeldPass| !held.token.is_empty() && held.expires.is_none_or(|end| now < end);
+        let held = state.held.as_ref().filter(is_good)?;
         let mut value = HeaderValue::from_str(&held.token).ok()?;
         value.set_sensitive(true);
         Some(value)
@@ -134,14 +137,36 @@ impl Shop {
         !is_uncovered && !state.refused.contains(path)
     }
 
-    /// Whether one may be bought now.
-    pub(super) fn may_buy(&self) -> bool {
-        self.state().pause.is_none_or(|until| Instant::now() >= until)
+    /// Whether one may be bought at this Unix time, for a request with limits of its own or without.
+    pub(super) fn may_buy(&self, now: u64, within_limits: bool) -> bool {
+        let state = self.state();
+        let is_over = |until: Option<Instant>| until.is_none_or(|until| Instant::now() >= until);
+        let was_unusable = state.held.as_ref().and_then(|held| held.unusable_until).is_some_and(|until| now < until);
+        is_over(state.pause) && (!within_limits || is_over(state.pause_within)) && !was_unusable
     }
 
-    /// Buys nothing for a while; `for_long` where the last one was sold, and cannot be used.
-    pub(super) fn pause(&self, for_long: bool) {
-        self.state().pause = Instant::now().checked_add(if for_long { LONG_PAUSE } else { PAUSE });
+    /// Buys nothing for a while: where the attempt had limits of its request, for such requests alone.
+    pub(super) fn pause(&self, within_limits: bool) {
+        let (mut state, until) = (self.state(), Instant::now().checked_add(PAUSE));
+        match within_limits {
+            true => state.pause_within = until,
+            false => state.pause = until,
+        }
+    }
+
+    /// What came cannot be used at this Unix time: nothing is bought for long, by later processes either.
+    pub(super) fn set_aside(&self, now: u64) {
+        let none = || HeldPass {
+            url: self.url.to_string(),
+            name: self.name.clone(),
+            token: String::new(),
+            remaining: None,
+            expires: None,
+            worth: None,
+            unusable_until: None,
+        };
+        let mut state = self.state();
+        state.held.get_or_insert_with(none).unusable_until = Some(now.saturating_add(LONG_PAUSE));
     }
 
     /// Takes what the seller answered to a payment; tells whether that is a pass.
@@ -157,6 +182,7 @@ impl Shop {
             remaining: None,
             expires,
             worth,
+            unusable_until: None,
         });
         true
     }
