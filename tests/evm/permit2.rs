@@ -15,11 +15,14 @@ use tower_x402::{
         DevChain,
         contracts::{self, Word},
     },
+    verify::{NonceState, Signatures as _, VerifyErrorKind},
 };
 
 use super::{
     Duration, EvmVerifier, RECIPIENT, Verdict,
     anvil::{PRICE, look},
+    kind,
+    support::node::{Odd, Proxy},
 };
 
 const SELLER: Address = Address::new([0x5e; 20]);
@@ -303,4 +306,32 @@ async fn what_settled_a_permit_is_no_ordinary_transfer() {
         chain.transfer(chain.accounts()[1].address(), RECIPIENT, Amount::from_base_units(PRICE)).await.unwrap();
     chain.mine(1).await.unwrap();
     assert!(matches!(look(&verifier, ordinary).await, Ok(Verdict::Paid { .. })));
+}
+
+/// Where an endpoint indexes late, silence about a permit of the last blocks is no proof that nothing here used it.
+#[tokio::test]
+async fn a_permit_used_lately_is_not_given_up_where_its_log_is_late() {
+    let chain = chain(8_453).await;
+    allow(&chain, Amount::MAX).await;
+    let permit = permit(&chain, PermitScheme::Exact, 1).await;
+    let call = call(&permit, 0, signature(&chain, &permit, &key(&chain, 1)));
+    let transaction = chain.send(chain.accounts()[0].address(), EXACT_PROXY, &call).await.unwrap();
+    chain.mine(70).await.unwrap();
+    let since = chain.timestamp().await.unwrap();
+    let late = Proxy::before(chain.rpc_url()).await;
+    let verifier = EvmVerifier::builder().endpoints([late.url()]).max_head_age(None).connect().await.unwrap();
+    let state = async || verifier.permit_state(&permit, since).await.map_err(kind);
+    late.set("eth_getLogs", Odd::Result(json!([])));
+    assert_eq!(state().await, Ok(NonceState::Spent), "65 blocks ago");
+    late.clear();
+    assert_eq!(state().await, Ok(NonceState::Used(transaction)));
+
+    let permit = self::permit(&chain, PermitScheme::Exact, 2).await;
+    let call = self::call(&permit, 0, signature(&chain, &permit, &key(&chain, 1)));
+    assert!(sent(&chain, EXACT_PROXY, &call).await);
+    late.set("eth_getLogs", Odd::Result(json!([])));
+    // The head is newer than the one that the verifier knows.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let state = verifier.permit_state(&permit, since).await.map_err(kind);
+    assert_eq!(state, Err(VerifyErrorKind::Unavailable));
 }

@@ -107,6 +107,8 @@ struct Script {
     log: Vec<Op>,
     /// By which transfers it was asked to commit.
     committed: Vec<Payment>,
+    /// As of which times it was asked to begin.
+    begins: Vec<ChainTime>,
     yielding: bool,
     forgetful: bool,
 }
@@ -158,6 +160,11 @@ impl Faulty {
         self.script.lock().unwrap().committed.clone()
     }
 
+    /// As of which times it was asked to begin, in order.
+    pub fn begins(&self) -> Vec<ChainTime> {
+        self.script.lock().unwrap().begins.clone()
+    }
+
     fn meets(&self, op: Op) -> (Option<Fault>, bool) {
         let mut script = self.script.lock().unwrap();
         *script.asked.entry(op).or_default() += 1;
@@ -194,6 +201,7 @@ impl Faulty {
 
 impl Ledger for Faulty {
     async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
+        self.script.lock().unwrap().begins.push(now);
         self.through(Op::Begin, self.inner.begin(network, now)).await
     }
 

@@ -90,6 +90,17 @@ impl AccountQuestion {
     pub const fn begins(&self) -> bool {
         matches!(self, Self::Open(_) | Self::Draw(_))
     }
+
+    /// Returns whether money is spent by it. A ledger that may have lost its last records refuses that, and nothing else: what
+    /// was sold before has to be claimed meanwhile.
+    #[must_use]
+    pub fn spends(&self) -> bool {
+        match self {
+            Self::Open(opening) => !opening.limit().is_zero(),
+            Self::Draw(draw) => !draw.amount().is_zero(),
+            _ => false,
+        }
+    }
 }
 
 /// What a ledger does for a question.

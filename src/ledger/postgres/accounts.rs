@@ -42,11 +42,11 @@ impl PostgresLedger {
         .await
     }
 
-    /// Of a server that knows the last sales of this process, where something begins.
+    /// Of a server that knows the last sales of this process, where money is spent.
     async fn read_account(&self, question: &AccountQuestion) -> Result<(Read, AccountTime), LedgerError> {
         type Row = (i64, Option<i64>, Option<String>);
         let (say, values) = (&self.statements.account, [bytes(question.account().as_bytes())]);
-        let rows = match question.begins() {
+        let rows = match question.spends() {
             true => ask(|| self.known_rows::<Row>(Flush::Later, say, &values)).await?,
             false => ask(|| self.rows::<Row>(Flush::Later, say, &values)).await?,
         };

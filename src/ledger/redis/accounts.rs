@@ -38,7 +38,7 @@ impl RedisLedger {
     /// `None` if another was faster.
     async fn try_account(&self, question: &AccountQuestion) -> Result<Option<AccountAnswer>, LedgerError> {
         let id = question.account().to_string();
-        let (version, record, now) = self.read_account(&id).await?;
+        let (version, record, now) = self.read_account(&id, question.spends()).await?;
         let before = record.clone();
         let verdict = decide_account(record, question, now);
         // What was written before, and was not known to have reached the replicas, is written again.
@@ -59,8 +59,14 @@ impl RedisLedger {
         Ok(word(&written, &[("done", true), ("changed", false)])?.then_some(verdict.answer))
     }
 
-    async fn read_account(&self, id: &str) -> Result<(String, Option<AccountRecord>, AccountTime), LedgerError> {
-        let mut words = recorded(&self.inner.last_sales);
+    /// Of a server that knows the last sales of this process, where money is spent.
+    async fn read_account(
+        &self,
+        id: &str,
+        spends: bool,
+    ) -> Result<(String, Option<AccountRecord>, AccountTime), LedgerError> {
+        let last = if spends { self.inner.last_sales.get() } else { Vec::new() };
+        let mut words = recorded(&last);
         words.push(id.to_owned());
         let told: Vec<String> = self.ask(&self.inner.scripts.account, &words).await?;
         word(&told, &[("done", ())])?;

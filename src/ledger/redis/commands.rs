@@ -42,7 +42,7 @@ impl Ledger for RedisLedger {
         };
         let permit = timeout(self.inner.connection.time_limit(), permit).await;
         let Ok(Ok(_permit)) = permit else { return Err(LedgerError::unavailable()) };
-        let mut words = recorded(&self.inner.last_sales);
+        let mut words = recorded(&self.inner.last_sales.get());
         words.extend([hex(claim.intent()), claim.resource().to_owned(), millis(claim.lease())]);
         words.push(claim.purchase().map_or_else(String::new, |purchase| const_hex::encode(purchase.as_bytes())));
         for paid in claim.payments() {
@@ -303,7 +303,8 @@ impl RedisLedger {
             if self.inner.durable && !self.durability().await?.is_durable() {
                 return Err(NOT_DURABLE);
             }
-            let answer: Vec<String> = self.ask(&self.inner.scripts.health, &recorded(&self.inner.last_sales)).await?;
+            let answer: Vec<String> =
+                self.ask(&self.inner.scripts.health, &recorded(&self.inner.last_sales.get())).await?;
             if !word(&answer, &[("begun", true), ("fresh", false)])? && self.inner.begun.load(Ordering::Relaxed) {
                 return Err(self.inner.not_begun());
             }

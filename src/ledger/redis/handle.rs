@@ -51,7 +51,8 @@ use super::{
 ///   PostgreSQL.
 /// - **An emptied server sells nothing.** The ledger records that it has [begun](crate::ledger::Ledger::begin). If that record is lost
 ///   (a restart without persistence, `FLUSHALL`, a fail-over to an empty server), every question fails until a merchant is built
-///   again. The ledger's memory then begins in the present, and all earlier payments are refused.
+///   again, or asks whether the ledger remembers a payment that was settled before. The ledger's memory then begins in the present,
+///   and all earlier payments are refused.
 ///
 /// # Answers
 ///

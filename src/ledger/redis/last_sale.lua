@@ -5,7 +5,11 @@ for _ = 1, tonumber(table.remove(ARGV, 1)) do
   local mark = mark_of(chain_of(last))
   if mark and mark < tonumber(last_time) then
     local is_known, sold_at = unpack(redis.call('HMGET', payment_key(last), 'fence', 'consumed_at'))
-    if not (sold_at and is_known == last_fence) and redis.call('HEXISTS', prefix .. 'book', last) == 0 then
+    -- A server that was allowed to evict may have dropped the record, and not the index, which was written with it.
+    local is_sold = is_known == last_fence and sold_at
+      or not is_known and redis.call('ZSCORE', kept_key(chain_of(last)), last)
+      or redis.call('HEXISTS', prefix .. 'book', last) == 1
+    if not is_sold then
       return { 'lost' }
     end
   end

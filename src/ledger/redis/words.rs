@@ -2,7 +2,7 @@
 
 use std::{iter::once, time::Duration};
 
-use super::super::{Lease, LedgerError, last_sale::LastSales};
+use super::super::{Lease, LedgerError, last_sale::Recorded};
 use crate::protocol::{ChainTime, IntentKey, Network};
 
 /// Lua counts in doubles: whole numbers up to here are exact. As a time it never comes.
@@ -21,8 +21,7 @@ pub(super) fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec
 }
 
 /// What the scripts are told of the last sales of this process: how many, and each.
-pub(super) fn recorded(last: &LastSales) -> Vec<String> {
-    let sales = last.get();
+pub(super) fn recorded(sales: &[Recorded]) -> Vec<String> {
     let told =
         sales.iter().flat_map(|sale| [sale.payment.to_string(), sale.fence.to_string(), seconds(sale.block_time)]);
     once(sales.len().to_string()).chain(told).collect()

@@ -11,7 +11,12 @@ use crate::{
             kept::{Shown, sold_before},
             reservation::{LeaseGuard, PendingReservation},
         },
-        seller::{attempts::Claimed, route::Route, time_limits::ledger_in_time},
+        seller::{
+            attempts::Claimed,
+            chain::SellingChain,
+            route::Route,
+            time_limits::{ledger_in_time, verifier_in_time},
+        },
     },
     protocol::{
         Address, Amount, ChainTime, IntentId, IntentKey, IntentTerms, Payment, PaymentId, ProblemCode, RouteSeal,
@@ -94,9 +99,13 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Whether the ledger would remember it if this payment had bought an answer.
-    pub(crate) async fn is_remembered(&self, head: ChainTime, paid: &Payment) -> Result<(), Problem> {
-        match ledger_in_time(self.route.merchant.ledger.begin(paid.network(), head)).await {
+    /// Whether the ledger would remember it if this payment had bought an answer. A ledger that was emptied meanwhile begins by
+    /// this question, and above everything that was sold before.
+    pub(crate) async fn is_remembered(&self, chain: &SellingChain, paid: &Payment) -> Result<(), Problem> {
+        let Ok(horizon) = verifier_in_time(chain.view.horizon()).await else {
+            return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN));
+        };
+        match ledger_in_time(self.route.merchant.ledger.begin(paid.network(), horizon)).await {
             Ok(mark) if paid.time() > mark => Ok(()),
             Ok(_) => Err(self.too_old()),
             Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),

@@ -28,7 +28,7 @@ pub(super) const SEARCHES_MAX: usize = 64;
 const MARGIN: u64 = 120;
 /// How many blocks ago a nonce must have been used for the silence of the logs to be believed. Where logs are indexed late, or by other
 /// nodes behind the same address, a transaction of the last few blocks is missed. Nodes without an archive keep the states of 128 blocks.
-const SETTLED_DEPTH: u64 = 64;
+pub(super) const SETTLED_DEPTH: u64 = 64;
 
 #[derive(Debug)]
 pub(super) struct Authorizations {

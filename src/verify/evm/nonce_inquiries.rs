@@ -79,7 +79,20 @@ impl EndpointPool {
 
     /// Whether a nonce was used at that height already: only if every live endpoint says so.
     pub(super) async fn was_used(&self, nonce: &Nonce, height: u64) -> Result<bool, NoAnswer> {
-        let said = self.ask(&nonce.state_at(height), Whom::default(), Nonce::read_state, |_, used| !used).await?;
+        self.all_say_used(&nonce.state_at(height), Nonce::read_state).await
+    }
+
+    /// The same of a permit's.
+    pub(super) async fn permit_was_used(&self, nonce: &PermitNonce, height: u64) -> Result<bool, NoAnswer> {
+        self.all_say_used(&nonce.state_at(height), |raw| nonce.read_state(raw)).await
+    }
+
+    async fn all_say_used(
+        &self,
+        question: &Question,
+        read: impl Fn(&RawValue) -> Result<bool, Fault> + Send + Sync,
+    ) -> Result<bool, NoAnswer> {
+        let said = self.ask(question, Whom::default(), read, |_, used| !used).await?;
         Ok(matches!(said, PoolAnswer::Doubtful(_)))
     }
 

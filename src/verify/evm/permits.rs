@@ -1,7 +1,7 @@
 //! What became of a permit (Permit2): its nonce tells whether it is used, and its payer's transfers by what.
 
 use super::{
-    authorizations::{Authorizations, RANGE_MAX, SEARCHES_MAX},
+    authorizations::{Authorizations, RANGE_MAX, SEARCHES_MAX, SETTLED_DEPTH},
     pool_answer::{NoAnswer, PoolAnswer},
 };
 use crate::{
@@ -38,7 +38,7 @@ impl Authorizations {
                         return Ok(NonceState::Used(transaction));
                     }
                     if self.is_early_enough(range.from(), head, since).await? {
-                        return Ok(NonceState::Spent);
+                        return self.permit_used_longer_ago(permit, head).await;
                     }
                     range = range.before(width);
                 }
@@ -50,7 +50,17 @@ impl Authorizations {
                 Err(none) => return Err(none.error),
             }
         }
-        Ok(NonceState::Spent)
+        self.permit_used_longer_ago(permit, head).await
+    }
+
+    /// `Spent`, where it is certain that no log of a late block is missing.
+    async fn permit_used_longer_ago(&self, permit: &Permit, head: u64) -> Result<NonceState, VerifyError> {
+        let nonce = PermitNonce { owner: permit.from, nonce: permit.nonce };
+        if self.pool.permit_was_used(&nonce, head.saturating_sub(SETTLED_DEPTH)).await? {
+            return Ok(NonceState::Spent);
+        }
+        tracing::warn!(payer = %permit.from, "a permit was used lately, and no endpoint has the log of it");
+        Err(VerifyError::unavailable())
     }
 
     /// The one among these transactions that hands this very permit to a proxy, and not another one of its nonce. What it transfers is judged afterwards.

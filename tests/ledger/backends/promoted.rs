@@ -1,8 +1,11 @@
 //! A standby that lagged behind is promoted: the last sales are gone, and the processes go on.
 
 use tower_x402::{
-    ledger::{CommitOutcome, Ledger as _, LedgerError, Maintenance as _, ReserveOutcome, redis_driver as driver},
-    protocol::{IntentKey, Network},
+    ledger::{
+        AccountId, AccountLedger as _, AccountMemo, ChargeOutcome, CommitOutcome, Draw, DrawOutcome, Ledger as _,
+        LedgerError, Maintenance as _, OpenOutcome, Opening, ReserveOutcome, redis_driver as driver,
+    },
+    protocol::{Amount, IntentKey, Network},
 };
 
 use super::{HEAD, claim, hold, paid, sell, time};
@@ -12,6 +15,8 @@ on_each_kind! {
     a_server_that_lost_the_last_sale_is_noticed
     a_server_that_lost_the_sale_recorded_last_is_noticed
     what_may_be_forgotten_is_not_missed
+    what_was_sold_before_can_be_claimed_on_a_server_that_lost_the_last_sale
+    an_evicted_record_is_not_a_lost_sale
     the_mark_of_another_network_explains_no_missing_sale
 }
 
@@ -114,4 +119,49 @@ async fn the_mark_of_another_network_explains_no_missing_sale(kind: Kind) {
         assert_eq!(ledger.health().await, Err(LedgerError::unavailable()));
         place.remove().await;
     }
+}
+
+/// A claim of a channel holds its accounts without spending anything, and must not wait: its payer may withdraw.
+async fn what_was_sold_before_can_be_claimed_on_a_server_that_lost_the_last_sale(kind: Kind) {
+    if kind == Kind::Sqlite {
+        return;
+    }
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    let (turn, other) = (AccountId::new([0x11; 16]), AccountId::new([0x12; 16]));
+    let (nothing, one) = (Amount::ZERO, Amount::from_base_units(1));
+    let opening = Opening::new(turn, Amount::from_base_units(10)).claimable();
+    assert!(matches!(ledger.open_account(&opening).await, Ok(OpenOutcome::Open(_))));
+    sell(&ledger, &claim(1, 1)).await;
+    lose(&place, 1).await;
+    let draw = |account, amount| Draw::new(account, amount, std::time::Duration::from_secs(60));
+    assert_eq!(ledger.draw(&draw(turn, one)).await, Err(LedgerError::unavailable()));
+    let opening = Opening::new(other, one);
+    assert_eq!(ledger.open_account(&opening).await, Err(LedgerError::unavailable()));
+    let Ok(DrawOutcome::Granted(lease)) = ledger.draw(&draw(turn, nothing)).await else { panic!("it spends nothing") };
+    let memo = AccountMemo::new([7]).unwrap();
+    assert!(matches!(ledger.charge(&lease, nothing, Some(&memo)).await, Ok(ChargeOutcome::Done { .. })));
+    let account = ledger.account(turn).await.unwrap().unwrap();
+    assert_eq!((account.memo, account.spent), (memo, nothing));
+    // The first turn of all opens its account.
+    assert!(matches!(ledger.open_account(&Opening::new(other, nothing)).await, Ok(OpenOutcome::Open(_))));
+    place.remove().await;
+}
+
+/// A server that may evict dropped the record of a sale. The index has it, by which the payment is refused all the same.
+async fn an_evicted_record_is_not_a_lost_sale(kind: Kind) {
+    if kind != Kind::Redis {
+        return;
+    }
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    sell(&ledger, &claim(1, 1)).await;
+    let (mut connection, prefix) = place.redis().await;
+    let key = format!("{prefix}payment:{}", paid(1).payment_id());
+    let dropped: u64 = driver::cmd("DEL").arg(key).query_async(&mut connection).await.unwrap();
+    assert_eq!(dropped, 1);
+    assert_eq!(ledger.health().await, Ok(()));
+    assert_eq!(ledger.reserve(&claim(13, 1)).await, Ok(ReserveOutcome::PaymentUsed));
+    let _ = hold(&ledger, &claim(2, 2)).await;
+    place.remove().await;
 }

@@ -103,7 +103,7 @@ pub(crate) async fn reserve_signed<S: Signed>(
             return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)), cost: now, made: None });
         }
         // The process that settled it is gone.
-        Judgement::Resume(paid) => match opened.is_remembered(head, &paid).await {
+        Judgement::Resume(paid) => match opened.is_remembered(chain, &paid).await {
             Ok(()) => {
                 if metered {
                     guard.charge(paid.amount());
