@@ -382,6 +382,56 @@ async fn a_redirect_to_the_same_is_not_sold_whatever_it_looks_like() {
     assert!(status == 302 && head.contains("payment-response: "), "{head}");
 }
 
+/// A job is sold by `POST`, and its result is free.
+const JOBS: &str = r#"
+[[route]]
+match = "POST /jobs"
+price = "0.05 USDC"
+[[route]]
+match = "/reports/{id}"
+price = "0.05 USDC"
+[default]
+action = "free"
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_after_which_nothing_is_for_sale_is_sold() {
+    let chain = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).start().await.unwrap();
+    let upstream = upstream();
+    let shop = Shop::new(chain.rpc_url(), &upstream.url);
+    shop.write("", "", JOBS);
+    let gateway = shop.start();
+    let market = Market { chain, shop, gateway, _upstream: upstream };
+    let url = market.url("/jobs");
+    for (path, status, place, is_sold) in [
+        ("/jobs", 307, "/jobs/", false),
+        ("/jobs", 308, "?id=1", false),
+        ("/jobs", 303, "?id=1", true),
+        ("/jobs", 302, "?id=1", true),
+        ("/jobs", 301, "/jobs/", true),
+        // A GET of it is sold as well.
+        ("/reports/1", 303, "?id=1", false),
+    ] {
+        let url = market.url(path);
+        let (_, _, body) = quote(&[&url, "-X", "POST"]).await;
+        let (intent, transaction) = (intent(&body), market.pay(1, PRICE).await);
+        let (status_header, place_header) = (format!("X-Status: {status}"), format!("X-Location: {place}"));
+        let arguments = [&*url, "-X", "POST", "-H", &status_header, "-H", &place_header];
+        let (found, head, body) = redeemed(&arguments, &intent, transaction).await;
+        assert_eq!(found, status, "{path} {place}: {head}\n{body}");
+        assert_eq!(head.contains("payment-response: "), is_sold, "{path} {status} {place}: {head}");
+        // What is not sold can be bought still, and what is sold is sold once.
+        if is_sold {
+            let proof = format!("x402-payment: {{\"intentId\":\"{intent}\",\"txHash\":\"{transaction}\"}}");
+            let (again, _, body) = curl(&[&arguments[..], &["-H", &proof]].concat());
+            assert!(again == 409 && body.contains("already_consumed"), "{path} {status} {place}: {again} {body}");
+        } else {
+            assert_eq!(redeemed(&arguments, &intent, transaction).await.0, status, "{path} {place}");
+        }
+    }
+    assert_eq!(curl(&[&url]).0, 200);
+}
+
 /// Of `/reports/annual` and `/files/annual`, a GET is dear, and the form of a page is not for sale.
 const DEAR: &str = r#"
 [[route]]

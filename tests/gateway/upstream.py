@@ -24,7 +24,7 @@ class Upstream(BaseHTTPRequestHandler):
         SEEN.append({"method": self.command, "path": self.path, "headers": [[k, v] for k, v in self.headers.items()]})
         if place := self.headers.get("X-Location"):
             hosts = {"host": self.headers["Host"], "told": self.headers["X-Forwarded-Host"]}
-            return self.answer(302, "", [("Location", place.format(**hosts))])
+            return self.answer(int(self.headers.get("X-Status", 302)), "", [("Location", place.format(**hosts))])
         if path.startswith("/status/"):
             return self.answer(int(path.split("/")[2]), "as it is")
         name = "at_" + path.strip("/").split("/")[0]

@@ -69,6 +69,7 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
         request.extensions_mut().insert(Arrival {
             peer: self.peer,
             only: found.only,
+            get_is_alike: found.get_is_alike,
             is_priced: matches!(found.target, Target::Sell(..)),
         });
         match found.target {

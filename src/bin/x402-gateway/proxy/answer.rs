@@ -1,6 +1,6 @@
 //! The upstream's answer on its way to the client.
 
-use http::{HeaderValue, Response, StatusCode, Uri, Version, header, response::Parts};
+use http::{HeaderValue, Response, StatusCode, Version, header, response::Parts};
 use http_body_util::Either;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 use tower_x402::Consumption;
@@ -9,7 +9,7 @@ use super::{
     answered::Answered,
     failed::Failed,
     headers::{strip_answer, strip_hop_by_hop},
-    redirect::Site,
+    redirect::{Asked, Site},
     tunnel,
     upstream::ProxyBody,
 };
@@ -19,7 +19,7 @@ pub(super) fn passed_on(
     mut answer: Response<Incoming>,
     switch: Option<OnUpgrade>,
     site: &Site<'_>,
-    asked: &Uri,
+    asked: &Asked<'_>,
     is_priced: bool,
 ) -> Response<ProxyBody> {
     let switches = match (answer.status(), switch) {
@@ -46,10 +46,10 @@ pub(super) fn passed_on(
 }
 
 /// What a redirect tells the client, and whether it is sold.
-fn redirected(head: &mut Parts, site: &Site<'_>, asked: &Uri) {
+fn redirected(head: &mut Parts, site: &Site<'_>, asked: &Asked<'_>) {
     let Some(place) = head.headers.get(header::LOCATION).cloned() else { return };
     let Ok(place) = str::from_utf8(place.as_bytes()) else { return };
-    if head.status.is_redirection() && site.leads_back(place, asked) {
+    if head.status.is_redirection() && asked.is_sold_after(head.status) && site.leads_back(place, asked.uri) {
         // There the same is for sale again: a redirect to it is not to be paid for.
         head.extensions.insert(Consumption::Keep);
     }

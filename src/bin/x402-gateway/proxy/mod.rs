@@ -36,7 +36,7 @@ use tower_service::Service;
 use failed::Failed;
 pub(crate) use problem::problem;
 use progress::Progress;
-use redirect::Site;
+use redirect::{Asked, Site};
 pub(crate) use upstream::{Arrival, BoxError, ProxyBody};
 use upstream::{OutboundBody, Upstream};
 
@@ -108,6 +108,7 @@ impl Upstream {
         let arrival = request.extensions().get::<Arrival>();
         let only = arrival.and_then(|arrival| arrival.only.as_ref());
         let is_priced = arrival.is_some_and(|arrival| arrival.is_priced);
+        let get_is_alike = arrival.is_some_and(|arrival| arrival.get_is_alike);
         if only.is_some_and(|only| only != request.method()) {
             let detail = match *request.method() {
                 Method::POST => "This address takes the form of its own page, and no other POST.",
@@ -130,7 +131,8 @@ impl Upstream {
             Ok(answer) => {
                 let told = told.as_ref().and_then(|told| told.to_str().ok());
                 let site = Site { upstream: &self.url, public: self.public.as_ref(), told };
-                answer::passed_on(answer, switch, &site, &parts.uri, is_priced)
+                let asked = Asked { uri: &parts.uri, method: &parts.method, get_is_alike };
+                answer::passed_on(answer, switch, &site, &asked, is_priced)
             }
             Err(failure) => failure.answer().map(Either::Right),
         }

@@ -1,6 +1,6 @@
 //! Where redirects lead: to the service itself, or back to what was asked for.
 
-use http::Uri;
+use http::{Method, StatusCode, Uri};
 use url::{Position, Url};
 
 use super::super::routes::path::CleanPath;
@@ -14,6 +14,24 @@ pub(super) struct Site<'a> {
     pub(super) public: Option<&'a Uri>,
     /// The host that the upstream was told: the public one, or else what this client calls it.
     pub(super) told: Option<&'a str>,
+}
+
+/// What the upstream was asked for.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) uri: &'a Uri,
+    pub(super) method: &'a Method,
+    /// A GET of it is sold by the same route.
+    pub(super) get_is_alike: bool,
+}
+
+impl Asked<'_> {
+    /// Whether the request that follows a redirect of this status to the same path is sold by the same route. After most of
+    /// them, clients go on with a GET.
+    pub(super) fn is_sold_after(&self, status: StatusCode) -> bool {
+        let keeps_method = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+        self.get_is_alike || keeps_method || matches!(*self.method, Method::GET | Method::HEAD)
+    }
 }
 
 impl Site<'_> {
@@ -121,6 +139,34 @@ mod tests {
             ("/reports/1", "http://[/reports/1", false),
         ] {
             assert_eq!(leads_back(UPSTREAM, None, asked, place), back, "{asked} to {place}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_redirect_is_sold_alike_if_its_method_is() {
+        let uri = Uri::from_static("/jobs");
+        for (method, status, get_is_alike, is_sold) in [
+            (Method::GET, 301, true, true),
+            (Method::GET, 303, true, true),
+            (Method::HEAD, 302, false, true),
+            (Method::HEAD, 303, false, true),
+            (Method::POST, 300, false, false),
+            (Method::POST, 301, false, false),
+            (Method::POST, 302, false, false),
+            (Method::POST, 303, false, false),
+            (Method::POST, 307, false, true),
+            (Method::POST, 308, false, true),
+            (Method::POST, 301, true, true),
+            (Method::POST, 303, true, true),
+            // Some clients turn these into a GET, and some do not.
+            (Method::PUT, 302, false, false),
+            (Method::PUT, 303, false, false),
+            (Method::PUT, 308, false, true),
+            (Method::DELETE, 303, true, true),
+        ] {
+            let asked = Asked { uri: &uri, method: &method, get_is_alike };
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(asked.is_sold_after(status), is_sold, "{method} {status}, GET alike: {get_is_alike}");
         }
     }
 

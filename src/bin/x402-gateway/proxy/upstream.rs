@@ -22,6 +22,8 @@ pub(crate) struct Arrival {
     pub(crate) peer: SocketAddr,
     /// The one method by which it is passed on: the paywall turns the form of a page into a GET.
     pub(crate) only: Option<Method>,
+    /// A GET of its path goes the same way, at the same price.
+    pub(crate) get_is_alike: bool,
     /// The paywall is before it: what the upstream says of its charge goes there, and no further.
     pub(crate) is_priced: bool,
 }

@@ -56,16 +56,26 @@ pub(crate) struct Found {
     pub(crate) target: Target,
     /// The one method by which the upstream may see it. By another, something else would be sold than what was found.
     pub(crate) only: Option<Method>,
+    /// Whether a GET of the path goes to the same target.
+    pub(crate) get_is_alike: bool,
 }
 
 impl Routes {
     /// The first route that matches, or the default.
     pub(crate) fn find(&self, method: &Method, path: &CleanPath, headers: &HeaderMap) -> Found {
         let named = self.named(method, path);
-        let found = |target: &Target, only| Found { target: target.clone(), only };
+        if matches!(*method, Method::GET | Method::HEAD) {
+            let target = named.unwrap_or(&self.default).clone();
+            return Found { target, only: None, get_is_alike: *method == Method::GET };
+        }
+        let get = self.named(&Method::GET, path);
+        let found = |target: &Target, only| {
+            let get_is_alike = ptr::eq(target, get.unwrap_or(&self.default));
+            Found { target: target.clone(), only, get_is_alike }
+        };
         if method == Method::POST {
             // The form of a page becomes a GET of its path, which must be sold where a GET of it is.
-            let page = self.named(&Method::GET, path).filter(|target| target.has_page());
+            let page = get.filter(|target| target.has_page());
             return match (named, page) {
                 (None, Some(page)) if is_form(headers) => found(page, Some(Method::GET)),
                 (Some(named), Some(page)) if ptr::eq(named, page) => found(named, None),
