@@ -14,6 +14,7 @@ mod permits;
 mod promised;
 mod quotes;
 mod refusals;
+mod renamed;
 mod resumed;
 mod sales;
 mod streams;

@@ -26,7 +26,9 @@ use tower_x402::{
 };
 
 use super::{NONCE, Stall, required, settled, units};
-use crate::support::{Answer, Counter, Handler, NOW, Shop, answering, ask, assert_problem, layered, post, recipient};
+use crate::support::{
+    Answer, Counter, Handler, NOW, Shop, answering, ask, assert_problem, echo, layered, post, recipient,
+};
 
 const MAXIMUM: u128 = 100_000;
 /// How long a permit must be valid still.
@@ -357,4 +359,30 @@ async fn a_transaction_that_did_not_charge_this_permit_pays_nothing() {
         assert_eq!(answer.status(), 503, "{what}");
         assert_eq!(answer.headers()["x402-error"], "outcome_unknown", "{what}");
     }
+}
+
+/// A client that is billed for it would sign, and pay, a second time.
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_being_settled_is_not_billed_again_under_another_name() {
+    let metered = open().await;
+    let (settler, shop) = (metered.settler.clone(), &metered.stall.shop);
+    let merchant = shop.sibling(|builder| builder.permit_settler(settler)).await;
+    let renamed = layered(&merchant.charge_up_to("renamed", "0.10 USDC").unwrap(), echo(metered.runs.clone()));
+    let offer = metered.offered().await;
+    let signed = sign(permit(&offer));
+    let payment = PaymentPayload::new(offer.clone(), signed.clone());
+    let show = || {
+        let mut request = post(r#"{"query":"why"}"#);
+        request.headers_mut().insert(PAYMENT_SIGNATURE, payment.to_header());
+        ask(&renamed, request)
+    };
+    metered.stall.settler.script([Settling::Held]);
+    assert_problem(metered.show(&offer, &signed).await, 503, "outcome_unknown").await;
+    for _ in 0..2 {
+        assert_problem(show().await, 409, "redemption_in_progress").await;
+        metered.stall.lease_runs_out();
+    }
+    assert_eq!((metered.runs.runs(), metered.stall.settler.settlements()), (1, 1));
+    metered.stall.settler.release();
+    assert_problem(show().await, 404, "intent_not_found").await;
 }

@@ -15,29 +15,28 @@ use crate::{
             purchase::{Named, named_in_headers, named_in_payload},
         },
         priced_request::PricedRequest,
-        refusal::{ASK_AGAIN, Problem, Rejection},
+        refusal::{Problem, Rejection},
         sale::{deliver::Purchase, opened::Opened},
         seller::{
             chain::SellingChain,
             inner::MerchantInner,
             pricing::{Cost, Tariff},
-            time_limits::verifier_in_time,
         },
         way::{
             channel::is_of_channel,
             signed::{
                 reserve::{Paying, reserve_signed},
                 timeout,
+                unmatched::Unmatched,
             },
             way_to_pay::WayToPay,
         },
     },
     protocol::{
-        ChainTime, ProblemCode, Proof, Way,
+        ChainTime, ProblemCode, Proof, SignedTransfer, Way,
         mpp::CredentialPayload,
         v2::{PaymentPayload, Reason, SchemePayload},
     },
-    verify::NonceState,
 };
 
 /// Payments by a signed authorization.
@@ -150,19 +149,15 @@ async fn unmatched(request: &PricedRequest, payload: &PaymentPayload, now: Cost,
     let network = named.as_ref().map_or(merchant.first().network, |(accepted, _)| accepted.network);
     let refused = |reason| request.requote(now).refuse(reason, network, payer);
     let Ok((accepted, signed)) = named else { return refused(reason) };
-    let chain = merchant.on(network).filter(|chain| chain.accepts(accepted.asset));
-    let signatures = chain.and_then(|chain| chain.reader()?.signatures());
-    let Some(signatures) = signatures else { return refused(reason) };
+    let Some(chain) = merchant.on(network).filter(|chain| chain.accepts(accepted.asset)) else {
+        return refused(reason);
+    };
     let authorization = &signed.authorization;
     let since = ChainTime::from_unix(merchant.clock.unix().saturating_sub(merchant.quote_ttl.as_secs()));
-    let state = signatures.nonce_state(accepted.asset, authorization.from, &authorization.nonce, since);
-    match verifier_in_time(state).await {
-        Ok(NonceState::Unused) => refused(reason),
-        // It may have paid here, also where what used it was not found.
-        Ok(NonceState::Used(_) | NonceState::Spent) => {
-            let seal = request.route.seals.of(accepted.pay_to);
-            request.with_new_intent(ProblemCode::IntentNotFound, seal, now.amount).into()
-        }
-        Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
-    }
+    let signatures = chain.reader().and_then(|reader| reader.signatures());
+    let state = signatures
+        .map(|signatures| signatures.nonce_state(accepted.asset, authorization.from, &authorization.nonce, since));
+    let unmatched = Unmatched { chain, payer: authorization.from, pay_to: accepted.pay_to, reason };
+    let shown = |now| SignedTransfer::of(network, accepted.asset, authorization, now).into();
+    unmatched.refuse(request, now, state, shown).await
 }

@@ -13,27 +13,26 @@ use crate::{
     paywall::{
         dialect::purchase::{Named, named_in_payload},
         priced_request::PricedRequest,
-        refusal::{ASK_AGAIN, Problem, Rejection},
+        refusal::{Problem, Rejection},
         sale::{deliver::Purchase, opened::Opened},
         seller::{
             chain::SellingChain,
             inner::MerchantInner,
             pricing::{Cost, Tariff},
-            time_limits::verifier_in_time,
         },
         way::{
             signed::{
                 reserve::{Paying, reserve_signed},
                 timeout,
+                unmatched::Unmatched,
             },
             way_to_pay::WayToPay,
         },
     },
     protocol::{
-        ChainTime, ProblemCode, Proof, Way,
+        ChainTime, Payment, ProblemCode, Proof, SignedTransfer, Way,
         v2::{PaymentPayload, Reason, SchemePayload},
     },
-    verify::NonceState,
 };
 
 /// Payments by a signed permit.
@@ -126,17 +125,13 @@ async fn unmatched(request: &PricedRequest, payload: &PaymentPayload, now: Cost,
         return request.requote(now).refuse(reason, merchant.first().network, None);
     };
     let (network, payer) = (accepted.network(), signed.permit.from);
-    let refused = |reason| request.requote(now).refuse(reason, network, Some(payer));
-    let chain = merchant.on(network);
-    let Some(signatures) = chain.and_then(|chain| chain.reader()?.signatures()) else { return refused(reason) };
+    let Some(chain) = merchant.on(network) else {
+        return request.requote(now).refuse(reason, network, Some(payer));
+    };
     let since = ChainTime::from_unix(merchant.clock.unix().saturating_sub(merchant.quote_ttl.as_secs()));
-    match verifier_in_time(signatures.permit_state(&signed.permit, since)).await {
-        Ok(NonceState::Unused) => refused(reason),
-        // It may have paid here, also where what used it was not found.
-        Ok(NonceState::Used(_) | NonceState::Spent) => {
-            let seal = request.route.seals.of(accepted.pay_to());
-            request.with_new_intent(ProblemCode::IntentNotFound, seal, now.amount).into()
-        }
-        Err(_) => Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
-    }
+    let signatures = chain.reader().and_then(|reader| reader.signatures());
+    let state = signatures.map(|signatures| signatures.permit_state(&signed.permit, since));
+    let unmatched = Unmatched { chain, payer, pay_to: accepted.pay_to(), reason };
+    let shown = |now| Payment::Permit(SignedTransfer::of_permit(network, &signed.permit, now));
+    unmatched.refuse(request, now, state, shown).await
 }

@@ -4,6 +4,7 @@ pub(crate) mod judgement;
 pub(crate) mod reserve;
 mod settling;
 pub(crate) mod showing;
+pub(crate) mod unmatched;
 
 use std::{future::Future, time::Duration};
 

@@ -1,0 +1,75 @@
+//! `Unmatched`: a signed payment that is none of those that are offered. It is billed anew only if it is certainly not used.
+
+use std::future::Future;
+
+use crate::{
+    paywall::{
+        priced_request::PricedRequest,
+        refusal::{ASK_AGAIN, Problem, Rejection},
+        sale::opened::Opened,
+        seller::{attempts::Claimed, chain::SellingChain, pricing::Cost, time_limits::verifier_in_time},
+    },
+    protocol::{Address, ChainTime, Payment, ProblemCode, v2::Reason},
+    verify::{NonceState, VerifyError},
+};
+
+/// A payment on a chain of the merchant that matches no offer.
+pub(crate) struct Unmatched<'a> {
+    pub(crate) chain: &'a SellingChain,
+    pub(crate) payer: Address,
+    pub(crate) pay_to: Address,
+    /// What differs.
+    pub(crate) reason: Reason,
+}
+
+impl Unmatched<'_> {
+    /// Returns the reply: a bill at the present price, unless the payment is used or being settled. `state` is what the chain says of its nonce, if
+    /// anything reads the chain, and `payment` the payment as it would be reserved at that time.
+    pub(crate) async fn refuse(
+        self,
+        request: &PricedRequest,
+        now: Cost,
+        state: Option<impl Future<Output = Result<NonceState, VerifyError>>>,
+        payment: impl FnOnce(ChainTime) -> Payment,
+    ) -> Rejection {
+        let state = match state {
+            Some(state) => verifier_in_time(state).await.map(Some),
+            None => Ok(None),
+        };
+        match state {
+            Ok(Some(NonceState::Unused) | None) => {}
+            // It may have paid here, also where what used it was not found.
+            Ok(Some(NonceState::Used(_) | NonceState::Spent)) => {
+                let seal = request.route.seals.of(self.pay_to);
+                return request.with_new_intent(ProblemCode::IntentNotFound, seal, now.amount).into();
+            }
+            Err(_) => return Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
+        }
+        match self.is_free(request, now, payment).await {
+            Ok(()) => request.requote(now).refuse(self.reason, self.chain.network, Some(self.payer)),
+            Err(problem) => problem.into(),
+        }
+    }
+
+    /// Whether no intent holds the payment, settles it or bought an answer with it. Another intent may have: one whose route has another
+    /// name now. The ledger tells that by a reservation, which is released at once.
+    async fn is_free(
+        &self,
+        request: &PricedRequest,
+        now: Cost,
+        payment: impl FnOnce(ChainTime) -> Payment,
+    ) -> Result<(), Problem> {
+        let head = verifier_in_time(self.chain.view.head()).await;
+        let head = head.map_err(|_| Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN))?;
+        let payment = payment(ChainTime::from_unix(head.unix() + 1));
+        let terms = request.intent_terms(request.route.seals.of(self.pay_to), now.amount);
+        let opened = Opened::unquoted(&request.route, terms, self.pay_to, &payment.id());
+        let guard = opened.grant(opened.claim(head).payments([payment]), |_| Claimed::ByPayer).await?;
+        let is_begun = guard.begun().is_some();
+        guard.release().await;
+        match is_begun {
+            true => Err(Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN)),
+            false => Ok(()),
+        }
+    }
+}
