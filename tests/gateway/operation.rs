@@ -10,11 +10,15 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
-use tower_x402::{protocol::Amount, testing::DevChain};
+use tower_x402::{
+    protocol::{Amount, TxHash},
+    testing::DevChain,
+};
 
 use crate::{
     program::{PATIENT, Running, SELLER, Shop, free, upstream},
     raw::ask,
+    support::tools::write_secret,
 };
 
 fn routes(price: &str) -> String {
@@ -94,10 +98,16 @@ async fn a_reload_under_load_loses_no_request_and_old_quotes_stay_good() {
     assert_eq!(quote(&priced).await["pay"]["amount"], "70000");
 
     // What was quoted before at less is sold at that.
-    let proof = json!({ "intentId": old["intentId"], "txHash": transaction.to_string() }).to_string();
+    redeemed(&priced, &old["intentId"], transaction).await;
+}
+
+/// Shows a transfer with the intent until it counts.
+async fn redeemed(url: &str, intent: &Value, transaction: TxHash) {
+    let proof = json!({ "intentId": intent, "txHash": transaction.to_string() }).to_string();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let deadline = Instant::now() + PATIENT;
     loop {
-        let answer = client.get(&priced).header("x402-payment", &proof).send().await.unwrap();
+        let answer = client.get(url).header("x402-payment", &proof).send().await.unwrap();
         let status = answer.status().as_u16();
         if status == 200 {
             break;
@@ -106,6 +116,26 @@ async fn a_reload_under_load_loses_no_request_and_old_quotes_stay_good() {
         assert!(status == 409 && Instant::now() < deadline, "{status} {body}");
         sleep(Duration::from_millis(500)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quote_of_a_fixed_price_stays_good_once_its_route_is_metered() {
+    let builder = DevChain::builder().install_with_npm(true).with_permit2();
+    let chain = builder.mine_every(Duration::from_secs(1)).start().await.unwrap();
+    let upstream = upstream();
+    let shop = Shop::new(chain.rpc_url(), &upstream.url);
+    write_secret(shop.folder.path().join("settle.key"), chain.accounts()[3].private_key());
+    let settles = "settle_key_file = \"settle.key\"";
+    shop.write("", settles, &routes("0.05"));
+    let mut gateway = shop.start();
+    let priced = format!("{}/reports/1", gateway.url);
+    let old = quote(&priced).await;
+    let buyer = chain.accounts()[1].address();
+    let transaction = chain.transfer(buyer, SELLER, Amount::from_base_units(50_000)).await.unwrap();
+    shop.write("", settles, &routes("0.05").replace("\"0.05 USDC\"", "{ up_to = \"0.10 USDC\" }"));
+    gateway.signal("-HUP");
+    gateway.says("reloaded the configuration");
+    redeemed(&priced, &old["intentId"], transaction).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,6 +15,7 @@ use http_body_util::BodyExt as _;
 use tower_x402::{
     BuildError, Price, Pricing, Receipt, Refusal, X402, X402Layer,
     protocol::{Address, Amount, Asset, ChainTime, Network, SealingKeys, Transfer, TxHash},
+    testing::ScriptedSettler,
     verify::Verdict,
 };
 
@@ -123,6 +124,44 @@ async fn another_request_that_costs_no_more_is_bought_by_the_same_quote() {
             assert_eq!(ask(&service, redeem(other, &intent, shop.pay(300))).await.status(), 200);
         }
     }
+}
+
+/// The route bound nothing when it was quoted, so a quote tells nothing of the request.
+#[tokio::test]
+async fn a_quote_of_a_fixed_price_is_good_for_its_transfer_once_the_route_is_metered() {
+    let shop = Shop::open().await;
+    let fixed = layered(&shop.merchant.charge("answer", "0.05 USDC").unwrap(), echo(Counter::default()));
+    let settler = ScriptedSettler::new(shop.chain.clone());
+    // Each is another configuration of the same shop.
+    let reopened = || shop.sibling(|builder| builder.permit_settler(settler.clone()));
+    let metered = async |most: &str| reopened().await.charge_up_to("answer", most).unwrap();
+    let counter = Counter::default();
+
+    let intent = quote_for(&fixed, query("why"), 50_000).await;
+    let tx = shop.pay(50_000);
+    // Where the seller has each quote bound, or asks another price for each request, it buys nothing.
+    let of_length = |_: &Parts, body: &Bytes| Price::Charge(Amount::from_base_units(100_000 + body.len() as u128));
+    let of_length = reopened().await.price_with("answer", of_length).unwrap();
+    for layer in [metered("0.10 USDC").await.bind_request(), of_length] {
+        let service = layered(&layer, echo(counter.clone()));
+        assert_problem(ask(&service, redeem("why", &intent, tx)).await, 404, "intent_not_found").await;
+    }
+    let service = layered(&metered("0.10 USDC").await, echo(counter.clone()));
+    assert_eq!(ask(&service, redeem("why", &intent, tx)).await.status(), 200);
+    assert_problem(ask(&service, redeem("why", &intent, tx)).await, 409, "already_consumed").await;
+    assert_eq!(counter.runs(), 1);
+
+    // A transfer of less than the quote says does not.
+    let intent = quote_for(&fixed, query("why"), 50_000).await;
+    let little = redeem("why", &intent, shop.pay(49_999));
+    assert_problem(ask(&service, little).await, 422, "insufficient_amount").await;
+    // A quote of a metered route is for its request, as before.
+    let cheap = layered(&metered("0.05 USDC").await.or_fixed(), echo(Counter::default()));
+    let intent = intent_of(&ask(&cheap, query("why")).await);
+    let tx = shop.pay(50_000);
+    assert_problem(ask(&service, redeem("who", &intent, tx)).await, 404, "intent_not_found").await;
+    assert_eq!(ask(&service, redeem("why", &intent, tx)).await.status(), 200);
+    assert_eq!(counter.runs(), 2);
 }
 
 #[tokio::test]

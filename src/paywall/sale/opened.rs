@@ -57,6 +57,13 @@ impl<'a> Opened<'a> {
         same_request || !self.route.bind && now <= self.terms.amount
     }
 
+    /// Whether they count for a transfer, which is paid by now. A sealed quote without a digest is from a time at which the route bound nothing, since each quote
+    /// of a route that binds has one. If the route was metered since, it binds for the sake of the charge, of which a transfer is independent: it is taken in full.
+    pub(crate) fn honours_transfer(&self, request: &PricedRequest, now: Amount) -> bool {
+        let is_from_fixed_price = self.terms.digest.is_none() && !self.route.bind && self.route.prices.is_metered();
+        is_from_fixed_price || self.honours(request, now)
+    }
+
     /// The last block time at which a payment for this intent counts.
     pub(crate) fn pay_until(&self) -> ChainTime {
         ChainTime::from_unix(self.terms.expiry()).after(self.route.merchant.quote_grace)

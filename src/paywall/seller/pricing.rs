@@ -216,6 +216,11 @@ impl Prices {
     pub(crate) const fn depends_on_request(&self) -> bool {
         !matches!(self, Self::Fixed(_))
     }
+
+    /// Whether every request has the same maximum.
+    pub(crate) const fn is_metered(&self) -> bool {
+        matches!(self, Self::UpTo(_))
+    }
 }
 
 impl fmt::Debug for Prices {

@@ -41,7 +41,7 @@ impl ShownTransfer<'_> {
         // For the recipient that was paid, if that is a former one.
         let renewed =
             |code| request.with_new_intent(code, self.opened.route.seals.of(self.opened.recipient), now).into();
-        if !self.opened.honours(request, now)
+        if !self.opened.honours_transfer(request, now)
             || !self.presented.is_as_offered(self.chain, self.opened.terms.amount, self.opened.recipient)
         {
             return Err(renewed(ProblemCode::IntentNotFound));
