@@ -27,6 +27,12 @@ free = true
 match = "GET /reports/small"
 price = "0.01 USDC"
 [[route]]
+match = "GET /reports/insights.csv"
+price = "0.02 USDC"
+[[route]]
+match = "GET /reports/insights"
+price = "10 USDC"
+[[route]]
 match = "GET /reports/{id}"
 price = "0.05 USDC"
 [[route]]
@@ -92,6 +98,11 @@ async fn every_spelling_of_a_priced_path_is_priced_or_refused() {
         ("POST /reports/1", 200),
         ("GET /reports", 200),
         ("GET /free/%7e?q=%2F", 200),
+        ("POST /v1/complete.json", 402),
+        ("POST /v1/compl%C3%A9te", 402),
+        ("POST /v1/complete%3Fx", 402),
+        ("GET /reports%3F/1", 400),
+        ("GET /reports/1%23/x", 400),
     ] {
         let answer = ask(&gateway.url, line, "").await;
         assert_eq!(answer.status, status, "{line}: {answer:?}");
@@ -121,6 +132,28 @@ async fn a_path_costs_what_the_dearer_of_its_readings_costs() {
         ("/reports/Small", Some("50000")),
         ("/reports/small%20", Some("50000")),
         ("/Notes", Some("30000")),
+        ("/reports/small.json", Some("50000")),
+        ("/reports/sample.json", Some("50000")),
+        // For Rails and Spring, an extension names a format.
+        ("/reports/insights.json", Some("10000000")),
+        ("/reports/insights.tar.gz", Some("10000000")),
+        ("/reports/INSIGHTS.x;v=1", Some("10000000")),
+        ("/reports/insights.CSV", Some("10000000")),
+        ("/reports/insights.csv", Some("20000")),
+        // Java and JavaScript fold some letters into others, and databases fold accents.
+        ("/reports/in%C5%BFights", Some("10000000")),
+        ("/reports/%C4%B0nsights", Some("10000000")),
+        ("/reports/%C4%B1nsights", Some("10000000")),
+        ("/reports/ins%C3%ADghts", Some("10000000")),
+        ("/reports/ins%C2%ADights", Some("10000000")),
+        // What is decoded too early ends the path.
+        ("/reports/insights%3Fx", Some("10000000")),
+        ("/reports/insights%23x", Some("10000000")),
+        // What is named like none of them keeps its price.
+        ("/reports/7.json", Some("50000")),
+        ("/reports/in.sights", Some("50000")),
+        ("/reports/why%3F", Some("50000")),
+        ("/reports/c%23", Some("50000")),
     ] {
         let answer = ask(&gateway.url, &format!("GET {path}"), "").await;
         assert_eq!(answer.status, if price.is_some() { 402 } else { 200 }, "{path}: {answer:?}");

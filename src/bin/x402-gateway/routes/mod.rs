@@ -1,5 +1,6 @@
 //! The routes: what becomes of a request, by its method and path.
 
+mod fold;
 pub(crate) mod path;
 pub(crate) mod pattern;
 
@@ -86,11 +87,21 @@ impl Routes {
     }
 
     /// Where a request goes that a route names.
-    fn named(&self, method: &Method, path: &CleanPath) -> Option<&Target> {
+    fn named<'a>(&'a self, method: &Method, path: &CleanPath) -> Option<&'a Target> {
         let all = || self.mcp.iter().chain(&self.routes);
-        let first = all().find(|route| route.pattern.matches(method, path))?;
+        let first = all().find(|route| route.pattern.matches(method, path));
         let exact = all().find(|route| route.pattern.matches_exactly(method, path));
-        Some(first.target.or_dearer(exact.map_or(&self.default, |route| &route.target)))
+        let target = |route: Option<&'a Route>| route.map_or(&self.default, |route| &route.target);
+        let read = first.map(|first| first.target.or_dearer(target(exact)));
+        // A route that is written with the extension says what such a path costs.
+        if exact.is_some_and(|route| route.pattern.ends_in_text()) {
+            return read;
+        }
+        let bare = all().find(|route| route.pattern.matches_with_extension(method, path));
+        match bare {
+            Some(bare) => Some(read.unwrap_or(&self.default).or_dearer(&bare.target)),
+            None => read,
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! `CleanPath`: the one spelling of a path that is priced and that the upstream sees.
 //!
 //! Services read paths differently. So everything that some of them take for another path is either spelled as the
-//! service would read it, or refused; and routes are matched by a form in which more paths are equal than in any
-//! service: letter case, trailing slashes, and what follows a `;` make no difference. Where another route takes the path as it
-//! is spelled, the dearer of the two counts.
+//! service would read it, or refused; and routes are matched by a form in which more paths are equal than in most
+//! services: letter case, accents, trailing slashes, and what follows a `;`, `?` or `#` make no difference. Where another route
+//! takes the path as it is spelled, or without an extension, the dearer of them counts.
+
+use super::fold::fold;
 
 /// A path in its one spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) enum Unclear {
     Encoding,
     /// A segment of nothing but dots, spaces and parameters, such as `..;` and `;`: services drop it, or step back.
     Dots,
+    /// An encoded `?` or `#` before the last segment: for a service that decodes it, the path ends there.
+    Query,
 }
 
 impl Unclear {
@@ -42,6 +46,9 @@ impl Unclear {
             Self::Separator => "The path has an encoded slash, a backslash or a control character. Leave it out.",
             Self::Encoding => "The path is not UTF-8.",
             Self::Dots => "The path has a segment of nothing but dots, spaces and parameters. Leave it out.",
+            Self::Query => {
+                "The path has an encoded question mark or number sign before its last segment. Leave it out."
+            }
         }
     }
 }
@@ -69,6 +76,11 @@ impl CleanPath {
         }
         let decoded = spelled.iter().map(|segment| Segment::read(segment).map(|segment| segment.decoded));
         let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
+        if let Some((_, before)) = decoded.split_last()
+            && before.iter().any(|segment| segment.contains(['?', '#']))
+        {
+            return Err(Unclear::Query);
+        }
         let segments = decoded.iter().map(|segment| key(segment)).collect();
         let end = if ends_in_slash && !spelled.is_empty() { "/" } else { "" };
         Ok(Self { spelled: format!("/{}{end}", spelled.join("/")), decoded, segments })
@@ -128,20 +140,20 @@ impl Segment {
         Ok(Self { spelled, decoded })
     }
 
-    /// Whether a service that drops parameters, trailing dots or spaces sees a dot segment, or none at all.
+    /// Whether a service that drops parameters, a query, trailing dots or spaces sees a dot segment, or none at all.
     fn is_dots(&self) -> bool {
         plain_part(&self.decoded).trim_matches(['.', ' ']).is_empty()
     }
 }
 
-/// What comes before the parameters.
+/// What comes before the parameters, and before what a service that decodes too early takes for a query.
 fn plain_part(decoded: &str) -> &str {
-    decoded.split(';').next().unwrap_or(decoded)
+    decoded.split([';', '?', '#']).next().unwrap_or(decoded)
 }
 
-/// A decoded segment as routes are matched with it: in lower case, without parameters, without dots and spaces at its end.
-pub(super) fn key(decoded: &str) -> String {
-    plain_part(decoded).trim_end_matches(['.', ' ']).to_lowercase()
+/// A decoded segment as routes are matched with it: [folded](fold), without parameters, without dots and spaces at its end.
+fn key(decoded: &str) -> String {
+    fold(plain_part(decoded).trim_end_matches(['.', ' ']))
 }
 
 fn escaped(high: Option<u8>, low: Option<u8>) -> Option<u8> {
@@ -192,6 +204,9 @@ mod tests {
             ("/reports/1;v=2", "/reports/1;v=2"),
             ("/reports/1%3bv", "/reports/1%3Bv"),
             ("/reports/100%25", "/reports/100%25"),
+            ("/reports/why%3f", "/reports/why%3F"),
+            ("/reports/c%23/", "/reports/c%23/"),
+            ("/x%3F/../reports/1", "/reports/1"),
         ] {
             assert_eq!(CleanPath::read(path).map(|clean| clean.spelled).as_deref(), Ok(spelled), "{path}");
         }
@@ -199,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_spelling_is_its_own_spelling() {
-        for path in ["/%72eports/%20a/../b;c=1/", "//x%3F%23/é", "/%25/100%25x"] {
+        for path in ["/%72eports/%20a/../b;c=1/", "//x%3F%23é", "/%25/100%25x"] {
             let once = CleanPath::read(path).unwrap();
             assert_eq!(CleanPath::read(once.as_str()).unwrap(), once, "{path}");
         }
@@ -241,6 +256,10 @@ mod tests {
             ("/%20/reports/1", Unclear::Dots),
             ("/reports/;/1", Unclear::Dots),
             ("/reports/;", Unclear::Dots),
+            ("/reports/%3F", Unclear::Dots),
+            ("/%23x/reports", Unclear::Dots),
+            ("/reports/annual%3F/x", Unclear::Query),
+            ("/reports/annual%23x/x", Unclear::Query),
         ] {
             assert_eq!(CleanPath::read(path).map(|clean| clean.spelled), Err(why), "{path}");
         }

@@ -33,6 +33,13 @@ impl Segment {
     }
 }
 
+fn takes_each(mine: &[Segment], theirs: &[String]) -> bool {
+    mine.iter().zip(theirs).all(|(mine, theirs)| match mine {
+        Segment::Any => true,
+        Segment::Is { key, .. } => key == theirs,
+    })
+}
+
 impl Pattern {
     /// Reads one.
     ///
@@ -76,15 +83,27 @@ impl Pattern {
         self.matches(method, path) && self.segments.iter().zip(path.decoded()).all(is_spelled)
     }
 
+    /// The same for a service that takes the text at its end with any extension, such as `.json`, too.
+    pub(crate) fn matches_with_extension(&self, method: &Method, path: &CleanPath) -> bool {
+        let (Some((Segment::Is { key, .. }, mine)), Some((end, theirs))) =
+            (self.segments.split_last(), path.segments().split_last())
+        else {
+            return false;
+        };
+        let is_extended = || end.strip_prefix(&**key).is_some_and(|rest| rest.starts_with('.'));
+        !self.rest && self.takes(method) && mine.len() == theirs.len() && is_extended() && takes_each(mine, theirs)
+    }
+
+    /// Whether the last segment of its paths is a text.
+    pub(crate) fn ends_in_text(&self) -> bool {
+        !self.rest && matches!(self.segments.last(), Some(Segment::Is { .. }))
+    }
+
     /// Whether a request of this path belongs to it, in one of the methods.
-    pub(crate) fn takes_path(&self, path: &CleanPath) -> bool {
+    fn takes_path(&self, path: &CleanPath) -> bool {
         let (mine, theirs) = (&self.segments, path.segments());
         let long_enough = if self.rest { theirs.len() > mine.len() } else { theirs.len() == mine.len() };
-        long_enough
-            && mine.iter().zip(theirs).all(|(mine, theirs)| match mine {
-                Segment::Any => true,
-                Segment::Is { key, .. } => key == theirs,
-            })
+        long_enough && takes_each(mine, theirs)
     }
 
     /// Its method, if its answers are never sold: they have no content, or the gateway refuses it.
@@ -199,8 +218,38 @@ mod tests {
             ("GET /", "GET", "/x/..", true),
             ("GET /a%20b/é", "GET", "/a%20b/%C3%89", true),
             ("GET /{{x}}", "GET", "/%7bx%7D", true),
+            ("GET /insights", "GET", "/%C4%B0n%C5%BF%C4%B1ghts", true),
+            ("GET /insights", "GET", "/i%CC%81ns%C3%AFghts", true),
+            ("GET /insights", "GET", "/insights%3Fx", true),
+            ("GET /insights", "GET", "/insights%23x", true),
+            ("GET /insights", "GET", "/insights.json", false),
+            ("GET /wiki/{page}", "GET", "/wiki/why%3F", true),
         ] {
             assert_eq!(matches(pattern, method, path), does, "{pattern}: {method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_text_at_the_end_is_taken_with_any_extension() {
+        for (pattern, path, does) in [
+            ("GET /reports/annual", "/reports/annual.json", true),
+            ("GET /reports/annual", "/Reports/ANNUAL.tar.gz", true),
+            ("GET /reports/annual", "/reports/annual.json;v=1", true),
+            ("GET /{folder}/annual", "/reports/annual.x/", true),
+            ("/reports/v1.2", "/reports/v1.2.json", true),
+            ("GET /reports/annual", "/reports/annual", false),
+            ("GET /reports/annual", "/reports/annuals.json", false),
+            ("GET /reports/annual", "/reports/annual.", false),
+            ("GET /reports/annual", "/reports.json/annual", false),
+            ("GET /reports/annual", "/reports/annual.json/x", false),
+            ("POST /reports/annual", "/reports/annual.json", false),
+            ("GET /reports/{id}", "/reports/annual.json", false),
+            ("GET /reports/{*rest}", "/reports/annual.json", false),
+            ("GET /", "/.json", false),
+        ] {
+            let path = CleanPath::read(path).unwrap();
+            let takes = Pattern::parse(pattern).unwrap().matches_with_extension(&Method::GET, &path);
+            assert_eq!(takes, does, "{pattern}: {path:?}");
         }
     }
 
