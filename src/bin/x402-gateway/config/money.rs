@@ -148,16 +148,33 @@ pub(super) fn address(source: &Source, key: &str, text: &Text) -> Result<Address
 
 /// The content of a file that its owner alone can read.
 pub(super) fn secret(source: &Source, key: &str, path: &Text) -> Result<String, Failure> {
+    if is_secret(path.get_ref()) {
+        return Err(source.wrong(&path.span(), format!("{key}: write the name of a file here, not what is in it")));
+    }
     let file = source.beside(path.get_ref());
     secret_file::read("the file", &file).map_err(|why| source.wrong(&path.span(), format!("{key}: {why}")))
 }
 
 /// The content of a variable of the environment.
 pub(super) fn variable(source: &Source, key: &str, name: &Text) -> Result<String, Failure> {
+    let is_name = name.get_ref().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_name || is_secret(name.get_ref()) {
+        let what = format!("{key}: write the name of a variable of the environment here, not its value");
+        return Err(source.wrong(&name.span(), what));
+    }
     let value = env::var(name.get_ref()).ok().filter(|value| !value.trim().is_empty());
     value.ok_or_else(|| {
         source.wrong(&name.span(), format!("{key}: the environment variable {} is not set", name.get_ref()))
     })
+}
+
+/// Whether this is a key or a URL itself, in the place of a name. Errors must not show it.
+fn is_secret(text: &str) -> bool {
+    let is_key = |word: &str| {
+        let digits = word.strip_prefix("0x").unwrap_or(word);
+        digits.len() >= 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    };
+    text.contains("://") || text.split(|c: char| c == ',' || c.is_whitespace()).any(is_key)
 }
 
 fn lines(text: &str) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! `Source`: the text of the file, and sentences about places in it.
 
 use std::{
+    borrow::Cow,
     fs,
     path::{Path, PathBuf},
 };
@@ -50,8 +51,34 @@ impl Source {
     /// What the parser refuses.
     pub(crate) fn unparsed(&self, error: &toml::de::Error) -> Failure {
         match error.span() {
-            Some(place) => self.wrong(&place, error.message()),
-            None => Failure::flags(format!("{}: {}", self.path.display(), error.message().replace('\n', "; "))),
+            Some(place) => {
+                let what = without_text(error.message());
+                match self.key(&place) {
+                    Some(key) if matches!(what, Cow::Owned(_)) => self.wrong(&place, format!("{key}: {what}")),
+                    _ => self.wrong(&place, what),
+                }
+            }
+            None => {
+                let what = without_text(error.message()).replace('\n', "; ");
+                Failure::flags(format!("{}: {what}", self.path.display()))
+            }
         }
+    }
+
+    /// The key before this place, on its line.
+    fn key(&self, at: &Place) -> Option<&str> {
+        let line = self.text.get(..at.start)?.rsplit('\n').next()?;
+        let key = line.split_once('=')?.0.trim();
+        let is_key = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+        Some(key).filter(|key| is_key && !key.is_empty())
+    }
+}
+
+/// What the parser says, without a text that it quotes from the file: that may be a secret in the wrong place.
+fn without_text(message: &str) -> Cow<'_, str> {
+    let quoted = message.split_once("string \"").zip(message.rsplit_once("\", expected "));
+    match quoted {
+        Some(((before, _), (_, after))) => format!("{before}text, expected {after}").into(),
+        None => message.into(),
     }
 }
