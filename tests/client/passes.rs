@@ -254,8 +254,7 @@ async fn an_amount_that_a_price_exceeds_is_kept_for_lower_prices() {
         (low, 200, 1),
         (dear, 402, 1),
         (low, 200, 1),
-        // What is left does not cover what it did before.
-        (low, 402, 1),
+        // What is left does not cover what it did before: another one is bought for the same request.
         (low, 200, 2),
         (dear, 402, 2),
         (low, 200, 2),

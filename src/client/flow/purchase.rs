@@ -26,6 +26,7 @@ use crate::{
         },
         http::{ReplayRequest, RequestIdentity},
         inner::ClientInner,
+        pass::PassSale,
         way::{
             Asking, Authorizing, ChannelPlan, Followed, Permitting, TransferDriver, Vouching, Way, charge,
             transfer::in_time,
@@ -134,7 +135,8 @@ where
     /// Finds an unfinished purchase of this request.
     fn resumed(&mut self) -> Result<Option<PurchaseGuard>, Failure> {
         let (registry, request) = (&self.inner.registry, self.seller.request());
-        let fingerprint = request.identity.fingerprint.as_deref().filter(|_| !request.is_quote_only());
+        let resumes = !request.is_quote_only() || request.pays_nothing_new();
+        let fingerprint = request.identity.fingerprint.as_deref().filter(|_| resumes);
         let guard = fingerprint.and_then(|fingerprint| match request.paid() {
             Some(transaction) => registry.paid_with(fingerprint, transaction),
             None => registry.resume(fingerprint, request.resumes_only()),
@@ -151,6 +153,12 @@ where
     async fn begin(&mut self, first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, Failure> {
         if self.request().resumes_only() {
             return Err(Failure::NothingToResume);
+        }
+        if let Some(order) = self.request().pass_order() {
+            order.resumes(false);
+        }
+        if self.request().pays_nothing_new() && !self.request().is_quote_only() {
+            return self.unpaid(first).await;
         }
         self.progress.turn_to(PurchaseId::random());
         if first.is_none() {
@@ -212,6 +220,14 @@ where
         self.finish(guard).await
     }
 
+    /// The answer to the request as it is, a bill included.
+    async fn unpaid(&mut self, first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, Failure> {
+        match first {
+            Some(first) => Ok(first.map(ResponseBody::untouched)),
+            None => in_time(self.deadline, "the seller's answer", self.seller.forward()).await?,
+        }
+    }
+
     /// Whether this machine's clock is ahead of the seller's, by a fresh quote that is over: then nothing is too old by that clock.
     fn is_clock_fast(&self, bill: &Bill) -> bool {
         let now = self.inner.now();
@@ -264,6 +280,9 @@ where
 
     /// Turns to a purchase that is resumed, unless it may yet cost more than the request allows.
     fn resumes_with(&mut self, guard: &PurchaseGuard) -> Result<(), Failure> {
+        if let Some(order) = self.request().pass_order() {
+            order.resumes(true);
+        }
         let (entry, limit) = (guard.entry(), self.request().max_price());
         if let Some(limit) = limit.filter(|_| entry.may_cost_more_than(limit)) {
             let shown = |amount: Amount| amount.to_decimal(entry.decimals);
@@ -382,6 +401,9 @@ where
     async fn approved(&mut self, proposal: Proposal) -> Result<(), Failure> {
         let asked = Instant::now();
         self.inner.budget.approve(proposal).await?;
+        if let Some(order) = self.request().pass_order() {
+            order.approved_after(asked.elapsed());
+        }
         self.deadline += asked.elapsed();
         self.limit = self.limit.and_then(|limit| limit.checked_add(asked.elapsed()));
         Ok(())
@@ -475,10 +497,16 @@ where
     fn answered(&mut self, guard: PurchaseGuard, parts: Parts, body: ResponseBody<R>) -> Response<ResponseBody<R>> {
         self.timings.redeem = self.lap();
         let purchase = self.bought(guard.outcome(), &parts);
-        let closes_itself = !self.inner.settings.acknowledged_by_caller;
-        let body = match guard.deliver().filter(|_| closes_itself) {
-            Some(delivery) => body.delivering(delivery),
-            None => body,
+        let is_callers = self.inner.settings.acknowledged_by_caller;
+        let order = self.request().pass_order().filter(|order| order.buys_a_pass());
+        let body = match (guard.deliver(), order) {
+            // Closed once the pass is kept.
+            (Some(_), Some(order)) => {
+                order.is_sold(PassSale { registry: self.inner.registry.clone(), id: purchase.id, is_callers });
+                body
+            }
+            (Some(delivery), None) if !is_callers => body.delivering(delivery),
+            _ => body,
         };
         let mut response = Response::from_parts(parts, body);
         response.extensions_mut().insert(purchase);

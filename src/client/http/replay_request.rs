@@ -12,7 +12,10 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::{
-    client::{AlreadyPaid, AskAgain, Deadline, MaxPrice, PurchaseId, QuoteOnly, ReplayBody, ResumeOnly, http::host},
+    client::{
+        AlreadyPaid, AskAgain, Deadline, MaxPrice, PurchaseId, QuoteOnly, ReplayBody, ResumeOnly, http::host,
+        pass::PassOrder,
+    },
     protocol::{
         Amount, Media, TxHash,
         headers::{IDEMPOTENCY_KEY, PAYMENT_AUTHORIZATION, PAYMENT_SIGNATURE, X_PAYMENT, X402_PAYMENT},
@@ -103,6 +106,15 @@ impl<B: ReplayBody> ReplayRequest<B> {
 
     pub(crate) fn is_quote_only(&self) -> bool {
         self.parts.extensions.get::<QuoteOnly>().is_some()
+    }
+
+    /// What a layer of passes asks for.
+    pub(crate) fn pass_order(&self) -> Option<&PassOrder> {
+        self.parts.extensions.get()
+    }
+
+    pub(crate) fn pays_nothing_new(&self) -> bool {
+        self.pass_order().is_some_and(PassOrder::pays_nothing_new)
     }
 
     pub(crate) fn max_price(&self) -> Option<Amount> {
@@ -220,6 +232,7 @@ pub(crate) fn has_directives(extensions: &Extensions) -> bool {
         || extensions.get::<MaxPrice>().is_some()
         || extensions.get::<QuoteOnly>().is_some()
         || extensions.get::<Deadline>().is_some()
+        || extensions.get::<PassOrder>().is_some()
 }
 
 /// Whether there is a proof of the caller's own.

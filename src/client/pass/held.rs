@@ -4,6 +4,8 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
+use super::address::Address;
+
 /// A pass in a [`PassLayer`](super::PassLayer).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -25,9 +27,27 @@ pub struct HeldPass {
     /// The amount that it was sold with, if it holds one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) worth: Option<String>,
+    /// It counts nothing, and lasts for a time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_timed: bool,
     /// It could not be used when it came: until then, in Unix seconds, no other is bought. Without a token it was no pass at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unusable_until: Option<u64>,
+}
+
+impl HeldPass {
+    pub(super) fn new(address: &Address, token: String) -> Self {
+        Self {
+            url: address.url.to_string(),
+            name: address.name.clone(),
+            token,
+            remaining: None,
+            expires: None,
+            worth: None,
+            is_timed: false,
+            unusable_until: None,
+        }
+    }
 }
 
 /// Without the token.

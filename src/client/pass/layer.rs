@@ -5,11 +5,11 @@ use std::{fmt, path::Path};
 use tower_layer::Layer;
 
 use super::{
+    address::Address,
     held::{HeldPass, PassError},
     offered::Wanted,
     purse::{Purse, SharedPurse},
     service::UsePass,
-    shop::Shop,
 };
 use crate::client::PurchaseId;
 
@@ -66,7 +66,7 @@ impl PassLayer {
     /// # Errors
     /// [`PassError::Url`] and [`PassError::ShopTwice`].
     pub fn buying(self, url: &str) -> Result<Self, PassError> {
-        self.with(|purse| purse.add(Shop::new(url, None)?))
+        self.with(|purse| purse.add(Address::new(url, None)?))
     }
 
     /// Buys a pass that a quote names, if so many calls cost less with passes of its kind than at the quote's price: of several, the cheapest.

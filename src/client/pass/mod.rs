@@ -3,13 +3,20 @@
 //! A [`PassLayer`] stands outside a [`PayLayer`](super::PayLayer). It shows the pass of a shop with each request there, and buys one, by the
 //! layer inside and within its budget, where there is none.
 
+mod address;
+mod buying;
 mod held;
+mod in_use;
 mod layer;
+mod limits;
 mod offered;
+mod order;
 mod purse;
 mod service;
 mod shop;
+mod word;
 
 pub use held::{HeldPass, PassError};
 pub use layer::PassLayer;
+pub(crate) use order::{PassOrder, PassSale};
 pub use service::UsePass;

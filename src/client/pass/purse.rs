@@ -13,11 +13,12 @@ use http::Uri;
 use tokio::time::Instant;
 
 use super::{
+    address::{Address, origin},
     held::{HeldPass, PassError},
     offered::{Offered, Wanted},
-    shop::{Shop, origin},
+    shop::Shop,
 };
-use crate::client::PurchaseId;
+use crate::client::{PurchaseId, flow::journal::sync_folder};
 
 /// How long no quote is asked for again where none named a pass that is wanted.
 const PAUSE: Duration = Duration::from_secs(600);
@@ -55,23 +56,40 @@ pub(super) struct Purse {
 }
 
 impl Purse {
-    pub(super) fn add(&mut self, shop: Shop) -> Result<(), PassError> {
-        if self.shops.iter().any(|known| known.origin() == shop.origin()) {
+    /// Adds a shop whose address is known.
+    pub(super) fn add(&mut self, address: Address) -> Result<(), PassError> {
+        let shop = Shop::new(address, false).ok_or(PassError::Url)?;
+        if self.at(shop.origin()).is_some() {
             return Err(PassError::ShopTwice);
         }
         self.shops.push(Arc::new(shop));
         Ok(())
     }
 
-    /// The shop to which a request goes, unless it is the one that buys a pass there.
-    pub(super) fn shop_of(&self, uri: &Uri) -> Option<Arc<Shop>> {
-        let to = origin(uri)?;
-        let shop = self.shops.iter().find(|shop| shop.origin() == to)?;
-        (shop.url.path() != uri.path()).then(|| Arc::clone(shop))
+    fn at(&self, origin: &str) -> Option<&Arc<Shop>> {
+        self.shops.iter().find(|shop| shop.origin() == origin)
+    }
+
+    /// The shop whose passes are bought where this address of a quote is.
+    fn of_quotes(&mut self, address: &Address) -> Option<Arc<Shop>> {
+        let origin = address.origin()?;
+        if self.at(&origin).is_none() {
+            self.shops.push(Arc::new(Shop::new(address.clone(), true)?));
+        }
+        self.at(&origin).filter(|shop| shop.is_quoted).cloned()
+    }
+
+    /// The shop to which a request goes, and which passes of quotes are bought there. Neither for the request that buys a pass itself.
+    pub(super) fn for_request(&self, uri: &Uri) -> (Option<Arc<Shop>>, Option<Wanted>) {
+        let shop = origin(uri).and_then(|origin| self.at(&origin));
+        if shop.is_some_and(|shop| shop.address().url.path() == uri.path()) {
+            return (None, None);
+        }
+        (shop.cloned(), self.looks_at(uri))
     }
 
     /// Whether a quote for this address is asked for first, since it may name a pass.
-    pub(super) fn looks_at(&self, uri: &Uri) -> Option<Wanted> {
+    fn looks_at(&self, uri: &Uri) -> Option<Wanted> {
         let (wanted, origin) = (self.wanted.clone()?, origin(uri)?);
         let looked = self.looked.get(&(origin, uri.path().to_owned()));
         looked.is_none_or(|looked| looked.elapsed() >= PAUSE).then_some(wanted)
@@ -87,23 +105,12 @@ impl Purse {
         }
     }
 
-    /// The shop of a pass that a quote of this address named: at the same origin, and no other.
-    pub(super) fn found(&mut self, uri: &Uri, offered: Offered) -> Option<Arc<Shop>> {
-        let url = match offered.url? {
-            // Without the credentials that an address may have: this one is kept, and shown.
-            path if path.starts_with('/') => {
-                let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
-                format!("{}://{}{port}{path}", uri.scheme_str()?, uri.host()?)
-            }
-            url => url,
-        };
-        let shop =
-            Shop::new(&url, Some(offered.name)).ok().filter(|shop| Some(shop.origin()) == origin(uri).as_deref())?;
-        // One that was named before, at another address. Its pass stays, if it holds one by now.
-        let is_moved = |known: &Shop| known.is_quoted && known.origin() == shop.origin() && known.url != shop.url;
-        self.shops.retain(|known| !is_moved(known) || known.header(now()).is_some());
-        let _ = self.add(shop.quoted());
-        self.shop_of(uri)
+    /// The shop of a pass that a quote for this address named, and where it is sold: at the same origin, and no other.
+    pub(super) fn found(&mut self, uri: &Uri, offered: Offered) -> Option<(Arc<Shop>, Address)> {
+        let address = Address::quoted(&origin(uri)?, &offered.url?, offered.name)?;
+        // An answer is not bought as a pass.
+        let address = (address.url.path() != uri.path()).then_some(address)?;
+        Some((self.of_quotes(&address)?, address))
     }
 
     pub(super) fn held(&self) -> Vec<HeldPass> {
@@ -123,15 +130,16 @@ impl Purse {
         };
         let passes: Vec<HeldPass> = serde_json::from_str(&text).map_err(io::Error::from)?;
         for pass in passes {
+            let Ok(address) = Address::new(&pass.url, pass.name.clone()) else { continue };
             // Those that quotes named are at any address.
-            if let Some(shop) = Shop::new(&pass.url, pass.name.clone()).ok().filter(|_| self.wanted.is_some()) {
-                let _ = self.add(shop.quoted());
-            }
-            if let Some(shop) = self.shops.iter().find(|shop| shop.url == *pass.url) {
-                shop.hold(pass);
+            let quoted = if self.wanted.is_some() { self.of_quotes(&address) } else { None };
+            let shop = quoted.or_else(|| self.shops.iter().find(|shop| shop.address().url == address.url).cloned());
+            if let Some(shop) = shop {
+                shop.restore(pass);
             }
         }
-        self.file = Some(path.to_owned());
+        // Its folder is needed, which the working directory of a later moment may not have.
+        self.file = Some(std::path::absolute(path)?);
         Ok(self.write()?)
     }
 
@@ -154,7 +162,8 @@ impl Purse {
         let mut file = options.open(&beside)?;
         file.write_all(&serde_json::to_vec(&self.kept())?)?;
         file.sync_all()?;
-        fs::rename(beside, path)
+        fs::rename(beside, path)?;
+        sync_folder(path)
     }
 }
 

@@ -10,25 +10,25 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{
-    Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header::RETRY_AFTER,
-};
+use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Limited};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tower_service::Service;
 
 use super::{
+    buying::Offer,
+    limits::Limits,
     offered::Wanted,
+    order::PassOrder,
     purse::{SharedPurse, now},
-    shop::{Learned, Shop},
+    shop::{Shop, Showing},
+    word::Word,
 };
 use crate::{
-    client::{
-        AlreadyPaid, AskAgain, Deadline, MaxPrice, Purchase, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError,
-    },
+    client::{AlreadyPaid, AskAgain, Deadline, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
     protocol::{
-        Amount, Quote,
+        Quote,
         headers::{X402_ERROR, X402_PASS},
     },
 };
@@ -75,21 +75,18 @@ where
         let mut polled = mem::replace(&mut self.service, unpolled.clone());
         let (shop, wanted) = match goes_on_as_it_is(&request) {
             true => (None, None),
-            false => {
-                let purse = self.passes.lock();
-                (purse.shop_of(request.uri()), purse.looks_at(request.uri()))
-            }
+            false => self.passes.lock().for_request(request.uri()),
         };
         if shop.is_none() && wanted.is_none() {
             return Box::pin(polled.call(request));
         }
         let limits = Limits::of(&request);
         let errand = Errand { service: unpolled, polled: Some(polled), passes: self.passes.clone(), limits };
-        Box::pin(errand.answer(request, shop, wanted))
+        Box::pin(errand.answer(request))
     }
 }
 
-/// Whether a request has a pass of its own, or asks for something else than its answer at its price.
+/// Whether a request has a pass of its own, or asks for something else than its answer at its price. No pass counts for a HEAD.
 fn goes_on_as_it_is<B>(request: &Request<B>) -> bool {
     let asks = |extensions: &Extensions| {
         extensions.get::<QuoteOnly>().is_some()
@@ -97,7 +94,7 @@ fn goes_on_as_it_is<B>(request: &Request<B>) -> bool {
             || extensions.get::<AskAgain>().is_some()
             || extensions.get::<AlreadyPaid>().is_some()
     };
-    request.headers().contains_key(X402_PASS) || asks(request.extensions())
+    request.method() == Method::HEAD || request.headers().contains_key(X402_PASS) || asks(request.extensions())
 }
 
 /// A request like this one; `None` if its body cannot be sent twice.
@@ -111,52 +108,75 @@ fn copy<B: ReplayBody>(request: &Request<B>) -> Option<Request<B>> {
     Some(copy)
 }
 
-/// What a pass for a request may take.
-struct Limits {
-    price: Option<Amount>,
-    deadline: Option<Duration>,
-    since: Instant,
-}
-
-impl Limits {
-    fn of<B>(request: &Request<B>) -> Self {
-        let (price, deadline) = (request.extensions().get::<MaxPrice>(), request.extensions().get::<Deadline>());
-        Self { price: price.map(|max| max.0), deadline: deadline.map(|deadline| deadline.0), since: Instant::now() }
-    }
-
-    /// Whether the request has any.
-    const fn are_set(&self) -> bool {
-        self.price.is_some() || self.deadline.is_some()
-    }
-
-    /// Puts a purchase under these limits, at most at the price that a quote told, in what is left of the time.
-    fn bind<B>(&self, purchase: &mut Request<B>, quoted: Option<Amount>) {
-        let extensions = purchase.extensions_mut();
-        if let Some(price) = self.price.into_iter().chain(quoted).min() {
-            extensions.insert(MaxPrice(price));
-        }
-        if let Some(deadline) = self.deadline {
-            extensions.insert(Deadline(deadline.saturating_sub(self.since.elapsed())));
-        }
-    }
-}
-
 /// One request on its way.
-struct Errand<S> {
+pub(super) struct Errand<S> {
     service: S,
     /// The instance that was polled ready, until it is called.
-    polled: Option<S>,
-    passes: SharedPurse,
-    limits: Limits,
+    pub(super) polled: Option<S>,
+    pub(super) passes: SharedPurse,
+    pub(super) limits: Limits,
+}
+
+/// How a request goes on.
+enum Step<R> {
+    /// With a pass.
+    Shown(Showing),
+    /// Without one.
+    Plain,
+    /// It has its answer.
+    Answered(R),
+}
+
+/// What a look at the quote of a request has found.
+enum Looked<R> {
+    Offer(Arc<Shop>, Offer),
+    Nothing,
+    /// The request has no price, or was paid for before.
+    Answered(R),
+}
+
+/// What came of a request with a pass.
+enum Outcome<B, R> {
+    Answered(R),
+    /// Nothing was done for it. The pass does not count for it, or is over.
+    Again(Request<B>, Shortfall),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shortfall {
+    NotHere,
+    IsOver,
 }
 
 impl<S> Errand<S> {
-    async fn answer<B, R>(
-        mut self,
-        mut request: Request<B>,
-        known: Option<Arc<Shop>>,
-        wanted: Option<Wanted>,
-    ) -> Result<Response<R>, S::Error>
+    async fn answer<B, R>(mut self, mut request: Request<B>) -> Result<Response<R>, S::Error>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        B: ReplayBody + Default,
+        R: Body<Data = Bytes>,
+        R::Error: Into<BoxError>,
+    {
+        // Once more where a pass turns out to be over.
+        for _ in 0..2 {
+            let showing = match self.prepare(&mut request).await? {
+                Step::Shown(showing) => showing,
+                Step::Plain => break,
+                Step::Answered(answer) => return Ok(answer),
+            };
+            let (again, shortfall) = match self.show(request, showing).await? {
+                Outcome::Answered(answer) => return Ok(answer),
+                Outcome::Again(again, shortfall) => (again, shortfall),
+            };
+            request = again;
+            if shortfall != Shortfall::IsOver {
+                break;
+            }
+        }
+        self.send(request).await
+    }
+
+    /// Finds a pass for a request, or buys one.
+    async fn prepare<B, R>(&mut self, request: &mut Request<B>) -> Result<Step<Response<R>>, S::Error>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         B: ReplayBody + Default,
@@ -164,63 +184,109 @@ impl<S> Errand<S> {
         R::Error: Into<BoxError>,
     {
         let path = request.uri().path().to_owned();
-        let (shop, quoted) = match (known, wanted) {
-            (Some(shop), _) if !self.needs_quote(&shop, &path) => (Some(shop), None),
-            (known, Some(wanted)) => match copy(&request) {
-                Some(asked) => match self.look(asked, &wanted).await {
-                    Ok(found) => found.unzip(),
-                    Err(answer) => return Ok(*answer),
+        let (known, wanted) = self.passes.lock().for_request(request.uri());
+        let (shop, offer) = match (known, wanted) {
+            (Some(shop), _) if !self.needs_quote(&shop, &path) => (shop, None),
+            (_, Some(wanted)) => match copy(request) {
+                Some(asked) => match self.look(asked, &wanted).await? {
+                    Looked::Offer(shop, offer) => (shop, Some(offer)),
+                    Looked::Nothing => return Ok(Step::Plain),
+                    Looked::Answered(answer) => return Ok(Step::Answered(answer)),
                 },
-                None => (known, None),
+                None => return Ok(Step::Plain),
             },
-            (known, None) => (known, None),
+            _ => return Ok(Step::Plain),
         };
-        let Some(shop) = shop.filter(|shop| shop.counts_at(&path, now())) else { return self.send(request).await };
-        let mut shown = shop.header(now());
+        if !shop.counts_at(&path, now()) {
+            return Ok(Step::Plain);
+        }
         // By no older quote: the price may have risen since.
-        let is_priced = !shop.is_quoted || quoted.is_some();
-        if shown.is_none() && is_priced && shop.may_buy(now(), self.limits.are_set()) {
-            shown = self.buy(&shop, quoted).await;
-        }
-        let Some(shown) = shown else { return self.send(request).await };
-        let may_wait =
-            request.extensions().get::<Deadline>().is_none_or(|deadline| deadline.0 > MOST_BUSY * LONGEST_PAUSE);
-        request.headers_mut().insert(X402_PASS, shown.clone());
-        let mut waits = 0;
-        loop {
-            let again = copy(&request);
-            let answer = self.send(request).await?;
-            let learned = shop.learn(&shown, &path, answer.status(), answer.headers());
-            if learned != Learned::Nothing {
-                let _ = self.passes.lock().save();
-            }
-            let Some(mut again) = again else { return Ok(answer) };
-            // In neither case was anything done for it.
-            match busy_for(answer.headers()) {
-                _ if learned == Learned::Refused => {
-                    again.headers_mut().remove(X402_PASS);
-                    return self.send(again).await;
-                }
-                Some(pause) if may_wait && waits < MOST_BUSY => sleep(pause).await,
-                _ => return Ok(answer),
-            }
-            waits += 1;
-            request = again;
-        }
+        let is_priced = !shop.is_quoted || offer.is_some();
+        let showing = match shop.show(now()) {
+            Some(showing) => Some(showing),
+            None if is_priced && shop.may_buy(now(), self.limits.are_set()) => self.buy(&shop, offer).await,
+            None => None,
+        };
+        Ok(showing.map_or(Step::Plain, Step::Shown))
     }
 
     /// Whether a pass is bought there for a request to this path, once a quote has told its price of now.
     fn needs_quote(&self, shop: &Shop, path: &str) -> bool {
-        let holds_one = shop.header(now()).is_some();
         let may_buy = shop.counts_at(path, now()) && shop.may_buy(now(), self.limits.are_set());
-        shop.is_quoted && !holds_one && may_buy
+        shop.is_quoted && !shop.holds_one(now()) && may_buy
     }
 
-    /// Sends a request by the instance that was polled, or by another one.
-    async fn send<B, R>(&mut self, request: Request<B>) -> Result<Response<R>, S::Error>
+    /// Sends a request with a pass, and waits while others hold what is left of it.
+    async fn show<B, R>(
+        &mut self,
+        mut request: Request<B>,
+        showing: Showing,
+    ) -> Result<Outcome<B, Response<R>>, S::Error>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        B: ReplayBody,
+        R: Body<Data = Bytes>,
+        R::Error: Into<BoxError>,
+    {
+        let path = request.uri().path().to_owned();
+        let may_wait = self.limits.left().is_none_or(|left| left > MOST_BUSY * LONGEST_PAUSE);
+        request.headers_mut().insert(X402_PASS, showing.value());
+        let mut waits = 0;
+        loop {
+            let (again, order) = (copy(&request), PassOrder::nothing_new());
+            if again.is_some() {
+                request.extensions_mut().insert(order.clone());
+            }
+            let answer = self.send(request).await?;
+            // It was paid for before, and says nothing of the pass.
+            if order.has_resumed() {
+                return Ok(Outcome::Answered(answer));
+            }
+            let Some(mut again) = again else {
+                self.learn(showing, &path, Word::of(answer.status(), answer.headers(), None));
+                return Ok(Outcome::Answered(answer));
+            };
+            if let Some(pause) = busy_for(answer.headers()).filter(|_| may_wait && waits < MOST_BUSY) {
+                sleep(pause).await;
+                waits += 1;
+                request = again;
+                continue;
+            }
+            if answer.status() != StatusCode::PAYMENT_REQUIRED {
+                let word = Word::of(answer.status(), answer.headers(), None);
+                let is_refused = word == Word::Invalid;
+                self.learn(showing, &path, word);
+                if !is_refused {
+                    return Ok(Outcome::Answered(answer));
+                }
+                again.headers_mut().remove(X402_PASS);
+                return Ok(Outcome::Again(again, Shortfall::NotHere));
+            }
+            let (parts, body) = answer.into_parts();
+            let body = read(body).await;
+            let is_over = self.learn(showing, &path, Word::of(parts.status, &parts.headers, body.as_deref()));
+            again.headers_mut().remove(X402_PASS);
+            return Ok(Outcome::Again(again, if is_over { Shortfall::IsOver } else { Shortfall::NotHere }));
+        }
+    }
+
+    /// Learns from an answer; tells whether the pass is over.
+    fn learn(&self, showing: Showing, path: &str, word: Word) -> bool {
+        let learned = showing.learn(path, word, now());
+        if learned.is_news {
+            let _ = self.passes.lock().save();
+        }
+        learned.is_over
+    }
+
+    /// Sends a request by the instance that was polled, or by another one, in what is left of the time.
+    pub(super) async fn send<B, R>(&mut self, mut request: Request<B>) -> Result<Response<R>, S::Error>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
     {
+        if let Some(left) = self.limits.left() {
+            request.extensions_mut().insert(Deadline(left));
+        }
         let mut service = match self.polled.take() {
             Some(polled) => polled,
             None => {
@@ -232,27 +298,25 @@ impl<S> Errand<S> {
         service.call(request).await
     }
 
-    /// Asks for the quote of this request, and chooses a pass in it; gives its price as well.
-    ///
-    /// # Errors
-    /// The answer, where the request has none of a price.
-    async fn look<B, R>(
-        &mut self,
-        mut asked: Request<B>,
-        wanted: &Wanted,
-    ) -> Result<Option<(Arc<Shop>, Amount)>, Box<Response<R>>>
+    /// Asks for the quote of a request, and chooses a pass in it. What the request has paid for before goes on instead.
+    async fn look<B, R>(&mut self, mut asked: Request<B>, wanted: &Wanted) -> Result<Looked<Response<R>>, S::Error>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         B: ReplayBody,
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        let uri = asked.uri().clone();
+        let (uri, order) = (asked.uri().clone(), PassOrder::nothing_new());
         asked.extensions_mut().insert(QuoteOnly);
-        // The request itself tells what is wrong, or goes on with what was begun.
-        let Ok(answer) = self.send(asked).await else { return Ok(None) };
-        if answer.status() != StatusCode::PAYMENT_REQUIRED {
-            return Err(Box::new(answer));
+        asked.extensions_mut().insert(order.clone());
+        let answer = match self.send(asked).await {
+            Ok(answer) => answer,
+            Err(error) if order.has_resumed() => return Err(error),
+            // The request itself tells what is wrong.
+            Err(_) => return Ok(Looked::Nothing),
+        };
+        if order.has_resumed() || answer.status() != StatusCode::PAYMENT_REQUIRED {
+            return Ok(Looked::Answered(answer));
         }
         let quote = answer.extensions().get::<Quote>().cloned();
         let offered = match (quote, read(answer.into_body()).await) {
@@ -262,59 +326,14 @@ impl<S> Errand<S> {
             _ => None,
         };
         let mut purse = self.passes.lock();
-        let found = offered.and_then(|(price, offered)| Some((purse.found(&uri, offered)?, price)));
-        if found.is_none() {
-            purse.looked(&uri);
-        }
-        Ok(found)
-    }
-
-    /// Buys a pass, unless another request just did, or this one may not pay what a quote asks for it.
-    async fn buy<B, R>(&mut self, shop: &Shop, quoted: Option<Amount>) -> Option<HeaderValue>
-    where
-        S: Service<Request<B>, Response = Response<R>> + Clone,
-        B: Default,
-        R: Body<Data = Bytes>,
-        R::Error: Into<BoxError>,
-    {
-        // Idle, it would keep its readiness from its clones.
-        self.polled = None;
-        let _turn = shop.buying.lock().await;
-        if let Some(held) = shop.header(now()) {
-            return Some(held);
-        }
-        let within_limits = self.limits.are_set();
-        let is_too_dear = self.limits.price.zip(quoted).is_some_and(|(most, price)| price > most);
-        if is_too_dear || !shop.may_buy(now(), within_limits) {
-            return None;
-        }
-        let mut request = Request::new(B::default());
-        (*request.method_mut(), *request.uri_mut()) = (Method::POST, shop.url.clone());
-        self.limits.bind(&mut request, quoted);
-        let (purchase, sold) = match self.send(request).await {
-            Ok(answer) if answer.status() == StatusCode::OK => {
-                let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
-                (purchase, read(answer.into_body()).await)
+        let found = offered.and_then(|(price, offered)| Some((price, purse.found(&uri, offered)?)));
+        Ok(match found {
+            Some((price, (shop, address))) => Looked::Offer(shop, Offer { address, price }),
+            None => {
+                purse.looked(&uri);
+                Looked::Nothing
             }
-            _ => (None, None),
-        };
-        let Some(sold) = sold else {
-            tracing::warn!(url = %shop.url, "no pass was bought; requests go on without one");
-            shop.pause(within_limits);
-            return None;
-        };
-        let is_pass = shop.take(&sold);
-        let held = shop.header(now());
-        if held.is_none() {
-            let purchase = purchase.map(tracing::field::display);
-            tracing::warn!(url = %shop.url, purchase, "what was sold as a pass is none, or is over by this clock: no other is bought for a day");
-            shop.set_aside(now());
-        }
-        let mut purse = self.passes.lock();
-        if purse.save() && is_pass {
-            purse.bought.extend(purchase);
-        }
-        held
+        })
     }
 }
 
@@ -329,7 +348,7 @@ fn busy_for(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// All of a short body.
-async fn read<R: Body<Data = Bytes>>(body: R) -> Option<Bytes>
+pub(super) async fn read<R: Body<Data = Bytes>>(body: R) -> Option<Bytes>
 where
     R::Error: Into<BoxError>,
 {

@@ -1,106 +1,94 @@
-//! `Shop`: a seller of passes, and the pass that is held there.
+//! `Shop`: a seller of passes, the pass that is held there, and whether another one is bought.
 
 use std::{
     collections::HashSet,
-    sync::{Mutex, MutexGuard, PoisonError},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use http::{HeaderMap, HeaderValue, StatusCode, Uri};
-use serde::Deserialize;
-use tokio::{sync::Mutex as AsyncMutex, time::Instant};
+use http::{HeaderValue, Uri};
+use tokio::{
+    sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard},
+    time::Instant,
+};
 
-use super::held::{HeldPass, PassError};
-use crate::{
-    client::http::host::with_port,
-    protocol::{
-        headers::{PAYMENT_RESPONSE, X402_ERROR, X402_PASS_REMAINING},
-        is_loopback,
-    },
+use super::{
+    address::Address,
+    held::HeldPass,
+    in_use::{Fate, InUse, remember},
+    word::{Sold, Word},
 };
 
 /// How long nothing is bought after an attempt that failed.
 const PAUSE: Duration = Duration::from_secs(60);
 /// The same, in seconds, after one that was sold, and is no pass that can be used: the next one would be no better.
 const LONG_PAUSE: u64 = 24 * 60 * 60;
-/// The longest token that is taken.
-const LONGEST: usize = 256;
-/// How many paths are remembered.
-const MOST_PATHS: usize = 1_000;
 
-/// A seller of passes.
+/// A seller of passes: one for each origin, for as long as the process lives.
 pub(super) struct Shop {
-    pub(super) url: Uri,
     origin: String,
-    /// The seller's name of its pass, where a quote told it.
-    name: Option<String>,
-    /// A quote named it: it is bought at the price of a quote of now.
+    /// Quotes name its passes: each is bought at the price, and at the address, of a quote of now.
     pub(super) is_quoted: bool,
     /// One purchase at a time.
-    pub(super) buying: AsyncMutex<()>,
+    buying: AsyncMutex<()>,
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    held: Option<HeldPass>,
+    /// Where the last one was bought, or the next one is. Only the turn to buy changes it.
+    address: Address,
+    /// A purchase at that address has begun, and may have been paid without an answer.
+    is_unfinished: bool,
+    held: Option<InUse>,
+    /// The last token that was given up.
+    given_up: Option<String>,
+    /// Nothing is bought until then, in Unix seconds: what came could not be used.
+    unusable_until: Option<u64>,
     pause: Option<Instant>,
     /// The same for requests with limits of their own.
     pause_within: Option<Instant>,
-    /// Paths where the pass was taken.
-    taken: HashSet<String>,
-    /// Paths where it was refused although it is good elsewhere.
+    /// Paths where no pass counts.
     refused: HashSet<String>,
-    /// Paths whose price the pass that is held has covered.
-    covered: HashSet<String>,
-    /// Paths whose price is above its amount.
-    uncovered: HashSet<String>,
 }
 
-/// What the answer to a request with a pass says of the pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Learned {
-    Nothing,
-    /// It was used, or is over.
-    Changed,
-    /// It does not count for this request, and nothing was done.
-    Refused,
-}
-
-/// What a seller answers to the payment for a pass.
-#[derive(Deserialize)]
-struct Sold {
-    pass: String,
-    expires: Option<u64>,
-    worth: Option<String>,
-}
-
-/// Scheme, host and port in one spelling.
-pub(super) fn origin(uri: &Uri) -> Option<String> {
-    let scheme = uri.scheme_str()?;
-    let usual = match scheme {
-        "https" => 443,
-        "http" => 80,
-        _ => return None,
-    };
-    Some(format!("{scheme}://{}", with_port(uri.authority()?, Some(usual))?))
+/// What follows from the answer to a request with a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Learned {
+    /// What is kept has changed.
+    pub(super) is_news: bool,
+    /// The pass was given up because it is over.
+    pub(super) is_over: bool,
 }
 
 impl Shop {
-    pub(super) fn new(url: &str, name: Option<String>) -> Result<Self, PassError> {
-        let url: Uri = url.parse().map_err(|_| PassError::Url)?;
-        let is_private = url.scheme_str() == Some("https") || url.host().is_some_and(is_loopback);
-        let origin = origin(&url).filter(|_| is_private).ok_or(PassError::Url)?;
-        Ok(Self { url, origin, name, is_quoted: false, buying: AsyncMutex::new(()), state: Mutex::default() })
-    }
-
-    /// The same, named by a quote.
-    pub(super) fn quoted(self) -> Self {
-        Self { is_quoted: true, ..self }
+    /// `None` if the address has no origin.
+    pub(super) fn new(address: Address, is_quoted: bool) -> Option<Self> {
+        let origin = address.origin()?;
+        let state = State {
+            address,
+            is_unfinished: false,
+            held: None,
+            given_up: None,
+            unusable_until: None,
+            pause: None,
+            pause_within: None,
+            refused: HashSet::new(),
+        };
+        Some(Self { origin, is_quoted, buying: AsyncMutex::new(()), state: Mutex::new(state) })
     }
 
     pub(super) fn origin(&self) -> &str {
         &self.origin
+    }
+
+    pub(super) fn address(&self) -> Address {
+        self.state().address.clone()
+    }
+
+    /// Waits for the turn to buy.
+    pub(super) async fn turn(&self) -> AsyncMutexGuard<'_, ()> {
+        self.buying.lock().await
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -108,40 +96,49 @@ impl Shop {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is kept: the pass that is held, or that what came was none.
+    /// What is kept: the pass that is held, and until when none is bought.
     pub(super) fn kept(&self) -> Option<HeldPass> {
-        self.state().held.clone()
-    }
-
-    pub(super) fn hold(&self, pass: HeldPass) {
-        let mut state = self.state();
-        (state.held, state.pause, state.pause_within) = (Some(pass), None, None);
-        (state.covered, state.uncovered) = Default::default();
-    }
-
-    /// The header with a pass that is not over, at this Unix time.
-    pub(super) fn header(&self, now: u64) -> Option<HeaderValue> {
         let state = self.state();
-        let is_good = |held: &&HeldPass| !held.token.is_empty() && held.expires.is_none_or(|end| now < end);
-        let held = state.held.as_ref().filter(is_good)?;
-        let mut value = HeaderValue::from_str(&held.token).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+        let unusable_until = state.unusable_until;
+        match &state.held {
+            Some(held) => Some(HeldPass { unusable_until, ..held.pass.clone() }),
+            None => unusable_until.map(|_| HeldPass { unusable_until, ..HeldPass::new(&state.address, String::new()) }),
+        }
+    }
+
+    /// Takes over what was kept.
+    pub(super) fn restore(&self, mut kept: HeldPass) {
+        let mut state = self.state();
+        state.unusable_until = kept.unusable_until.take();
+        state.held = (!kept.token.is_empty()).then(|| InUse::new(kept, false));
+    }
+
+    /// Whether a pass that is not over is held, at this Unix time.
+    pub(super) fn holds_one(&self, now: u64) -> bool {
+        self.state().header(now).is_some()
+    }
+
+    /// Shows the pass in a request, unless it is over.
+    pub(super) fn show(self: &Arc<Self>, now: u64) -> Option<Showing> {
+        let mut state = self.state();
+        let value = state.header(now)?;
+        state.held.as_mut()?.begins();
+        drop(state);
+        Some(Showing { shop: Arc::clone(self), value, is_answered: false })
     }
 
     /// Whether a pass counts at this path, at this Unix time, as far as is known.
     pub(super) fn counts_at(&self, path: &str, now: u64) -> bool {
-        let holds_one = self.header(now).is_some();
         let state = self.state();
-        let is_uncovered = holds_one && state.uncovered.contains(path);
-        !is_uncovered && !state.refused.contains(path)
+        let held = state.held.as_ref().filter(|_| state.header(now).is_some());
+        held.is_none_or(|held| held.counts_at(path)) && !state.refused.contains(path)
     }
 
     /// Whether one may be bought at this Unix time, for a request with limits of its own or without.
     pub(super) fn may_buy(&self, now: u64, within_limits: bool) -> bool {
         let state = self.state();
         let is_over = |until: Option<Instant>| until.is_none_or(|until| Instant::now() >= until);
-        let was_unusable = state.held.as_ref().and_then(|held| held.unusable_until).is_some_and(|until| now < until);
+        let was_unusable = state.unusable_until.is_some_and(|until| now < until);
         is_over(state.pause) && (!within_limits || is_over(state.pause_within)) && !was_unusable
     }
 
@@ -156,84 +153,116 @@ impl Shop {
 
     /// What came cannot be used at this Unix time: nothing is bought for long, by later processes either.
     pub(super) fn set_aside(&self, now: u64) {
-        let none = || HeldPass {
-            url: self.url.to_string(),
-            name: self.name.clone(),
-            token: String::new(),
-            remaining: None,
-            expires: None,
-            worth: None,
-            unusable_until: None,
-        };
-        let mut state = self.state();
-        state.held.get_or_insert_with(none).unusable_until = Some(now.saturating_add(LONG_PAUSE));
+        self.state().set_aside(now);
     }
 
-    /// Takes what the seller answered to a payment; tells whether that is a pass.
-    pub(super) fn take(&self, body: &[u8]) -> bool {
-        let Ok(Sold { pass, expires, worth }) = serde_json::from_slice(body) else { return false };
-        if pass.is_empty() || pass.len() > LONGEST || HeaderValue::from_str(&pass).is_err() {
-            return false;
-        }
-        self.hold(HeldPass {
-            url: self.url.to_string(),
-            name: self.name.clone(),
-            token: pass,
-            remaining: None,
-            expires,
-            worth,
-            unusable_until: None,
-        });
-        true
+    /// Where a purchase is not finished, if that is not this address.
+    pub(super) fn unfinished_beside(&self, next: &Uri) -> Option<Uri> {
+        let state = self.state();
+        (state.is_unfinished && state.address.url != *next).then(|| state.address.url.clone())
     }
 
-    /// Learns from the answer to a request that showed this pass at this path.
-    pub(super) fn learn(&self, shown: &HeaderValue, path: &str, status: StatusCode, headers: &HeaderMap) -> Learned {
+    /// A purchase begins there: until it has its answer, it is finished before another one begins.
+    pub(super) fn begins(&self, address: Address) {
         let mut state = self.state();
-        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-        let is_refused = text(X402_ERROR) == Some("invalid_pass");
-        let otherwise = if is_refused { Learned::Refused } else { Learned::Nothing };
-        let Some(held) = state.held.as_mut().filter(|held| held.token.as_bytes() == shown.as_bytes()) else {
-            return otherwise;
-        };
-        if let Some(remaining) = text(X402_PASS_REMAINING) {
-            if remaining == "0" {
-                state.held = None;
-            } else {
-                held.remaining = Some(remaining.to_owned());
-            }
-            remember(&mut state.taken, path);
-            remember(&mut state.covered, path);
-            return Learned::Changed;
+        if state.address != address {
+            state.refused.clear();
+            state.address = address;
         }
-        if is_refused {
-            // It was good here: its seller closed it, or does not know it any more.
-            if state.taken.contains(path) {
-                state.held = None;
-                state.pause = Instant::now().checked_add(PAUSE);
-            } else {
-                remember(&mut state.refused, path);
-            }
-            return Learned::Refused;
-        }
-        // The layer inside paid instead, or was asked to: the pass did not cover this.
-        if status == StatusCode::PAYMENT_REQUIRED || headers.contains_key(PAYMENT_RESPONSE) {
-            // An amount may be below one price and above others. It is used up where it does not cover what it covered before.
-            let is_whole = held.remaining.is_none();
-            let covers_others = held.worth.is_some() && (is_whole || !state.covered.is_empty());
-            if covers_others && !state.covered.contains(path) {
-                remember(&mut state.uncovered, path);
-            } else {
-                state.held = None;
-            }
-            return Learned::Changed;
-        }
-        Learned::Nothing
+        state.is_unfinished = true;
+    }
+
+    /// No purchase is left at the address.
+    pub(super) fn is_finished(&self) {
+        self.state().is_unfinished = false;
+    }
+
+    /// Whether this is the token that is held, or was given up last.
+    pub(super) fn knows(&self, token: &str) -> bool {
+        let state = self.state();
+        let held = state.held.as_ref().map(|held| held.pass.token.as_str());
+        [held, state.given_up.as_deref()].contains(&Some(token))
+    }
+
+    /// Holds what was sold. A purchase that was resumed may have sold it long ago.
+    pub(super) fn hold(&self, sold: Sold, is_resumed: bool) {
+        let mut state = self.state();
+        let is_timed = sold.is_timed();
+        let pass =
+            HeldPass { expires: sold.expires, worth: sold.worth, is_timed, ..HeldPass::new(&state.address, sold.pass) };
+        state.held = Some(InUse::new(pass, !is_resumed));
+        (state.unusable_until, state.pause, state.pause_within) = (None, None, None);
     }
 }
 
-fn remember(paths: &mut HashSet<String>, path: &str) {
-    if paths.len() < MOST_PATHS || paths.contains(path) {
-        paths.insert(path.to_owned());
+impl State {
+    /// The header with a pass that is not over, at this Unix time.
+    fn header(&self, now: u64) -> Option<HeaderValue> {
+        let is_good = |held: &&InUse| held.pass.expires.is_none_or(|end| now < end);
+        let held = self.held.as_ref().filter(is_good)?;
+        let mut value = HeaderValue::from_str(&held.pass.token).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
+    fn shown(&mut self, value: &HeaderValue) -> Option<&mut InUse> {
+        self.held.as_mut().filter(|held| held.pass.token.as_bytes() == value.as_bytes())
+    }
+
+    fn set_aside(&mut self, now: u64) {
+        self.unusable_until = Some(now.saturating_add(LONG_PAUSE));
+    }
+
+    fn give_up(&mut self) {
+        self.given_up = self.held.take().map(|held| held.pass.token);
+    }
+}
+
+/// A pass while a request is under way with it. Dropped without an answer, it leaves open whether the request was charged.
+pub(super) struct Showing {
+    shop: Arc<Shop>,
+    value: HeaderValue,
+    is_answered: bool,
+}
+
+impl Showing {
+    pub(super) fn value(&self) -> HeaderValue {
+        self.value.clone()
+    }
+
+    /// Learns from the answer to the request, at this Unix time.
+    pub(super) fn learn(mut self, path: &str, word: Word, now: u64) -> Learned {
+        self.is_answered = true;
+        let mut state = self.shop.state();
+        let is_charge = matches!(word, Word::Left(_));
+        let Some(held) = state.shown(&self.value) else { return Learned::default() };
+        let fate = held.ends(path, word);
+        match fate {
+            Fate::Kept => {}
+            Fate::Refused => remember(&mut state.refused, path),
+            Fate::Over { bought_nothing } => {
+                state.give_up();
+                if bought_nothing {
+                    state.set_aside(now);
+                }
+            }
+            Fate::Closed => {
+                state.give_up();
+                state.pause = Instant::now().checked_add(PAUSE);
+            }
+        }
+        let is_over = matches!(fate, Fate::Over { .. });
+        Learned { is_news: is_charge || is_over || fate == Fate::Closed, is_over }
+    }
+}
+
+impl Drop for Showing {
+    fn drop(&mut self) {
+        if mem::replace(&mut self.is_answered, true) {
+            return;
+        }
+        if let Some(held) = self.shop.state().shown(&self.value) {
+            held.is_left();
+        }
     }
 }

@@ -13,6 +13,7 @@ use std::{fmt, path::Path};
 
 use tokio::{sync::oneshot, task::spawn_blocking};
 
+pub(crate) use self::disk::sync_folder;
 use self::{
     store::Store,
     writer::{Job, Writer},

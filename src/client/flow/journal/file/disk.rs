@@ -112,7 +112,7 @@ pub(super) fn replace(path: &Path) -> io::Result<()> {
 }
 
 /// Makes what a folder lists survive a crash.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         // Elsewhere a folder cannot be opened like a file, and renaming is as durable as it gets.
         Some(folder) if cfg!(unix) => {

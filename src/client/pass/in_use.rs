@@ -1,0 +1,101 @@
+//! `InUse`: the pass that is held, and what its showings have told of it.
+
+use std::collections::HashSet;
+
+use super::{held::HeldPass, word::Word};
+
+/// How many paths are remembered.
+const MOST_PATHS: usize = 1_000;
+
+/// What becomes of the pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Kept,
+    /// It does not count at this path, and is kept for others.
+    Refused,
+    /// It is used up, or its time is over. Where it bought nothing at all, the next one would be no better.
+    Over {
+        bought_nothing: bool,
+    },
+    /// It was good at this path: its seller closed it, or does not know it any more.
+    Closed,
+}
+
+pub(super) struct InUse {
+    pub(super) pass: HeldPass,
+    /// It was paid for just now, and bought nothing yet.
+    is_untried: bool,
+    /// How many requests are under way with it, and whether one that was under way at the same time ended without a charge. What it held
+    /// came back then, after others were told that nothing was left.
+    under_way: usize,
+    gave_back: bool,
+    /// Paths where it was taken.
+    taken: HashSet<String>,
+    /// Paths whose price it has covered, and others whose price is above its amount.
+    covered: HashSet<String>,
+    uncovered: HashSet<String>,
+}
+
+impl InUse {
+    pub(super) fn new(pass: HeldPass, is_untried: bool) -> Self {
+        let [taken, covered, uncovered] = Default::default();
+        Self { pass, is_untried, under_way: 0, gave_back: false, taken, covered, uncovered }
+    }
+
+    pub(super) fn counts_at(&self, path: &str) -> bool {
+        !self.uncovered.contains(path)
+    }
+
+    /// A request goes out with it.
+    pub(super) fn begins(&mut self) {
+        self.gave_back &= self.under_way > 0;
+        self.under_way += 1;
+    }
+
+    /// A request ended without an answer.
+    pub(super) fn is_left(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.gave_back = true;
+    }
+
+    /// A request to this path was answered.
+    pub(super) fn ends(&mut self, path: &str, word: Word) -> Fate {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.gave_back |= !matches!(word, Word::Left(_));
+        match word {
+            Word::Left(left) => {
+                (self.pass.remaining, self.is_untried) = (Some(left), false);
+                remember(&mut self.taken, path);
+                remember(&mut self.covered, path);
+            }
+            // No answer by a pass that counts nothing says more than that.
+            Word::Answered if self.pass.is_timed => {
+                self.is_untried = false;
+                remember(&mut self.taken, path);
+            }
+            Word::Invalid if self.taken.contains(path) => return Fate::Closed,
+            Word::Invalid => return Fate::Refused,
+            Word::UsedUp if self.is_for_lower_prices_than_at(path) => remember(&mut self.uncovered, path),
+            Word::UsedUp | Word::Expired => return Fate::Over { bought_nothing: self.is_untried },
+            // No word against the pass. Where it was taken before, the next one may be, too.
+            Word::Billed if self.taken.contains(path) => remember(&mut self.uncovered, path),
+            Word::Billed => return Fate::Refused,
+            Word::Answered | Word::Nothing => {}
+        }
+        let is_used_up = self.pass.remaining.as_deref() == Some("0") && self.under_way == 0 && !self.gave_back;
+        if is_used_up { Fate::Over { bought_nothing: false } } else { Fate::Kept }
+    }
+
+    /// An amount may be below one price and above others. It is used up where it does not cover what it covered before.
+    fn is_for_lower_prices_than_at(&self, path: &str) -> bool {
+        let is_whole = self.pass.remaining.is_none();
+        let covers_others = self.pass.worth.is_some() && (is_whole || !self.covered.is_empty());
+        covers_others && !self.covered.contains(path)
+    }
+}
+
+pub(super) fn remember(paths: &mut HashSet<String>, path: &str) {
+    if paths.len() < MOST_PATHS || paths.contains(path) {
+        paths.insert(path.to_owned());
+    }
+}

@@ -1,0 +1,80 @@
+//! `Word` and `Sold`: what a seller says of a pass, in an answer and at its sale.
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::{Deserialize, de::IgnoredAny};
+
+use crate::protocol::headers::{PAYMENT_RESPONSE, X402_ERROR, X402_PASS_REMAINING};
+
+/// The longest token that is taken.
+const LONGEST: usize = 256;
+
+/// What an answer to a request that showed a pass says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// It was charged, and so much is left.
+    Left(String),
+    /// It does not count for this request, or for none any more.
+    Invalid,
+    /// It does not hold enough for this request.
+    UsedUp,
+    /// Its time is over.
+    Expired,
+    /// The request costs money, and nothing is said of the pass.
+    Billed,
+    /// A success that says nothing of it.
+    Answered,
+    Nothing,
+}
+
+impl Word {
+    /// Reads an answer; `body` is that of a 402.
+    pub(super) fn of(status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>) -> Self {
+        #[derive(Deserialize)]
+        struct Quoted {
+            pass: Option<String>,
+        }
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        if let Some(left) = text(X402_PASS_REMAINING) {
+            return Self::Left(left.to_owned());
+        }
+        if text(X402_ERROR) == Some("invalid_pass") {
+            return Self::Invalid;
+        }
+        if status == StatusCode::PAYMENT_REQUIRED {
+            let said = body.and_then(|body| serde_json::from_slice::<Quoted>(body).ok()?.pass);
+            return match said.as_deref() {
+                Some("used_up") => Self::UsedUp,
+                Some("expired") => Self::Expired,
+                _ => Self::Billed,
+            };
+        }
+        match headers.contains_key(PAYMENT_RESPONSE) {
+            true => Self::Billed,
+            false if status.is_success() => Self::Answered,
+            false => Self::Nothing,
+        }
+    }
+}
+
+/// What a seller answers to the payment for a pass.
+#[derive(Deserialize)]
+pub(super) struct Sold {
+    pub(super) pass: String,
+    calls: Option<IgnoredAny>,
+    pub(super) expires: Option<u64>,
+    pub(super) worth: Option<String>,
+}
+
+impl Sold {
+    /// Reads the answer; `None` where it is no pass.
+    pub(super) fn read(body: &[u8]) -> Option<Self> {
+        let sold: Self = serde_json::from_slice(body).ok()?;
+        let is_token = !sold.pass.is_empty() && sold.pass.len() <= LONGEST && HeaderValue::from_str(&sold.pass).is_ok();
+        is_token.then_some(sold)
+    }
+
+    /// Whether it counts nothing, and lasts for a time.
+    pub(super) const fn is_timed(&self) -> bool {
+        self.calls.is_none() && self.worth.is_none() && self.expires.is_some()
+    }
+}
