@@ -53,13 +53,26 @@ async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bo
     Ok(guard.entry().state == PurchaseState::Void)
 }
 
-/// Closes one authorization of long ago that can never be used, or that was used and buys nothing any more, by the chain's word.
-pub(crate) async fn close_lapsed(inner: &ClientInner, accepted_since: ChainTime) {
-    let Some(mut old) = inner.registry.unsettled_before(accepted_since) else { return };
+/// Which payments no seller accepts any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooOld {
+    /// Those that were made before this moment.
+    pub(crate) before: ChainTime,
+    /// Whether this machine's clock is known not to be fast.
+    pub(crate) is_certain: bool,
+}
+
+/// Closes one authorization of long ago that can never be used, by the chain's word, or that was used and buys nothing any more. Where its
+/// age is not certain, the second is only recorded as used: its seller may still give the answer.
+pub(crate) async fn close_lapsed(inner: &ClientInner, too_old: TooOld) {
+    let Some(mut old) = inner.registry.unsettled_before(too_old.before) else { return };
     match status(inner, old.entry()).await {
         Ok(AuthorizationStatus::Void) => old.note(JournalEntry::becomes_void).await,
-        Ok(AuthorizationStatus::Used { transaction }) => {
+        Ok(AuthorizationStatus::Used { transaction }) if too_old.is_certain => {
             old.note(|entry| (entry.state, entry.transaction) = (PurchaseState::Refused, transaction)).await;
+        }
+        Ok(AuthorizationStatus::Used { transaction }) => {
+            old.note(|entry| entry.transaction = transaction.or(entry.transaction)).await;
         }
         Ok(AuthorizationStatus::Unused) => {}
         Err(error) => {

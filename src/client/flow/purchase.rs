@@ -22,7 +22,7 @@ use crate::{
             Conversation, LeftOver, Offered, Outcome, Progress, PurchaseGuard, Seller,
             conversation::unanswered,
             from_quote,
-            left_over::{self},
+            left_over::{self, TooOld},
         },
         http::{ReplayRequest, RequestIdentity},
         inner::ClientInner,
@@ -186,10 +186,11 @@ where
             return Ok(response);
         }
         drop(response);
-        if !self.is_clock_fast(&bill) {
-            self.inner.registry.close_old(self.accepted_since()).await;
+        let too_old = TooOld { before: self.accepted_since(), is_certain: self.is_clock_confirmed(&bill) };
+        if too_old.is_certain {
+            self.inner.registry.close_old(too_old.before).await;
         }
-        let _ = timeout_at(self.deadline, left_over::close_lapsed(&inner, self.accepted_since())).await;
+        let _ = timeout_at(self.deadline, left_over::close_lapsed(&inner, too_old)).await;
         Box::pin(charge::confirm_earlier(&inner)).await;
         while let Some(own) = left_over::own(&inner, &self.request().identity, &bill).await? {
             if let Some(answer) = self.put(own, &bill).await? {
@@ -228,10 +229,11 @@ where
         }
     }
 
-    /// Whether this machine's clock is ahead of the seller's, by a fresh quote that is over: then nothing is too old by that clock.
-    fn is_clock_fast(&self, bill: &Bill) -> bool {
+    /// Whether a fresh quote is not over by this machine's clock. Otherwise the clock may be fast, and no payment is too old by it: a quote
+    /// that is over says so, and a bill that tells no time says nothing.
+    fn is_clock_confirmed(&self, bill: &Bill) -> bool {
         let now = self.inner.now();
-        !bill.transfers.is_empty() && bill.transfers.iter().all(|terms| terms.quote.expiry <= now)
+        bill.transfers.iter().any(|terms| terms.quote.expiry > now)
     }
 
     /// The earliest moment at which a payment was made that a seller still accepts.

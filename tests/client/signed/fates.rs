@@ -1,5 +1,6 @@
 //! What becomes of an authorization that a seller was shown and gave no answer to: it is the only one until the chain says that it is void.
 
+use tower::{Layer as _, ServiceExt as _};
 use tower_x402::client::{PurchaseState, ResumeOnly};
 
 use super::*;
@@ -228,6 +229,46 @@ async fn a_clock_that_goes_wrong_opens_no_second_authorization() {
     market.shop.clock.advance(std::time::Duration::from_secs(2 * 24 * 60 * 60));
     let _ = ask(&layer, &Seller::honest(), question("[2]")).await;
     assert!(market.journal.entries().iter().filter(|entry| entry.at.unix() == NOW).all(|entry| !entry.state.is_open()));
+}
+
+/// Sold, settled and not read to its end, without a word about the transaction: its seller would still give the answer that it keeps.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_goes_wrong_closes_no_settled_authorization() {
+    for knows_time in [true, false] {
+        let market = Market::open().await;
+        let (layer, chain) = (market.layer().await, market.shop.chain.clone());
+        let selling = seller(move |payment, shows| {
+            if shows > 0 {
+                return crate::rig::sold();
+            }
+            settle(&chain, payment);
+            reply(200, &[("payment-response", &encoded(&json!({"success": true})))], "the answer ".repeat(100_000))
+        });
+        // Its caller leaves before the end.
+        drop(layer.layer(selling.clone()).oneshot(question("{}")).await.unwrap());
+        assert_eq!(layer.unfinished()[0].transaction, None);
+        market.shop.clock.advance(std::time::Duration::from_secs(30 * 24 * 60 * 60));
+        // A seller whose quote is over, and one whose bill tells no time.
+        let other = if knows_time { Seller::honest() } else { signed_seller_that_declines() };
+        let _ = ask(&layer, &other, question("[1]")).await;
+        market.shop.clock.set_unix(NOW);
+        let signed = market.wallet.authorizations_signed();
+        assert_eq!(ask(&layer, &selling, question("{}")).await.unwrap().text, "the answer", "{knows_time}");
+        assert_eq!(market.wallet.authorizations_signed(), signed, "{knows_time}");
+    }
+}
+
+/// A bill without a time says nothing of this machine's clock.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_goes_wrong_closes_no_paid_transfer_where_a_bill_tells_no_time() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    ask(&layer, &Seller::paid(|_| reply(503, &[], "busy")), question("{}")).await.unwrap();
+    market.shop.clock.advance(std::time::Duration::from_secs(30 * 24 * 60 * 60));
+    ask(&layer, &signed_seller_that_declines(), question("[1]")).await.unwrap();
+    market.shop.clock.set_unix(NOW);
+    assert_eq!(ask(&layer, &Seller::honest(), question("{}")).await.unwrap().text, "the answer");
+    assert_eq!(market.wallet.transfers(), 1);
 }
 
 /// Answers without taking what it was shown.
