@@ -72,7 +72,11 @@ pub(crate) async fn close_lapsed(inner: &ClientInner, too_old: TooOld) {
             old.note(|entry| (entry.state, entry.transaction) = (PurchaseState::Refused, transaction)).await;
         }
         Ok(AuthorizationStatus::Used { transaction }) => {
-            old.note(|entry| entry.transaction = transaction.or(entry.transaction)).await;
+            let used = |entry: &mut JournalEntry| match entry.state {
+                PurchaseState::Paying => entry.is_settled_by(transaction),
+                _ => entry.transaction = transaction.or(entry.transaction),
+            };
+            old.note(used).await;
         }
         Ok(AuthorizationStatus::Unused) => {}
         Err(error) => {

@@ -24,17 +24,25 @@ use crate::client::PurchaseId;
 /// | [`expecting`](Self::expecting) | those that a seller's quote names, where that many calls cost less with them |
 /// | [`preferring`](Self::preferring) | those of a name, where a seller's quote names them |
 ///
-/// A pass is bought before the first request to the origin of its address, and again once it is used up, expired, or closed, and one of
-/// an amount once it does not cover a price that it covered before. After an attempt that failed, none is bought for a minute, and requests
-/// go on without one; after one that was sold and cannot be used, because it is over by this machine's clock or is no pass, for a day.
-/// They do so, too, where a price is above what is left of an amount that other paths still use: the pass is kept for them. The request's
-/// [`MaxPrice`](crate::client::MaxPrice) and [`Deadline`](crate::client::Deadline) hold for the pass that is bought for it; where they stand in the
-/// way, other requests still buy one. A pass that quotes name is bought by a new quote each time, and costs no more than that says. A purchase that is interrupted is finished by the same request, like any other of the `PayLayer`: the seller answers with the same
-/// pass.
+/// A pass is bought before the first request to an origin, and again once it is over. Buying follows these rules:
 ///
-/// What is left may be held by other calls at the same time (`pass_busy`): such a request waits, up to half a minute. An origin has one pass
-/// at a time. Where it is refused, because it does not count on that route, the request is sent again without it, and the
-/// pass is not shown at that path any more.
+/// - An origin has one pass at a time, and one purchase at a time, whichever address its quotes name. A purchase that was interrupted is
+///   finished before another one begins: the seller answers with the same pass.
+/// - A pass that a quote names is bought by a new quote each time, and costs no more than that says.
+/// - The request's [`MaxPrice`](crate::client::MaxPrice) holds for its pass. Its [`Deadline`](crate::client::Deadline) covers quote, pass
+///   and answer together. Where they stand in the way, other requests still buy one.
+/// - After an attempt that failed, none is bought for a minute, and requests go on without one. After one that was sold and cannot be used,
+///   none is bought at that origin for a day: it is no pass, is over by this machine's clock, or is used up before its first answer.
+/// - The purchase is closed once the pass is in memory and in its [file](Self::kept_in). Where the file cannot be written it stays open, so that a
+///   later process gets the same pass.
+///
+/// The layer gives a pass up on its seller's clear words alone: nothing is left and no other call is under way, a quote says `used_up` or
+/// `expired`, or it is refused where it was taken before. Where it is refused otherwise, or the route asks for money without a word about the
+/// pass, the request is sent again without it, and the pass is kept for other paths. So is a pass of an amount at a price above what is left
+/// of it, unless it has covered that path's price before.
+///
+/// A request that was paid for and has no answer yet is finished first, without a pass. What is left may be held by other calls at the same
+/// time (`pass_busy`): such a request waits, up to half a minute.
 ///
 /// ```
 /// # #[cfg(feature = "reqwest")]
@@ -100,7 +108,7 @@ impl PassLayer {
         self.purse.lock().held()
     }
 
-    /// Returns the purchases of passes since this layer was made. What they bought is kept: where the caller
+    /// Returns the purchases of passes since this layer was made. What they bought is kept, in the file if there is one: where the caller
     /// [acknowledges](crate::client::PayLayerBuilder::acknowledged_by_caller) purchases, it can close them.
     #[must_use]
     pub fn purchases(&self) -> Vec<PurchaseId> {
