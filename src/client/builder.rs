@@ -183,7 +183,8 @@ impl PayLayerBuilder {
     /// Sets how long the layer keeps a mined payment without an answer, or with an unread one. Default: 25 h. Sellers
     /// accept payments for a day unless configured otherwise; the extra hour covers clock differences.
     ///
-    /// Then it is closed as lost, and the same request pays anew. Set it higher for sellers that accept older payments.
+    /// Then it is closed as lost, and the same request pays anew. A purchase at a seller with a `Pay` header closes it, whose quote shows that
+    /// this machine's clock is right: demands of other dialects tell no time. Set it higher for sellers that accept older payments.
     pub const fn payment_age(mut self, age: Duration) -> Self {
         self.settings.payment_age = age;
         self

@@ -338,13 +338,14 @@ async fn an_answer_that_nobody_read_is_closed_when_no_seller_gives_it_any_more()
     for (by_authorization, restart) in [(false, false), (false, true), (true, false), (true, true)] {
         let market = Market::open().await;
         let chain = market.shop.chain.clone();
+        let timed = Seller::new(|asked| {
+            let bill = Bill { intent: format!("intent-{}", asked.before), expiry: u64::MAX, ..Bill::default() };
+            if asked.proof.is_some() { large() } else { bill.reply() }
+        });
         let seller = if by_authorization {
             signed::seller(move |payment, _| signed::delivered(signed::settle(&chain, payment)))
         } else {
-            Seller::new(|asked| {
-                let bill = Bill { intent: format!("intent-{}", asked.before), expiry: u64::MAX, ..Bill::default() };
-                if asked.proof.is_some() { large() } else { bill.reply() }
-            })
+            timed.clone()
         };
         let context = format!("{by_authorization} {restart}");
         let layer = market.layer().await;
@@ -356,6 +357,11 @@ async fn an_answer_that_nobody_read_is_closed_when_no_seller_gives_it_any_more()
         market.shop.clock.advance(Duration::from_secs(25 * 60 * 60 + 61));
         for round in 0..4 {
             ask(&other, &seller, question(&format!("[{round}]"))).await.unwrap();
+        }
+        // A bill without a time does not say that this machine's clock is right.
+        if by_authorization {
+            assert_eq!(open(&other), 2, "{context}");
+            ask(&other, &timed, question("[time]")).await.unwrap();
         }
         // Another process does not know who reads.
         assert_eq!(open(&other), usize::from(!restart), "{context}");

@@ -96,10 +96,15 @@ async fn one_that_was_settled_without_an_answer_is_never_followed_by_another() {
         assert_eq!((market.wallet.permits_signed(), layer.spent()), (1, units(MAXIMUM)), "{number}");
         let shown = permits(&seller);
         assert!(shown.iter().all(|one| *one == shown[0]));
-        // A day later it is given up.
+        // A day later it is given up, by a quote that says that the clock is right.
         let first = layer.unfinished().remove(0).id;
         market.shop.clock.advance(Duration::from_secs(26 * 3_600));
         let _ = ask(&layer, &seller, another(1)).await;
+        assert!(layer.unfinished().iter().any(|entry| entry.id == first), "{number}");
+        let timed = Seller::new(|_| crate::rig::Bill { expiry: u64::MAX, ..Default::default() }.reply());
+        let mut request = another(2);
+        request.extensions_mut().insert(tower_x402::client::MaxPrice(units(1)));
+        let _ = ask(&layer, &timed, request).await;
         assert!(layer.unfinished().iter().all(|entry| entry.id != first), "{number}");
     }
 }

@@ -144,8 +144,9 @@ impl PurchaseGuard {
         let mut changed = self.entry.clone();
         change(&mut changed);
         if self.entry.state == PurchaseState::Paying && changed.state != PurchaseState::Paying {
-            // Until now it counted at any age; from now on it counts for a day.
-            changed.settled = Some(self.registry.now());
+            // Until now it counted at any age; from now on it counts for a day. One that was sold is as old as its sale.
+            let sold = self.entry.settled.filter(|_| self.entry.is_sold() && changed.state == PurchaseState::Redeeming);
+            changed.settled = sold.or_else(|| Some(self.registry.now()));
         }
         changed
     }
