@@ -9,9 +9,9 @@ use tower_service::Service;
 
 use super::{
     address::Address,
+    errand::{Errand, read},
     order::PassOrder,
     purse::now,
-    service::{Errand, read},
     shop::{Shop, Showing},
     word::Sold,
 };

@@ -4,8 +4,6 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::address::Address;
-
 /// A pass in a [`PassLayer`](super::PassLayer).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -36,17 +34,8 @@ pub struct HeldPass {
 }
 
 impl HeldPass {
-    pub(super) fn new(address: &Address, token: String) -> Self {
-        Self {
-            url: address.url.to_string(),
-            name: address.name.clone(),
-            token,
-            remaining: None,
-            expires: None,
-            worth: None,
-            is_timed: false,
-            unusable_until: None,
-        }
+    pub(super) const fn new(url: String, name: Option<String>, token: String) -> Self {
+        Self { url, name, token, remaining: None, expires: None, worth: None, is_timed: false, unusable_until: None }
     }
 }
 

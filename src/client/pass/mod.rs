@@ -5,6 +5,7 @@
 
 mod address;
 mod buying;
+mod errand;
 mod held;
 mod in_use;
 mod layer;

@@ -1,9 +1,9 @@
 //! `UsePass`: the client that shows passes.
 
 use std::{
-    future::{Future, poll_fn},
+    future::Future,
     mem,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -12,12 +12,12 @@ use std::{
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body::Body;
-use http_body_util::{BodyExt as _, Limited};
 use tokio::time::sleep;
 use tower_service::Service;
 
 use super::{
     buying::Offer,
+    errand::{Errand, read},
     limits::Limits,
     offered::Wanted,
     order::PassOrder,
@@ -26,15 +26,13 @@ use super::{
     word::Word,
 };
 use crate::{
-    client::{AlreadyPaid, AskAgain, Deadline, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
+    client::{AlreadyPaid, AskAgain, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
     protocol::{
         Quote,
         headers::{X402_ERROR, X402_PASS},
     },
 };
 
-/// The longest answer with a pass, and the longest quote, that is read, in bytes.
-const LONGEST: usize = 64 * 1024;
 /// How often a call waits for others by the same pass, and how long at most each time.
 const MOST_BUSY: u32 = 6;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -106,15 +104,6 @@ fn copy<B: ReplayBody>(request: &Request<B>) -> Option<Request<B>> {
     copy.headers_mut().clone_from(request.headers());
     copy.extensions_mut().clone_from(request.extensions());
     Some(copy)
-}
-
-/// One request on its way.
-pub(super) struct Errand<S> {
-    service: S,
-    /// The instance that was polled ready, until it is called.
-    pub(super) polled: Option<S>,
-    pub(super) passes: SharedPurse,
-    pub(super) limits: Limits,
 }
 
 /// How a request goes on.
@@ -279,25 +268,6 @@ impl<S> Errand<S> {
         learned.is_over
     }
 
-    /// Sends a request by the instance that was polled, or by another one, in what is left of the time.
-    pub(super) async fn send<B, R>(&mut self, mut request: Request<B>) -> Result<Response<R>, S::Error>
-    where
-        S: Service<Request<B>, Response = Response<R>> + Clone,
-    {
-        if let Some(left) = self.limits.left() {
-            request.extensions_mut().insert(Deadline(left));
-        }
-        let mut service = match self.polled.take() {
-            Some(polled) => polled,
-            None => {
-                let mut service = self.service.clone();
-                poll_fn(|cx| service.poll_ready(cx)).await?;
-                service
-            }
-        };
-        service.call(request).await
-    }
-
     /// Asks for the quote of a request, and chooses a pass in it. What the request has paid for before goes on instead.
     async fn look<B, R>(&mut self, mut asked: Request<B>, wanted: &Wanted) -> Result<Looked<Response<R>>, S::Error>
     where
@@ -345,12 +315,4 @@ fn busy_for(headers: &HeaderMap) -> Option<Duration> {
     }
     let seconds = text(RETRY_AFTER).and_then(|seconds| seconds.parse().ok()).unwrap_or(1);
     Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
-}
-
-/// All of a short body.
-pub(super) async fn read<R: Body<Data = Bytes>>(body: R) -> Option<Bytes>
-where
-    R::Error: Into<BoxError>,
-{
-    Some(Limited::new(pin!(body), LONGEST).collect().await.ok()?.to_bytes())
 }

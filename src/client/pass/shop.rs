@@ -102,7 +102,7 @@ impl Shop {
         let unusable_until = state.unusable_until;
         match &state.held {
             Some(held) => Some(HeldPass { unusable_until, ..held.pass.clone() }),
-            None => unusable_until.map(|_| HeldPass { unusable_until, ..HeldPass::new(&state.address, String::new()) }),
+            None => unusable_until.map(|_| HeldPass { unusable_until, ..state.pass(String::new()) }),
         }
     }
 
@@ -188,14 +188,17 @@ impl Shop {
     pub(super) fn hold(&self, sold: Sold, is_resumed: bool) {
         let mut state = self.state();
         let is_timed = sold.is_timed();
-        let pass =
-            HeldPass { expires: sold.expires, worth: sold.worth, is_timed, ..HeldPass::new(&state.address, sold.pass) };
+        let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, ..state.pass(sold.pass) };
         state.held = Some(InUse::new(pass, !is_resumed));
         (state.unusable_until, state.pause, state.pause_within) = (None, None, None);
     }
 }
 
 impl State {
+    fn pass(&self, token: String) -> HeldPass {
+        HeldPass::new(self.address.url.to_string(), self.address.name.clone(), token)
+    }
+
     /// The header with a pass that is not over, at this Unix time.
     fn header(&self, now: u64) -> Option<HeaderValue> {
         let is_good = |held: &&InUse| held.pass.expires.is_none_or(|end| now < end);
