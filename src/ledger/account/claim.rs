@@ -108,13 +108,14 @@ pub struct Draw {
     amount: Amount,
     lease: Duration,
     expected: Option<Amount>,
+    is_for_upkeep: bool,
 }
 
 impl Draw {
     /// Returns the request for `amount`. A grant holds for the length of `lease` unless it is renewed.
     #[must_use]
     pub const fn new(account: AccountId, amount: Amount, lease: Duration) -> Self {
-        Self { account, amount, lease, expected: None }
+        Self { account, amount, lease, expected: None, is_for_upkeep: false }
     }
 
     /// Grants it only if exactly `spent` was spent so far, and no other reservation is under way: the next step of a payment
@@ -122,6 +123,19 @@ impl Draw {
     #[must_use]
     pub const fn expecting(self, spent: Amount) -> Self {
         Self { expected: Some(spent), ..self }
+    }
+
+    /// Says that no payer is served by it, nor anything given back: the seller claims what was sold before, or takes a note. A ledger
+    /// that may have lost its last records grants such a draw of nothing, and no other one.
+    #[must_use]
+    pub const fn for_upkeep(self) -> Self {
+        Self { is_for_upkeep: true, ..self }
+    }
+
+    /// Returns whether it is [for upkeep](Self::for_upkeep) alone.
+    #[must_use]
+    pub const fn is_for_upkeep(&self) -> bool {
+        self.is_for_upkeep
     }
 
     /// Returns the account.

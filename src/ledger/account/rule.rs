@@ -91,13 +91,13 @@ impl AccountQuestion {
         matches!(self, Self::Open(_) | Self::Draw(_))
     }
 
-    /// Returns whether money is spent by it. A ledger that may have lost its last records refuses that, and nothing else: what
-    /// was sold before has to be claimed meanwhile.
+    /// Returns whether money may be spent or given back by it. A ledger that may have lost its last records refuses that, and nothing
+    /// else: what was sold before has to be claimed meanwhile.
     #[must_use]
     pub fn spends(&self) -> bool {
         match self {
             Self::Open(opening) => !opening.limit().is_zero(),
-            Self::Draw(draw) => !draw.amount().is_zero(),
+            Self::Draw(draw) => !draw.is_for_upkeep() || !draw.amount().is_zero(),
             _ => false,
         }
     }

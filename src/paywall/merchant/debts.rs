@@ -268,7 +268,7 @@ pub(super) async fn note_loss(ledger: &Arc<dyn ErasedLedger>, row: &Owed, now: S
 /// Leaves a memo on the account, unless that is in use.
 async fn write(ledger: &Arc<dyn ErasedLedger>, channel: &Channel, account: &Account, memo: &ChannelMemo) -> bool {
     let Some(memo) = memo.write() else { return false };
-    let draw = Draw::new(channel.account, Amount::ZERO, NOTING).expecting(account.spent);
+    let draw = Draw::new(channel.account, Amount::ZERO, NOTING).expecting(account.spent).for_upkeep();
     let Ok(DrawOutcome::Granted(lease)) = ledger_in_time(PendingDraw::new(ledger, draw)).await else { return false };
     let mut guard = DrawGuard::new(Arc::clone(ledger), lease);
     if *guard.memo() != account.memo {

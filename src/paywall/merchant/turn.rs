@@ -35,7 +35,7 @@ impl Turn {
     ) -> Result<Option<Self>, LedgerError> {
         let id = account_of(network);
         for _ in 0..2 {
-            let draw = Draw::new(id, Amount::ZERO, lease).expecting(Amount::ZERO);
+            let draw = Draw::new(id, Amount::ZERO, lease).expecting(Amount::ZERO).for_upkeep();
             match ledger_in_time(PendingDraw::new(ledger, draw)).await? {
                 DrawOutcome::Granted(lease) => {
                     return Ok(Some(Self(DrawGuard::new(Arc::clone(ledger), lease).renewed())));

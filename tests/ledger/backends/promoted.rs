@@ -136,9 +136,14 @@ async fn what_was_sold_before_can_be_claimed_on_a_server_that_lost_the_last_sale
     lose(&place, 1).await;
     let draw = |account, amount| Draw::new(account, amount, std::time::Duration::from_secs(60));
     assert_eq!(ledger.draw(&draw(turn, one)).await, Err(LedgerError::unavailable()));
+    // By one of nothing, a refund gives back what the lost records say was spent.
+    assert_eq!(ledger.draw(&draw(turn, nothing)).await, Err(LedgerError::unavailable()));
+    assert_eq!(ledger.draw(&draw(turn, one).for_upkeep()).await, Err(LedgerError::unavailable()));
     let opening = Opening::new(other, one);
     assert_eq!(ledger.open_account(&opening).await, Err(LedgerError::unavailable()));
-    let Ok(DrawOutcome::Granted(lease)) = ledger.draw(&draw(turn, nothing)).await else { panic!("it spends nothing") };
+    let Ok(DrawOutcome::Granted(lease)) = ledger.draw(&draw(turn, nothing).for_upkeep()).await else {
+        panic!("it spends nothing")
+    };
     let memo = AccountMemo::new([7]).unwrap();
     assert!(matches!(ledger.charge(&lease, nothing, Some(&memo)).await, Ok(ChargeOutcome::Done { .. })));
     let account = ledger.account(turn).await.unwrap().unwrap();
