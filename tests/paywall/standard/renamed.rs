@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use tower_x402::{protocol::headers::PAYMENT_REQUIRED, testing::Settling};
+use tower_x402::{
+    protocol::{headers::PAYMENT_REQUIRED, v2::SchemePayload},
+    testing::Settling,
+};
 
 use super::{Stall, offered, paid, pays, requirements};
-use crate::support::{Answer, Counter, PRICE, ask, assert_problem, echo, fresh_intent, layered};
+use crate::support::{Answer, Counter, NOW, PRICE, ask, assert_problem, echo, fresh_intent, layered};
 
 async fn is_in_progress(answer: Answer) {
     assert!(answer.headers().contains_key("retry-after"), "{answer:?}");
@@ -58,6 +61,27 @@ async fn nor_one_whose_settlement_is_not_known() {
     assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
     fresh_intent(ask(&renamed, paid(&payment)).await, 404, "intent_not_found").await;
     assert_eq!(stall.settler.settlements(), 1);
+}
+
+/// Its process died before it was sent, and its time is over: no one can take it any more.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_never_sent_is_billed_once_its_time_is_over() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&stall.shop.layer(), echo(counter.clone()));
+    let payment = pays(&offered(&service).await);
+    let settler = stall.settler.clone();
+    let merchant = stall.shop.sibling(|builder| builder.settler(settler)).await;
+    let renamed = layered(&merchant.charge("renamed", PRICE).unwrap(), echo(counter.clone()));
+    stall.settler.script([Settling::Held]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    stall.lease_runs_out();
+    is_in_progress(ask(&renamed, paid(&payment)).await).await;
+    let SchemePayload::Authorization(signed) = &payment.payload else { panic!("{payment:?}") };
+    let end = signed.authorization.valid_before;
+    stall.shop.clock.advance(Duration::from_secs(end.unix() - NOW));
+    stall.shop.chain.set_head(end);
+    assert_problem(ask(&renamed, paid(&payment)).await, 402, "authorization_refused").await;
 }
 
 /// One that nothing holds is billed, and stays good where it was quoted.

@@ -157,7 +157,8 @@ async fn unmatched(request: &PricedRequest, payload: &PaymentPayload, now: Cost,
     let signatures = chain.reader().and_then(|reader| reader.signatures());
     let state = signatures
         .map(|signatures| signatures.nonce_state(accepted.asset, authorization.from, &authorization.nonce, since));
-    let unmatched = Unmatched { chain, payer: authorization.from, pay_to: accepted.pay_to, reason };
+    let (payer, until) = (authorization.from, authorization.valid_before);
+    let unmatched = Unmatched { chain, payer, pay_to: accepted.pay_to, until, reason };
     let shown = |now| SignedTransfer::of(network, accepted.asset, authorization, now).into();
     unmatched.refuse(request, now, state, shown).await
 }

@@ -131,7 +131,8 @@ async fn unmatched(request: &PricedRequest, payload: &PaymentPayload, now: Cost,
     let since = ChainTime::from_unix(merchant.clock.unix().saturating_sub(merchant.quote_ttl.as_secs()));
     let signatures = chain.reader().and_then(|reader| reader.signatures());
     let state = signatures.map(|signatures| signatures.permit_state(&signed.permit, since));
-    let unmatched = Unmatched { chain, payer, pay_to: accepted.pay_to(), reason };
+    let until = ChainTime::from_unix(signed.permit.deadline.unix().saturating_add(1));
+    let unmatched = Unmatched { chain, payer, pay_to: accepted.pay_to(), until, reason };
     let shown = |now| Payment::Permit(SignedTransfer::of_permit(network, &signed.permit, now));
     unmatched.refuse(request, now, state, shown).await
 }

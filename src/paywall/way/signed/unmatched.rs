@@ -18,6 +18,8 @@ pub(crate) struct Unmatched<'a> {
     pub(crate) chain: &'a SellingChain,
     pub(crate) payer: Address,
     pub(crate) pay_to: Address,
+    /// From then on it cannot be taken any more.
+    pub(crate) until: ChainTime,
     /// What differs.
     pub(crate) reason: Reason,
 }
@@ -32,11 +34,19 @@ impl Unmatched<'_> {
         state: Option<impl Future<Output = Result<NonceState, VerifyError>>>,
         payment: impl FnOnce(ChainTime) -> Payment,
     ) -> Rejection {
+        let bill = || request.requote(now).refuse(self.reason.clone(), self.chain.network, Some(self.payer));
+        // Before the state: what is unused after its end was never taken.
+        let Ok(head) = verifier_in_time(self.chain.view.head()).await else {
+            return Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into();
+        };
+        let clock = ChainTime::from_unix(request.route.merchant.clock.unix());
         let state = match state {
             Some(state) => verifier_in_time(state).await.map(Some),
             None => Ok(None),
         };
         match state {
+            // A head that is ahead of the clock may be wrong.
+            Ok(Some(NonceState::Unused)) if self.until <= head.min(clock) => return bill(),
             Ok(Some(NonceState::Unused) | None) => {}
             // It may have paid here, also where what used it was not found.
             Ok(Some(NonceState::Used(_) | NonceState::Spent)) => {
@@ -45,8 +55,9 @@ impl Unmatched<'_> {
             }
             Err(_) => return Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into(),
         }
-        match self.is_free(request, now, payment).await {
-            Ok(()) => request.requote(now).refuse(self.reason, self.chain.network, Some(self.payer)),
+        let payment = payment(ChainTime::from_unix(head.unix() + 1));
+        match self.is_free(request, now, head, payment).await {
+            Ok(()) => bill(),
             Err(problem) => problem.into(),
         }
     }
@@ -57,11 +68,9 @@ impl Unmatched<'_> {
         &self,
         request: &PricedRequest,
         now: Cost,
-        payment: impl FnOnce(ChainTime) -> Payment,
+        head: ChainTime,
+        payment: Payment,
     ) -> Result<(), Problem> {
-        let head = verifier_in_time(self.chain.view.head()).await;
-        let head = head.map_err(|_| Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN))?;
-        let payment = payment(ChainTime::from_unix(head.unix() + 1));
         let terms = request.intent_terms(request.route.seals.of(self.pay_to), now.amount);
         let opened = Opened::unquoted(&request.route, terms, self.pay_to, &payment.id());
         let guard = opened.grant(opened.claim(head).payments([payment]), |_| Claimed::ByPayer).await?;
