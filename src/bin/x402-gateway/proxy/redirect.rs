@@ -26,11 +26,16 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether the request that follows a redirect of this status to the same path is sold by the same route. After most of
-    /// them, clients go on with a GET.
-    pub(super) fn is_sold_after(&self, status: StatusCode) -> bool {
-        let keeps_method = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-        self.get_is_alike || keeps_method || matches!(*self.method, Method::GET | Method::HEAD)
+    /// Whether a redirect of this status to the same path is no answer, because the request that follows is sold by the same route. Clients
+    /// go on with a GET after a 303, and in the place of a POST after a 302. They do after a 301, too, but what has moved for good was not
+    /// done here.
+    pub(super) fn is_not_answered_by(&self, status: StatusCode) -> bool {
+        let goes_on_by_get = match status {
+            StatusCode::MOVED_PERMANENTLY | StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => false,
+            StatusCode::FOUND => *self.method == Method::POST,
+            _ => !matches!(*self.method, Method::GET | Method::HEAD),
+        };
+        self.get_is_alike || !goes_on_by_get
     }
 }
 
@@ -143,30 +148,31 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_redirect_is_sold_alike_if_its_method_is() {
+    fn a_redirect_is_no_answer_if_what_follows_is_sold_alike() {
         let uri = Uri::from_static("/jobs");
-        for (method, status, get_is_alike, is_sold) in [
+        for (method, status, get_is_alike, is_no_answer) in [
             (Method::GET, 301, true, true),
             (Method::GET, 303, true, true),
             (Method::HEAD, 302, false, true),
             (Method::HEAD, 303, false, true),
             (Method::POST, 300, false, false),
-            (Method::POST, 301, false, false),
+            (Method::POST, 301, false, true),
             (Method::POST, 302, false, false),
             (Method::POST, 303, false, false),
             (Method::POST, 307, false, true),
             (Method::POST, 308, false, true),
             (Method::POST, 301, true, true),
             (Method::POST, 303, true, true),
-            // Some clients turn these into a GET, and some do not.
-            (Method::PUT, 302, false, false),
+            (Method::PUT, 302, false, true),
+            (Method::PATCH, 301, false, true),
+            (Method::DELETE, 302, false, true),
             (Method::PUT, 303, false, false),
             (Method::PUT, 308, false, true),
             (Method::DELETE, 303, true, true),
         ] {
             let asked = Asked { uri: &uri, method: &method, get_is_alike };
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(asked.is_sold_after(status), is_sold, "{method} {status}, GET alike: {get_is_alike}");
+            assert_eq!(asked.is_not_answered_by(status), is_no_answer, "{method} {status}, GET alike: {get_is_alike}");
         }
     }
 

@@ -5,6 +5,8 @@
 //! services: letter case, accents, trailing slashes, and what follows a `;`, `?` or `#` make no difference. Where another route
 //! takes the path as it is spelled, or without an extension, the dearer of them counts.
 
+use std::borrow::Cow;
+
 use super::fold::fold;
 
 /// A path in its one spelling.
@@ -142,7 +144,11 @@ impl Segment {
 
     /// Whether a service that drops parameters, a query, trailing dots or spaces sees a dot segment, or none at all.
     fn is_dots(&self) -> bool {
-        plain_part(&self.decoded).trim_matches(['.', ' ']).is_empty()
+        let folded: Cow<'_, str> = match self.decoded.is_ascii() {
+            true => (&*self.decoded).into(),
+            false => fold(&self.decoded).into(),
+        };
+        plain_part(&folded).trim_matches(['.', ' ']).is_empty()
     }
 }
 
@@ -151,9 +157,12 @@ fn plain_part(decoded: &str) -> &str {
     decoded.split([';', '?', '#']).next().unwrap_or(decoded)
 }
 
-/// A decoded segment as routes are matched with it: [folded](fold), without parameters, without dots and spaces at its end.
+/// A decoded segment as routes are matched with it: [folded](fold), which makes some of them, without parameters, and without dots and
+/// spaces at its end.
 fn key(decoded: &str) -> String {
-    fold(plain_part(decoded).trim_end_matches(['.', ' ']))
+    let mut folded = fold(decoded);
+    folded.truncate(plain_part(&folded).trim_end_matches(['.', ' ']).len());
+    folded
 }
 
 fn escaped(high: Option<u8>, low: Option<u8>) -> Option<u8> {

@@ -222,6 +222,9 @@ mod tests {
             ("GET /insights", "GET", "/i%CC%81ns%C3%AFghts", true),
             ("GET /insights", "GET", "/insights%3Fx", true),
             ("GET /insights", "GET", "/insights%23x", true),
+            ("GET /insights", "GET", "/insights%C2%A0", true),
+            ("GET /insights", "GET", "/insights.%E2%80%8B", true),
+            ("GET /insights", "GET", "/insights%EF%BC%9Bx", true),
             ("GET /insights", "GET", "/insights.json", false),
             ("GET /wiki/{page}", "GET", "/wiki/why%3F", true),
         ] {
