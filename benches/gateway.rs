@@ -1,4 +1,5 @@
-//! The gateway beside its upstream: how many free requests pass, and how many the upstream answers without it.
+//! The gateway beside its upstream: how many free requests pass, how many the upstream answers without it, and how many pass through a
+//! proxy that does nothing else.
 //!
 //! `cargo bench --features gateway --bench gateway`
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
@@ -19,7 +20,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::{body::Incoming, client::conn::http1 as client, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioIo},
+};
 use tokio::net::{TcpListener, TcpStream};
 
 const CONNECTIONS: usize = 32;
@@ -30,7 +34,8 @@ fn main() {
     // Upstream and clients have processes of their own, as everywhere: this program, started again.
     match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
         [role] if role == "upstream" => runtime().block_on(upstream()),
-        [role, direct, through] if role == "clients" => compare(direct, through),
+        [role, upstream] if role == "proxy" => runtime().block_on(proxy(upstream)),
+        [role, direct, bare, through] if role == "clients" => compare([direct, bare, through]),
         _ => {
             println!("all on the same cores");
             measure(Cores::Shared);
@@ -69,21 +74,25 @@ fn measure(cores: Cores) {
     let this = std::env::current_exe().unwrap();
     let (_upstream, direct) = started(cores.command("0", &this).arg("upstream"));
     let folder = tempfile::tempdir().unwrap();
+    let (_proxy, bare) = started(cores.command("1", &this).args(["proxy", &direct]));
     let mut gateway = cores.command("1", env!("CARGO_BIN_EXE_x402-gateway"));
     let (_gateway, through) = started(configured(&mut gateway, folder.path(), &direct));
-    let ended = cores.command("0", &this).args(["clients", &direct, &through]).status().unwrap();
+    let ended = cores.command("0", &this).args(["clients", &direct, &bare, &through]).status().unwrap();
     assert!(ended.success());
 }
 
-/// Both in turns, so that a noisy neighbour slows both.
-fn compare(direct: &str, through: &str) {
-    let (mut alone, mut behind) = (Vec::new(), Vec::new());
+/// All in turns, so that a noisy neighbour slows each.
+fn compare(addresses: [&str; 3]) {
+    let mut rates = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
-        alone.push(runtime().block_on(rate(direct)));
-        behind.push(runtime().block_on(rate(through)));
+        for (rates, address) in rates.iter_mut().zip(addresses) {
+            rates.push(runtime().block_on(rate(address)));
+        }
     }
-    let [alone, behind] = [alone, behind].map(median);
-    println!("direct {alone:.0} a second, through the gateway {behind:.0} a second: {:.2}", behind / alone);
+    let [direct, bare, through] = rates.map(median);
+    println!("direct {direct:.0} a second");
+    println!("through a proxy that only passes on {bare:.0} a second: {:.2}", bare / direct);
+    println!("through the gateway {through:.0} a second: {:.2}", through / direct);
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -110,6 +119,30 @@ async fn upstream() {
     }
 }
 
+/// The least that a proxy does with these libraries: it takes a request, sends it on, and passes on the answer.
+async fn proxy(upstream: &str) {
+    let authority: http::uri::Authority = upstream.parse().unwrap();
+    let mut http = HttpConnector::new();
+    http.set_nodelay(true);
+    let client: Client<_, Incoming> = Client::builder(TokioExecutor::new()).build(http);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    println!("listening on http://{}", listener.local_addr().unwrap());
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (client, authority) = (client.clone(), authority.clone());
+        tokio::spawn(async move {
+            let pass_on = service_fn(|mut request: Request<Incoming>| {
+                let mut address = std::mem::take(request.uri_mut()).into_parts();
+                (address.scheme, address.authority) = (Some(http::uri::Scheme::HTTP), Some(authority.clone()));
+                *request.uri_mut() = address.try_into().unwrap();
+                client.request(request)
+            });
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), pass_on).await;
+        });
+    }
+}
+
 /// Ends with this value.
 struct Running(Child);
 
@@ -124,7 +157,7 @@ fn started(command: &mut Command) -> (Running, String) {
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let out = BufReader::new(process.stdout.take().unwrap()).lines();
     let mut said = BufReader::new(process.stderr.take().unwrap()).lines();
-    let is_ours = command.get_args().any(|argument| argument == "upstream");
+    let is_ours = command.get_args().any(|argument| argument == "upstream" || argument == "proxy");
     let listening = |line: String| line.split_once("listening on http://").map(|(_, url)| url.trim().to_owned());
     let address = match is_ours {
         true => out.map_while(Result::ok).find_map(listening),

@@ -3,7 +3,6 @@
 use std::{
     convert::Infallible,
     future::Future,
-    net::SocketAddr,
     pin::Pin,
     sync::{Arc, PoisonError, RwLock},
 };
@@ -15,7 +14,7 @@ use tower_service::Service as _;
 use tower_x402::{ResponseBody, mcp::McpBody};
 
 use super::{
-    proxy::{Arrival, Proxy, ProxyBody, problem},
+    proxy::{Arrival, Peer, Proxy, ProxyBody, problem},
     ready::Readiness,
     routes::{Found, Routes, Target, path::CleanPath},
 };
@@ -53,7 +52,7 @@ impl Present {
 pub(crate) struct Gateway {
     pub(crate) present: Present,
     pub(crate) proxy: Proxy,
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: Peer,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Gateway {
@@ -67,7 +66,7 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
             Err(refusal) => return Box::pin(async move { Ok(*refusal) }),
         };
         request.extensions_mut().insert(Arrival {
-            peer: self.peer,
+            peer: self.peer.clone(),
             only: found.only,
             get_is_alike: found.get_is_alike,
             is_priced: matches!(found.target, Target::Sell(..)),

@@ -10,7 +10,9 @@ use super::{
     config::Config,
     failure::Failure,
     gateway::{Gateway, Present},
-    metrics, reload, serve, shop, status,
+    metrics,
+    proxy::Peer,
+    reload, serve, shop, status,
 };
 
 /// How long the head of a request may take, a connection be idle, and its answers lie unread.
@@ -43,6 +45,6 @@ pub(crate) async fn sell(path: PathBuf, config: Config, listener: TcpListener) -
     tokio::spawn(reloads.follow(hangups, present.clone()));
 
     let patience = serve::Patience { head: HEAD, ending: ENDING };
-    let gateway = |peer| Gateway { present: present.clone(), proxy: proxy.clone(), peer };
+    let gateway = |peer| Gateway { present: present.clone(), proxy: proxy.clone(), peer: Peer::new(peer) };
     serve::serve(listener, gateway, patience).await.map_err(Failure::world)
 }

@@ -49,7 +49,7 @@ pub(super) fn passed_on(
 fn redirected(head: &mut Parts, site: &Site<'_>, asked: &Asked<'_>) {
     let Some(place) = head.headers.get(header::LOCATION).cloned() else { return };
     let Ok(place) = str::from_utf8(place.as_bytes()) else { return };
-    if head.status.is_redirection() && asked.is_sold_after(head.status) && site.leads_back(place, asked.uri) {
+    if head.status.is_redirection() && asked.is_not_answered_by(head.status) && site.leads_back(place, asked.uri) {
         // There the same is for sale again: a redirect to it is not to be paid for.
         head.extensions.insert(Consumption::Keep);
     }

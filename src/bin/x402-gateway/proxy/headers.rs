@@ -4,17 +4,11 @@ use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// Those of one connection (RFC 9110, 7.6.1), and `Expect`, which the gateway answers itself.
-const HOP_BY_HOP: [HeaderName; 8] = [
-    header::CONNECTION,
-    header::EXPECT,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    HeaderName::from_static("keep-alive"),
-];
+/// Whether it is of one connection (RFC 9110, 7.6.1); or `Expect`, which the gateway answers itself.
+fn is_hop_by_hop(name: &str) -> bool {
+    matches!(name, "connection" | "keep-alive" | "proxy-connection" | "te" | "transfer-encoding" | "upgrade" | "expect")
+        || matches!(name, "proxy-authenticate" | "proxy-authorization")
+}
 
 /// The words of a header that lists tokens.
 pub(super) fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
@@ -31,10 +25,7 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
             headers.remove(name);
         }
     }
-    for name in HOP_BY_HOP {
-        headers.remove(name);
-    }
-    headers.remove("proxy-connection");
+    remove_where(headers, is_hop_by_hop);
 }
 
 /// Removes what a client may not say to the upstream: payments, who paid, where it came from, and another method or path

@@ -3,6 +3,7 @@
 mod answer;
 mod answered;
 mod failed;
+mod forwarded;
 mod headers;
 mod outbound;
 mod problem;
@@ -34,6 +35,8 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use failed::Failed;
+use forwarded::Known;
+pub(crate) use forwarded::Peer;
 pub(crate) use problem::problem;
 use progress::Progress;
 use redirect::{Asked, Site};
@@ -76,7 +79,8 @@ impl Proxy {
             .build(connector);
         let authority = url.authority().map(|authority| authority.as_str()).unwrap_or_default();
         let host = HeaderValue::from_str(authority).map_err(Failure::flags)?;
-        Ok(Self(Arc::new(Upstream { client, url, host, public, timeout })))
+        let known = Known::of(public.as_ref());
+        Ok(Self(Arc::new(Upstream { client, url, host, public, known, timeout })))
     }
 }
 
@@ -119,19 +123,20 @@ impl Upstream {
         let switch = tunnel::asked_for(&mut request);
         let (parts, body) = request.into_parts();
         let (body, progress) = progress::watched(body);
-        let head = match outbound::head(self, &parts, body.size_hint().exact(), switch.is_some()) {
+        let (uri, method) = (parts.uri.clone(), parts.method.clone());
+        let head = match outbound::head(self, parts, body.size_hint().exact(), switch.is_some()) {
             Ok(head) => head,
             Err(_) => {
                 let detail = "The address does not fit the service behind this one.";
                 return problem(StatusCode::BAD_REQUEST, "invalid_request", detail).map(Either::Right);
             }
         };
-        let told = head.headers().get(outbound::X_FORWARDED_HOST).cloned();
+        let told = head.headers().get(forwarded::X_FORWARDED_HOST).cloned();
         match self.answered(head.map(|()| body), progress).await {
             Ok(answer) => {
                 let told = told.as_ref().and_then(|told| told.to_str().ok());
                 let site = Site { upstream: &self.url, public: self.public.as_ref(), told };
-                let asked = Asked { uri: &parts.uri, method: &parts.method, get_is_alike };
+                let asked = Asked { uri: &uri, method: &method, get_is_alike };
                 answer::passed_on(answer, switch, &site, &asked, is_priced)
             }
             Err(failure) => failure.answer().map(Either::Right),

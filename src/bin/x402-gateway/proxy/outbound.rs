@@ -1,19 +1,15 @@
 //! The head of the request that the upstream sees.
 
-use std::net::IpAddr;
-
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header, request::Parts, uri::PathAndQuery};
 use tower_x402::Receipt;
 
 use super::{
+    forwarded::{Before, forwarded},
     headers::{strip_hop_by_hop, strip_request},
     tunnel::WEBSOCKET,
     upstream::{Arrival, Upstream},
 };
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-pub(super) const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X402_PAYER: HeaderName = HeaderName::from_static("x402-payer");
 const X402_PAYMENT_ID: HeaderName = HeaderName::from_static("x402-payment-id");
 const X402_AMOUNT: HeaderName = HeaderName::from_static("x402-amount");
@@ -21,11 +17,11 @@ const X402_AMOUNT: HeaderName = HeaderName::from_static("x402-amount");
 /// Makes it, for a body of this length, if that is known.
 pub(super) fn head(
     upstream: &Upstream,
-    parts: &Parts,
+    parts: Parts,
     length: Option<u64>,
     switches: bool,
 ) -> Result<Request<()>, http::Error> {
-    let mut headers = parts.headers.clone();
+    let mut headers = parts.headers;
     let before = Before::of(&headers);
     strip_hop_by_hop(&mut headers);
     strip_request(&mut headers);
@@ -41,11 +37,14 @@ pub(super) fn head(
     }
     let named = headers.insert(header::HOST, upstream.host.clone());
     let named = parts.uri.authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok()).or(named);
-    forwarded(&mut headers, upstream, parts, before, named);
+    let peer = parts.extensions.get::<Arrival>().map(|arrival| &arrival.peer);
+    forwarded(&mut headers, &upstream.known, peer, before, named);
     if let Some(receipt) = parts.extensions.get::<Receipt>() {
         paid(&mut headers, receipt)?;
     }
-    let mut request = Request::builder().method(parts.method.clone()).uri(address(upstream, &parts.uri)?).body(())?;
+    let mut request = Request::new(());
+    *request.uri_mut() = address(upstream, &parts.uri)?;
+    *request.method_mut() = parts.method;
     *request.headers_mut() = headers;
     Ok(request)
 }
@@ -71,53 +70,6 @@ fn address(upstream: &Upstream, uri: &Uri) -> Result<Uri, http::Error> {
     let mut address = upstream.url.clone().into_parts();
     address.path_and_query = Some(path);
     Ok(Uri::from_parts(address)?)
-}
-
-/// What proxies before this one said.
-struct Before {
-    addresses: String,
-    forwarded: String,
-}
-
-impl Before {
-    fn of(headers: &HeaderMap) -> Self {
-        Self { addresses: joined(headers, &X_FORWARDED_FOR), forwarded: joined(headers, &header::FORWARDED) }
-    }
-}
-
-fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
-    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values.fold(String::new(), |all, value| if all.is_empty() { value.to_owned() } else { all + ", " + value })
-}
-
-/// Says where the request came from, at the end of what is said already; and under which address clients know the service.
-fn forwarded(headers: &mut HeaderMap, upstream: &Upstream, parts: &Parts, before: Before, named: Option<HeaderValue>) {
-    let public = upstream.public.as_ref();
-    let proto = public.and_then(Uri::scheme_str).unwrap_or("http");
-    let host = public.and_then(Uri::authority).map(|host| host.as_str().to_owned());
-    let host = host.or_else(|| named?.to_str().ok().map(str::to_owned)).unwrap_or_default();
-    let mut set = |name, value: String| {
-        if let Ok(value) = HeaderValue::try_from(value) {
-            headers.insert(name, value);
-        }
-    };
-    if let Some(peer) = parts.extensions.get::<Arrival>().map(|arrival| arrival.peer.ip().to_canonical()) {
-        let shown = match peer {
-            IpAddr::V4(peer) => format!("for={peer}"),
-            IpAddr::V6(peer) => format!("for=\"[{peer}]\""),
-        };
-        let host = if host.is_empty() || host.contains('"') { String::new() } else { format!(";host=\"{host}\"") };
-        set(X_FORWARDED_FOR, after(before.addresses, &peer.to_string()));
-        set(header::FORWARDED, after(before.forwarded, &format!("{shown}{host};proto={proto}")));
-    }
-    set(X_FORWARDED_PROTO, proto.to_owned());
-    if !host.is_empty() {
-        set(X_FORWARDED_HOST, host);
-    }
-}
-
-fn after(before: String, last: &str) -> String {
-    if before.is_empty() { last.to_owned() } else { before + ", " + last }
 }
 
 /// Says who paid, and how much, in base units.

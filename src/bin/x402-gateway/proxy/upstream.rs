@@ -1,6 +1,6 @@
 //! The upstream, and what goes there and back.
 
-use std::{error::Error, net::SocketAddr, time::Duration};
+use std::{error::Error, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Uri};
@@ -8,7 +8,10 @@ use http_body_util::{Either, Full, combinators::UnsyncBoxBody};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 
-use super::answered::Answered;
+use super::{
+    answered::Answered,
+    forwarded::{Known, Peer},
+};
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 /// What the upstream answers, or the gateway in its place.
@@ -19,7 +22,7 @@ pub(super) type OutboundBody = UnsyncBoxBody<Bytes, BoxError>;
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     /// The other end of its connection.
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: Peer,
     /// The one method by which it is passed on: the paywall turns the form of a page into a GET.
     pub(crate) only: Option<Method>,
     /// A GET of its path goes the same way, at the same price.
@@ -35,5 +38,7 @@ pub(super) struct Upstream {
     pub(super) host: HeaderValue,
     /// The scheme and host under which clients know the service.
     pub(super) public: Option<Uri>,
+    /// The same, for the upstream.
+    pub(super) known: Known,
     pub(super) timeout: Duration,
 }
