@@ -463,31 +463,48 @@ async fn a_used_up_pass_that_comes_again_is_not_bought_for_nothing() {
     }
 }
 
-/// Its caller left while it was paid for: the next one takes it up, also where a quote now names another.
+/// Its caller left while it was paid for: the next one takes it up, also in a later process, and where a quote now names another.
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_was_paid_for_is_taken_up_before_another_is_bought() {
-    let market = Market::open().await;
-    let layer = market.layer().await;
-    let passes = PassLayer::new().preferring("ten");
-    let is_slow = Arc::new(AtomicBool::new(true));
-    let slow = Arc::clone(&is_slow);
-    let seller =
-        Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
-            ("/pass-a", Some(_), _) if slow.load(SeqCst) => Reply::Hangs,
-            ("/pass-a", Some(_), _) => token(),
-            (_, None, true) => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
-            (path, ..) => {
-                let bill = Bill { intent: format!("intent-{}", asked.before + 1), ..Bill::default() };
-                let pay = bill.pay();
-                let headers =
-                    [("pay", &*pay), ("x-price-intent", &*bill.intent), ("x-payment-contracts", &*bill.contracts)];
-                reply(402, &headers, offer(&format!("/pass-{}", path.trim_start_matches('/'))))
-            }
-        });
-    let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/a"));
-    assert!(left.await.is_err());
-    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (1, 1));
-    is_slow.store(false, SeqCst);
-    assert_eq!(bought(&passes, &layer, &seller, "/b").await.unwrap().0, "by pass");
-    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (1, 0));
+    for is_later_process in [false, true] {
+        let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+        let file = folder.path().join("passes.json");
+        let mut layer = market.layer().await;
+        let mut passes = PassLayer::new().preferring("ten").kept_in(&file).unwrap();
+        let is_slow = Arc::new(AtomicBool::new(true));
+        let seller = seller_of_many(&is_slow);
+        let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/a"));
+        assert!(left.await.is_err());
+        assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (1, 1));
+        is_slow.store(false, SeqCst);
+        if is_later_process {
+            layer = market.layer().await;
+            passes = PassLayer::new().preferring("ten").kept_in(&file).unwrap();
+            assert!(passes.passes().is_empty());
+        }
+        for path in ["/b", "/c"] {
+            assert_eq!(bought(&passes, &layer, &seller, path).await.unwrap().0, "by pass");
+            assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (1, 0), "{is_later_process}");
+        }
+        // A later one has no purchase to finish.
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("x402p_ten") && !text.contains("unfinished"), "{text}");
+    }
+}
+
+/// Each of its routes names a pass of its own, and it sells `/pass-a` alone.
+fn seller_of_many(is_slow: &Arc<AtomicBool>) -> Seller {
+    let slow = Arc::clone(is_slow);
+    Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+        ("/pass-a", Some(_), _) if slow.load(SeqCst) => Reply::Hangs,
+        ("/pass-a", Some(_), _) => token(),
+        (_, None, true) => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
+        (path, ..) => {
+            let bill = Bill { intent: format!("intent-{}", asked.before + 1), ..Bill::default() };
+            let pay = bill.pay();
+            let headers =
+                [("pay", &*pay), ("x-price-intent", &*bill.intent), ("x-payment-contracts", &*bill.contracts)];
+            reply(402, &headers, offer(&format!("/pass-{}", path.trim_start_matches('/'))))
+        }
+    })
 }

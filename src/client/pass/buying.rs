@@ -69,6 +69,8 @@ impl<S> Errand<S> {
         for _ in 0..2 {
             if let Bought::Again = bought {
                 shop.begins(address.clone());
+                // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
+                self.passes.lock().save();
                 bought = self.order(shop, &address.url, price, false).await;
             }
         }
@@ -124,6 +126,7 @@ impl<S> Errand<S> {
         if !is_sold {
             if purchase.is_none() {
                 shop.is_finished();
+                self.passes.lock().save();
             }
             return Bought::Nothing;
         }

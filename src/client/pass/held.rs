@@ -28,14 +28,18 @@ pub struct HeldPass {
     /// It counts nothing, and lasts for a time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_timed: bool,
-    /// It could not be used when it came: until then, in Unix seconds, no other is bought. Without a token it was no pass at all.
+    /// Without a token: what was sold there could not be used, and until then, in Unix seconds, no other is bought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unusable_until: Option<u64>,
+    /// Without a token: a purchase has begun there, and may have been paid without an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_unfinished: bool,
 }
 
 impl HeldPass {
     pub(super) const fn new(url: String, name: Option<String>, token: String) -> Self {
-        Self { url, name, token, remaining: None, expires: None, worth: None, is_timed: false, unusable_until: None }
+        let (remaining, expires, worth, unusable_until) = (None, None, None, None);
+        Self { url, name, token, remaining, expires, worth, is_timed: false, unusable_until, is_unfinished: false }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::client::PurchaseId;
 /// A pass is bought before the first request to an origin, and again once it is over. Buying follows these rules:
 ///
 /// - An origin has one pass at a time, and one purchase at a time, whichever address its quotes name. A purchase that was interrupted is
-///   finished before another one begins: the seller answers with the same pass.
+///   finished before another one begins: the seller answers with the same pass. A later process knows of it by the [file](Self::kept_in).
 /// - A pass that a quote names is bought by a new quote each time, and costs no more than that says.
 /// - The request's [`MaxPrice`](crate::client::MaxPrice) holds for its pass. Its [`Deadline`](crate::client::Deadline) covers quote, pass
 ///   and answer together. Where they stand in the way, other requests still buy one.

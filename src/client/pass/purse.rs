@@ -118,7 +118,7 @@ impl Purse {
     }
 
     fn kept(&self) -> Vec<HeldPass> {
-        self.shops.iter().filter_map(|shop| shop.kept()).collect()
+        self.shops.iter().flat_map(|shop| shop.kept()).collect()
     }
 
     /// Reads the file, if it is there, and writes every change to it from now on.
@@ -135,7 +135,7 @@ impl Purse {
             let quoted = if self.wanted.is_some() { self.of_quotes(&address) } else { None };
             let shop = quoted.or_else(|| self.shops.iter().find(|shop| shop.address().url == address.url).cloned());
             if let Some(shop) = shop {
-                shop.restore(pass);
+                shop.restore(pass, address);
             }
         }
         // Its folder is needed, which the working directory of a later moment may not have.

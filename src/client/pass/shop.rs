@@ -96,21 +96,24 @@ impl Shop {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is kept: the pass that is held, and until when none is bought.
-    pub(super) fn kept(&self) -> Option<HeldPass> {
+    /// What is kept: the pass that is held; and, without a token, what holds for the next one. A pass that is over may be of another address.
+    pub(super) fn kept(&self) -> impl Iterator<Item = HeldPass> + use<> {
         let state = self.state();
-        let unusable_until = state.unusable_until;
-        match &state.held {
-            Some(held) => Some(HeldPass { unusable_until, ..held.pass.clone() }),
-            None => unusable_until.map(|_| HeldPass { unusable_until, ..state.pass(String::new()) }),
-        }
+        let (unusable_until, is_unfinished) = (state.unusable_until, state.is_unfinished);
+        let next = HeldPass { unusable_until, is_unfinished, ..state.pass(String::new()) };
+        let next = (is_unfinished || unusable_until.is_some()).then_some(next);
+        state.held.as_ref().map(|held| held.pass.clone()).into_iter().chain(next)
     }
 
-    /// Takes over what was kept.
-    pub(super) fn restore(&self, mut kept: HeldPass) {
+    /// Takes over what was kept, and is of this address.
+    pub(super) fn restore(&self, kept: HeldPass, address: Address) {
         let mut state = self.state();
-        state.unusable_until = kept.unusable_until.take();
-        state.held = (!kept.token.is_empty()).then(|| InUse::new(kept, false));
+        if kept.token.is_empty() {
+            (state.unusable_until, state.is_unfinished) = (kept.unusable_until, kept.is_unfinished);
+            state.address = address;
+        } else {
+            state.held = Some(InUse::new(kept, false));
+        }
     }
 
     /// Whether a pass that is not over is held, at this Unix time.
