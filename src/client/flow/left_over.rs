@@ -72,9 +72,11 @@ pub(crate) async fn close_lapsed(inner: &ClientInner, too_old: TooOld) {
             old.note(|entry| (entry.state, entry.transaction) = (PurchaseState::Refused, transaction)).await;
         }
         Ok(AuthorizationStatus::Used { transaction }) => {
-            let used = |entry: &mut JournalEntry| match entry.state {
-                PurchaseState::Paying => entry.is_settled_by(transaction),
-                _ => entry.transaction = transaction.or(entry.transaction),
+            let used = |entry: &mut JournalEntry| match (entry.state, transaction) {
+                // It may be put to another bill, by its transaction.
+                (PurchaseState::Unspent, Some(_)) => entry.transaction = transaction,
+                // Without one, the state alone tells that it was used, and the next authorization has its turn.
+                _ => entry.is_settled_by(transaction),
             };
             old.note(used).await;
         }

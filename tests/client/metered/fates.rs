@@ -1,6 +1,6 @@
 //! What becomes of a permit that a seller was shown and gave no answer to: it is the only one until the chain says that it is void.
 
-use tower_x402::client::{Money, PayErrorKind, PurchaseState, ResumeOnly};
+use tower_x402::client::{JournalEntry, Money, PayErrorKind, PurchaseState, ResumeOnly};
 
 use super::*;
 use crate::signed::{refusal, settlement_failed};
@@ -46,6 +46,32 @@ async fn only_the_chain_says_that_it_is_void() {
     market.wallet.outage(true);
     assert!(buy(&layer, &seller).await.is_err_and(|error| error.kind() == PayErrorKind::Unsettled));
     assert_eq!((market.wallet.permits_signed(), layer.spent()), (1, units(MAXIMUM)));
+}
+
+/// The chain does not say by which transaction a permit was used, and the bills of these sellers tell no time that closes it.
+#[tokio::test(start_paused = true)]
+async fn an_old_permit_that_was_used_stands_in_the_way_of_no_other() {
+    let market = market().await;
+    let declining = seller(|_, _| reply(400, &[], "no"));
+    let layer = market.layer().await;
+    for number in 1..=2 {
+        ask(&layer, &declining, another(number)).await.unwrap();
+        market.shop.clock.advance(Duration::from_secs(1));
+    }
+    let [used, unused] = [0, 1].map(|number| permits(&declining)[number].permit.nonce);
+    charge(&market.shop.chain, &shown(&declining.asked()[1]).unwrap(), MAXIMUM);
+    expire(&market);
+    market.shop.clock.advance(Duration::from_secs(2 * 24 * 60 * 60));
+    for number in 3..=4 {
+        ask(&layer, &declining, another(number)).await.unwrap();
+    }
+    let entries = market.journal.entries();
+    let state = |nonce| {
+        let is_it = |entry: &&JournalEntry| entry.permit().is_some_and(|signed| signed.permit.nonce == nonce);
+        entries.iter().find(is_it).map(|entry| entry.state)
+    };
+    // Void, it is too old for the journal.
+    assert_eq!((state(used), state(unused)), (Some(PurchaseState::Redeeming), None));
 }
 
 /// The process ends after it has shown the permit: the next one shows the same header.
