@@ -32,7 +32,7 @@ use crate::{
         },
         inner_service::InnerService,
         priced_request::PricedRequest,
-        refusal::Rejection,
+        refusal::{Problem, Rejection},
         sale::{
             call::deliver_call,
             deliver::{Delivery, deliver},
@@ -44,7 +44,7 @@ use crate::{
             transfer::unless_consumed,
         },
     },
-    protocol::{InvalidRedemption, Media, ProblemCode, Proof, RedeemBy, Redemption},
+    protocol::{InvalidRedemption, Media, ProblemCode, Proof, RedeemBy, Redemption, has_foreign_charset},
 };
 
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
@@ -302,6 +302,9 @@ where
     fn refuse_body(&self, code: ProblemCode) -> Response<ResponseBody<ResB>> {
         let answer = match code {
             ProblemCode::InvalidRedemption => deny(&self.request, code),
+            ProblemCode::UnsupportedEncoding if is_identity(&self.request.parts.headers) => {
+                self.turn_away(Problem::reads_utf_8_only())
+            }
             _ => self.turn_away(code),
         };
         match FormPage::of(&self.request, None).filter(|_| takes_form(&self.request)) {
@@ -342,7 +345,12 @@ fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Optio
         return None;
     }
     let identity = is_identity(headers);
-    Some(ReadPlan { scan, whole, identity, limit: route.body_limit, timeout: route.body_timeout })
+    let foreign = match (scan != ScanPolicy::Never || route.prices.depends_on_request()) && has_foreign_charset(headers)
+    {
+        true => ScanPolicy::of(request.media),
+        false => ScanPolicy::Never,
+    };
+    Some(ReadPlan { scan, whole, identity, foreign, limit: route.body_limit, timeout: route.body_timeout })
 }
 
 /// Whether a body that nothing is looked for in is read all the same before anything is reserved: a redemption's, where it is

@@ -153,6 +153,9 @@ impl X402Layer {
     /// quote asks for its payment in the `x402-payment` header. Such a body is refused only if it names `intentId` or
     /// `txHash` anywhere, because the layer does not read a proof there.
     ///
+    /// JSON and forms are read uncompressed and in UTF-8. Where a price or a proof may be in them, others are refused with 415
+    /// `unsupported_encoding`: the handler could see another request than the one that was priced.
+    ///
     /// # Errors
     /// [`BuildError::OutOfRange`] for zero.
     pub fn body_limit(self, bytes: usize) -> Result<Self, BuildError> {

@@ -111,6 +111,12 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
+    /// For a body in another charset, where it must be read.
+    pub(crate) fn reads_utf_8_only() -> Self {
+        let detail = "Send the body in UTF-8, with one Content-Type that names no other charset.";
+        Self { detail: Some(detail), ..ProblemCode::UnsupportedEncoding.into() }
+    }
+
     /// The same where the payment was made before the handler ran: then no text says that nothing was taken.
     pub(crate) fn after_payment(self) -> Self {
         match self.code {

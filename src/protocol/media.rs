@@ -33,6 +33,26 @@ impl Media {
     }
 }
 
+/// Whether a reader may take the body's text for other text than UTF-8: a charset is named that is not UTF-8, in whatever way a
+/// reader may look for one, or there are two content types.
+pub(crate) fn has_foreign_charset(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    let Some(content_type) = types.next() else { return false };
+    let mut parameters = content_type.as_bytes().split(|byte| *byte == b';');
+    types.next().is_some() || parameters.any(|parameter| names_charset(parameter) && !is_utf_8(parameter))
+}
+
+fn names_charset(parameter: &[u8]) -> bool {
+    const NAME: &[u8] = b"charset";
+    parameter.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME))
+}
+
+/// By letters and digits alone, as decoders compare names of charsets.
+fn is_utf_8(parameter: &[u8]) -> bool {
+    let letters = parameter.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase);
+    letters.eq(*b"charsetutf8")
+}
+
 /// Returns a content type without its parameters.
 pub(super) fn essence(content_type: &HeaderValue) -> &[u8] {
     content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
@@ -58,6 +78,44 @@ fn ends_with(essence: &[u8], suffix: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_charset_but_utf_8_is_foreign() {
+        let types = |lines: &[&[u8]]| -> HeaderMap {
+            lines.iter().map(|line| (header::CONTENT_TYPE, HeaderValue::from_bytes(line).unwrap())).collect()
+        };
+        let own: [&[u8]; 7] = [
+            b"application/json",
+            b"application/json; charset=utf-8",
+            b"application/json;Charset = \"UTF-8\" ; v=1",
+            b"text/plain;charset=utf8;",
+            b"multipart/form-data; boundary=utf-7",
+            "application/json; charset=utf\u{2011}8".as_bytes(),
+            b"",
+        ];
+        for content_type in own {
+            assert!(!has_foreign_charset(&types(&[content_type])), "{}", content_type.escape_ascii());
+        }
+        let foreign: [&[u8]; 12] = [
+            b"application/json; charset=utf-7",
+            b"application/json;CHARSET=\"utf7\"",
+            b"application/json; charset=utf-16",
+            b"application/json; charset=utf-8,utf-7",
+            b"application/json; charset=utf-8; charset=utf-7",
+            b"application/json; x=\"; charset=utf-8\"; charset=utf-7",
+            b"application/json; charset*=us-ascii'en'utf-7",
+            b"application/json; charset*0=utf-; charset*1=7",
+            b"application/json charset=utf-7",
+            b"application/json; charset=us-ascii",
+            b"application/json; charset=utf-7\xa0",
+            b"application/json; charset=",
+        ];
+        for content_type in foreign {
+            assert!(has_foreign_charset(&types(&[content_type])), "{}", content_type.escape_ascii());
+        }
+        assert!(has_foreign_charset(&types(&[b"application/json", b"application/json"])));
+        assert!(!has_foreign_charset(&HeaderMap::new()));
+    }
 
     #[test]
     fn a_content_type_counts_without_its_parameters_and_in_any_case() {

@@ -82,7 +82,7 @@ pub(crate) use digest::digest_call;
 pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request, without_proof_members};
 pub(crate) use encoding::{base64_header, decode_base64};
 pub(crate) use loopback::is_loopback;
-pub(crate) use media::Media;
+pub(crate) use media::{Media, has_foreign_charset};
 pub(crate) use price_text::PriceText;
 #[cfg(feature = "client")]
 pub(crate) use redemption::is_proof_member;

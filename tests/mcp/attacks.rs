@@ -106,6 +106,53 @@ async fn a_result_cannot_forge_an_outcome() {
     }
 }
 
+/// A server that takes the charset at its word sees another message than the one that was priced.
+#[tokio::test]
+async fn a_message_in_another_charset_reaches_nobody() {
+    const UTF_7: &str =
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools+AC8-call","params":{"name":"search","arguments":{}}}"#;
+    let rig = Rig::open().await;
+    let service = rig.service();
+    let typed = |lines: &[&str], message: &str| {
+        let mut request = post(message);
+        request.headers_mut().remove("content-type");
+        lines.iter().for_each(|line| _ = request.headers_mut().append("content-type", line.parse().unwrap()));
+        request
+    };
+    let paid = paid(&service, &search()).await.to_string();
+    for lines in [
+        &["application/json; charset=utf-7"][..],
+        &["application/json;charset=utf7"],
+        &["application/json; Charset=\"UTF-7\""],
+        &["application/json; charset=utf-16le"],
+        &["application/json; charset=shift_jis"],
+        &["application/json; charset=utf-8; charset=utf-7"],
+        &["application/json; x=\"; charset=utf-8\"; charset = utf-7"],
+        &["application/json; charset*=us-ascii'en'utf-7"],
+        &["application/json; charset*0=utf-; charset*1=7"],
+        &["application/json charset=utf-7"],
+        &["application/json; charset="],
+        &["application/json", "application/json; charset=utf-7"],
+        &["application/json", "application/json"],
+    ] {
+        for message in [UTF_7, &paid] {
+            let answer = ask(&service, typed(lines, message)).await;
+            let refused = (answer.status.as_u16(), &answer.message()["error"]["data"]["error"]);
+            assert_eq!(refused, (415, &json!("unsupported_encoding")), "{lines:?}");
+        }
+    }
+    assert_eq!((rig.runs.runs(), rig.settler.settlements()), (0, 0));
+    for line in [
+        "application/json",
+        "application/json; charset=UTF-8",
+        "application/json;charset=\"utf-8\"; v=1",
+        "x; charset=utf8",
+    ] {
+        assert!(ask(&service, typed(&[line], &search().to_string())).await.is_bill(), "{line}");
+    }
+    ask(&service, typed(&["application/json; charset=utf-8"], &paid)).await.sold();
+}
+
 /// A proxy that hands the response on only when it is complete changes nothing: it is complete.
 #[tokio::test]
 async fn another_key_opens_nothing() {

@@ -344,6 +344,63 @@ async fn a_compressed_body_is_refused_where_it_would_be_looked_at() {
     assert_eq!(ask(&service, request).await.status(), 200, "by header it is not looked at");
 }
 
+/// A handler that takes the charset at its word reads another body than the one that was priced.
+#[tokio::test]
+async fn a_body_in_another_charset_is_refused_where_it_would_be_looked_at() {
+    const DEAR: &str = r#"{"model":"small","x":"+ACI-,+ACI-model+ACI-:+ACI-large"}"#;
+    let (shop, service, _) = shop().await;
+    let layer = shop.merchant.price_with("models", |_, body| {
+        let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        Price::Charge(Amount::from_base_units(if body["model"] == "small" { 1_000 } else { 490_000 }))
+    });
+    let counter = Counter::default();
+    let models = layered(&layer.unwrap(), echo(counter.clone()));
+    let quote = ask(&models, json(r#"{"model":"small"}"#)).await;
+    let paid = proof(&intent_of(&quote), shop.pay(1_000));
+    let types = [
+        "application/json; charset=utf-7",
+        "application/json;charset=\"UTF-7\"",
+        "application/vnd.api+json; v=1; charset=utf-16le",
+        "text/plain; charset=shift_jis",
+        "application/json; charset=utf-8; charset=utf-7",
+    ];
+    for content_type in types {
+        assert_problem(ask(&service, send(content_type, DEAR)).await, 415, "unsupported_encoding").await;
+        let problem = assert_problem(ask(&models, send(content_type, DEAR)).await, 415, "unsupported_encoding").await;
+        assert!(problem["detail"].as_str().unwrap().contains("UTF-8"), "{problem}");
+        assert_problem(
+            ask(&models, send(content_type, sender(in_bytes(DEAR), 0).0)).await,
+            415,
+            "unsupported_encoding",
+        )
+        .await;
+        let mut redeemed = send(content_type, DEAR);
+        redeemed.headers_mut().insert("x402-payment", paid.parse().unwrap());
+        assert_problem(ask(&models, redeemed).await, 415, "unsupported_encoding").await;
+    }
+    let mut twice = json(DEAR);
+    twice.headers_mut().append(header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-7"));
+    assert_problem(ask(&models, twice).await, 415, "unsupported_encoding").await;
+    let form = send("application/x-www-form-urlencoded; charset=utf-7", "model=small");
+    assert_problem(ask(&models, form).await, 415, "unsupported_encoding").await;
+    // Text that nothing is looked for in, and no text at all, have the charset that they like.
+    for body in ["caf\u{e9}", ""] {
+        let answer = ask(&models, send("text/plain; charset=iso-8859-1", body)).await;
+        assert_problem(answer, 402, "payment_required").await;
+    }
+    // Where only the header is looked at, the body is the handler's alone.
+    let by_header = layered(&shop.layer().header_only(), echo(Counter::default()));
+    assert_problem(ask(&by_header, send(types[0], DEAR)).await, 402, "payment_required").await;
+    assert_eq!(counter.runs(), 0);
+    for content_type in ["application/json; charset=UTF-8", "application/json;charset=\"utf-8\"; v=1"] {
+        let answer = ask(&models, send(content_type, r#"{"model":"small"}"#)).await;
+        assert_problem(answer, 402, "payment_required").await;
+    }
+    let mut redeemed = send("application/json; charset=utf-8", r#"{"model":"small"}"#);
+    redeemed.headers_mut().insert("x402-payment", paid.parse().unwrap());
+    assert_eq!((ask(&models, redeemed).await.status().as_u16(), counter.runs()), (200, 1));
+}
+
 /// A type is what stands before the semicolon, whatever stands behind it: a pasted hyphen, or bytes that are no text.
 #[tokio::test]
 async fn a_parameter_that_is_not_ascii_leaves_the_type_what_it_is() {

@@ -106,6 +106,8 @@ pub(crate) struct ReadPlan {
     /// Whether all of it is needed, scanned or not: for its price, its digest, or ahead of a redemption.
     pub(crate) whole: bool,
     pub(crate) identity: bool,
+    /// What must not be read, since its handler may see other text in it.
+    pub(crate) foreign: ScanPolicy,
     pub(crate) limit: usize,
     pub(crate) timeout: Duration,
 }
@@ -253,6 +255,9 @@ impl<B: Body<Data = Bytes>> BodyReader<B> {
         let strict = plan.scan.is_strict(self.begins);
         // Compressed bytes may begin like an array or a string, and are none.
         if scanned == Some(true) && !plan.identity && !strict {
+            return Progress::Refused(ProblemCode::UnsupportedEncoding);
+        }
+        if plan.foreign.applies(self.begins) == Some(true) && !nothing {
             return Progress::Refused(ProblemCode::UnsupportedEncoding);
         }
         if scanned == Some(false) && !plan.whole {

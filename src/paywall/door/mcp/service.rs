@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     paywall::{body::RequestBody, door::body_reader::is_identity, seller::nested},
-    protocol::{ProblemCode, headers::NO_STORE},
+    protocol::{ProblemCode, has_foreign_charset, headers::NO_STORE},
 };
 
 /// So many events wait for the client; then the server waits.
@@ -126,7 +126,8 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     ResB: Body<Data = Bytes, Error: Send> + Send + 'static,
 {
-    if !is_identity(&parts.headers) {
+    // The server must see the message that is read here.
+    if !is_identity(&parts.headers) || has_foreign_charset(&parts.headers) {
         return Ok(refused(refuse_body(ProblemCode::UnsupportedEncoding)));
     }
     // Only a stream that is opened by `GET` is resumed: that is where the answers to calls are left out.

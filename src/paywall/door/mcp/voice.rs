@@ -279,7 +279,9 @@ pub(super) fn refuse_message(refusal: &Refusal) -> (StatusCode, String) {
 pub(super) fn refuse_body(code: ProblemCode) -> (StatusCode, String) {
     let message = match code {
         ProblemCode::BodyTooLarge => "Body too large: send a smaller message.",
-        ProblemCode::UnsupportedEncoding => "Unsupported encoding: send the message uncompressed.",
+        ProblemCode::UnsupportedEncoding => {
+            "Unsupported encoding: send the message uncompressed and in UTF-8, with one Content-Type."
+        }
         code => code.detail(),
     };
     let error = json!({ "code": -32600, "message": message, "data": { "error": code.as_str() } });
