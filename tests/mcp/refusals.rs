@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tower_x402::{
-    protocol::v2::{PaymentRequired, Reason},
+    protocol::v2::{PaymentRequired, Reason, SettleResponse},
     testing::Settling,
 };
 
@@ -165,4 +165,37 @@ async fn what_the_server_says_of_a_session_reaches_the_client() {
     assert_eq!((answer.status.as_u16(), &*answer.text, rig.settler.settlements()), (404, "Session not found", 0));
     rig.gives(json!({ "content": [] }));
     say(&service, &call).await.sold();
+}
+
+/// A client that begins a new session at a 404 must not pay for the call again.
+#[tokio::test]
+async fn what_the_server_says_of_a_session_does_not_hide_that_a_payment_was_made() {
+    let rig = Rig::open().await;
+    let service = rig.behind(&rig.layer().settle_first());
+    let call = paid(&service, &search()).await;
+    for status in [404_u16, 503, 404] {
+        rig.plays(move |_| async move {
+            let reply =
+                http::Response::builder().status(status).header("content-encoding", "x").header("retry-after", "7");
+            reply.body("Session not found".into()).unwrap()
+        });
+        let answer = say(&service, &call).await;
+        assert_eq!((answer.status.as_u16(), rig.settler.settlements()), (status, 1));
+        let told = answer.outcome().unwrap();
+        assert!(told.is_pending() && told.transaction.is_some(), "{}", answer.text);
+        assert_eq!(SettleResponse::from_headers(&answer.headers).unwrap(), Some(told));
+        assert!(
+            answer.text.contains("Do not pay again") && answer.text.contains(&status.to_string()),
+            "{}",
+            answer.text
+        );
+        assert_eq!(
+            (answer.headers.get("content-encoding"), &*answer.headers["retry-after"].to_str().unwrap()),
+            (None, "7")
+        );
+        assert!(!answer.is_bill());
+    }
+    rig.gives(json!({ "content": [] }));
+    say(&service, &call).await.sold();
+    assert_eq!(rig.settler.settlements(), 1);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, request::Parts};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts as RequestParts, response::Parts};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use serde_json::json;
@@ -13,16 +13,20 @@ use tower_service::Service;
 use super::{
     server::forward,
     table::{MARK, Table},
-    tool::{Answered, NoAnswer, Told, Tool, dress},
+    tool::{Answered, DIGESTS, NoAnswer, Told, Tool, dress},
     voice::{Made, Message, Voice},
 };
 use crate::{
     metrics,
     paywall::{
         body::{RequestBody, ResponseBody},
-        dialect::{mpp::proof_in, outcome::mark_taken, quote::Bill},
+        dialect::{
+            mpp::proof_in,
+            outcome::{mark_made, mark_taken},
+            quote::Bill,
+        },
         priced_request::{Call, PricedRequest, host},
-        refusal::{ASK_AGAIN, Fault, Problem, Rejection},
+        refusal::{ASK_AGAIN, Fault, MADE, Problem, Rejection},
         sale::{
             call::deliver_call,
             deliver::{Delivery, deliver},
@@ -41,7 +45,7 @@ use crate::{
     },
     protocol::{
         IntentId, ProblemCode, Proof,
-        headers::{PAYMENT_RESPONSE, X402_PASS, X402_PASS_REMAINING},
+        headers::{NO_STORE, PAYMENT_RESPONSE, X402_PASS, X402_PASS_REMAINING},
         mcp::{PASS, RECEIPT, ToolCall},
         mpp::receipt_json,
         v2::SettleResponse,
@@ -53,7 +57,7 @@ pub(super) struct Order<S> {
     pub(super) table: Arc<Table>,
     pub(super) route: Arc<Route>,
     pub(super) call: ToolCall,
-    pub(super) parts: Parts,
+    pub(super) parts: RequestParts,
     pub(super) inner: S,
     /// Whether the service inside has a price of its own.
     pub(super) nested: bool,
@@ -63,6 +67,8 @@ pub(super) struct Order<S> {
 /// What a call is answered with.
 pub(super) enum Answer<ResB> {
     Message(Message),
+    /// The server's status, and in place of its response a message that tells of the payment that was made.
+    Failed(StatusCode, Message),
     /// The server's own response, which is none to the call.
     Response(Response<ResponseBody<ResponseBody<ResB>>>),
 }
@@ -255,7 +261,10 @@ async fn told<ResB: Body<Data = Bytes>>(
     sold: impl FnOnce(&HeaderMap) -> Option<Vec<(&'static str, String)>>,
 ) -> Answer<ResB> {
     let Some(answered) = response.extensions().get::<Answered>().copied() else {
-        return Answer::Response(response);
+        return match made.paid {
+            true => failed(voice, response.into_parts().0, made),
+            false => Answer::Response(response),
+        };
     };
     let (parts, body) = response.into_parts();
     // It is in memory.
@@ -271,6 +280,29 @@ async fn told<ResB: Body<Data = Bytes>>(
             None => voice.unsold(parts.headers, &text(), made.told),
         },
     })
+}
+
+/// What the client of a payment that was made is told where the server gave no answer to the call, such as at the end of a session.
+fn failed<ResB>(voice: &Voice, parts: Parts, made: Made<'_>) -> Answer<ResB> {
+    let Parts { status, mut headers, .. } = parts;
+    // They describe the body that is replaced.
+    let of_body = [
+        "content-encoding",
+        "content-language",
+        "content-range",
+        "etag",
+        "last-modified",
+        "transfer-encoding",
+        "trailer",
+    ];
+    of_body.iter().chain(&DIGESTS).for_each(|name| _ = headers.remove(*name));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    if let Some(made) = made.told {
+        mark_made(&mut headers, made);
+    }
+    let message = format!("The server answered with status {}. {MADE}", status.as_u16());
+    let error = json!({ "code": -32603, "message": message });
+    Answer::Failed(status, voice.failed(headers, &error.to_string(), made))
 }
 
 /// The bill for the call; `None` if it is free.
@@ -326,7 +358,7 @@ fn receipt(headers: &http::HeaderMap, challenge: &IntentId, now: u64) -> Option<
 }
 
 /// What is priced: the tool and its arguments. Its address is the server's host, as clients name it, and the tool.
-fn what_is_called(route: &Route, parts: &Parts, call: &ToolCall) -> Call {
+fn what_is_called(route: &Route, parts: &RequestParts, call: &ToolCall) -> Call {
     let host = match &route.merchant.public_url {
         Some(url) => url.split_once("://").map_or(&**url, |(_, rest)| rest).split('/').next(),
         None => host(parts),

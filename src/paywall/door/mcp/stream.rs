@@ -74,6 +74,7 @@ where
 {
     match answer {
         Answer::Message(message) => respond(StatusCode::OK, message.headers, message.json).map(McpBody::whole),
+        Answer::Failed(status, message) => respond(status, message.headers, message.json).map(McpBody::whole),
         Answer::Response(response) => passing(response),
     }
 }
@@ -94,7 +95,7 @@ fn stream_head(mut headers: HeaderMap) -> HeaderMap {
 /// The last event of a stream. The server answered it with events: it has no second response.
 fn last_event<ResB, E>(id: &str, answer: Result<Answer<ResB>, E>) -> Bytes {
     let json = match answer {
-        Ok(Answer::Message(answer)) => answer.json,
+        Ok(Answer::Message(answer) | Answer::Failed(_, answer)) => answer.json,
         Ok(Answer::Response(_)) | Err(_) => {
             error_message(id, r#"{"code":-32603,"message":"Internal error: the server failed. Nothing was taken."}"#)
         }

@@ -53,6 +53,8 @@ pub(super) enum NoAnswer<E> {
     Failed(E),
 }
 
+/// The headers that have a digest of the body.
+pub(super) const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];
 /// The header that names the payer to servers that see no extensions.
 const PAYER: HeaderName = HeaderName::from_static("x402-payer");
 /// The header that names the payment.
@@ -116,7 +118,7 @@ pub(super) fn dress(headers: &mut HeaderMap, merchant: &MerchantInner, length: u
     strip_headers(headers, merchant.mpp.as_ref());
     headers.remove(header::TRANSFER_ENCODING);
     headers.remove(header::ACCEPT_ENCODING);
-    ["content-digest", "repr-digest", "digest", "content-md5"].iter().for_each(|name| _ = headers.remove(*name));
+    DIGESTS.iter().for_each(|name| _ = headers.remove(*name));
     headers.insert(header::CONTENT_LENGTH, length.into());
 }
 
