@@ -42,6 +42,19 @@ async fn what_another_reader_could_see_as_a_call_is_refused() {
         (r#"{"id":1,"method":"tools/call","params":{"name":"search","task":{"ttl":1}}}"#, -32602),
         (r#"{"id":1,"method":"tools/call","params":{"name":"search","Task":{"ttl":1}}}"#, -32600),
         (r#"{"id":1,"method":"tools/call","params":{"name":"search","tas\u212a":{"ttl":1}}}"#, -32600),
+        // A reader of C strings ends at the first U+0000, and some end a line at a line feed.
+        (r#"{"id":1,"method":"tools/call\u0000","params":{"name":"search"}}"#, -32600),
+        (r#"{"id":1,"method":"tools/call\u0000x","params":{"name":"search"}}"#, -32600),
+        (r#"{"id":1,"method":"tools/call\n","params":{"name":"search"}}"#, -32600),
+        (r#"{"id":1,"method":"tools/call\ud800","params":{"name":"search"}}"#, -32600),
+        (r#"{"id":1,"method\u0000":"tools/call","method":"ping","params":{"name":"search"}}"#, -32600),
+        (r#"{"id":1,"method":"tools/call","params\u0000":{"name":"search"},"params":{"name":"status"}}"#, -32600),
+        (r#"{"id":1,"method":"tools/call","params":{"name\u0000":"search","name":"status"}}"#, -32600),
+        (r#"{"id":1,"method":"tools/call","params":{"name":"search\u0000"}}"#, -32600),
+        (r#"{"id":1,"method":"tools/call","params":{"name":"search\udc00"}}"#, -32600),
+        (r#"[{"method":"ping"},{"id":1,"method":"tools/call\u0000","params":{"name":"search"}}]"#, -32600),
+        (r#"[{"id":1,"method\u0000":"tools/call","method":"ping","params":{"name":"search"}}]"#, -32600),
+        (r#"[{"id":1,"method":"tools/call","params":{"name":"search\u0000"}}]"#, -32600),
     ] {
         let answer = ask(&service, post(message)).await;
         assert_eq!(answer.message()["error"]["code"], code, "{message}: {}", answer.text);

@@ -58,7 +58,7 @@ impl<'a> Envelope<'a> {
         for (name, value) in deciding(value, &DECIDING)? {
             match &*name {
                 "id" => envelope.id = Some(value),
-                "method" => envelope.method = parse_text(value.get()),
+                "method" => envelope.method = name_in(value)?,
                 "params" => envelope.params = Some(value).filter(|params| params.get() != "null"),
                 _ => {}
             }
@@ -81,17 +81,30 @@ impl<'a> Envelope<'a> {
     pub(crate) fn tool(&self) -> Result<Cow<'a, str>, Unreadable> {
         let params = self.call_params()?;
         let name = params.iter().find(|(name, _)| name == "name").ok_or(Unreadable::NoCall)?;
-        parse_text(name.1.get()).ok_or(Unreadable::NoCall)
+        name_in(name.1)?.ok_or(Unreadable::NoCall)
     }
 }
 
-/// The members of an object, of which none that decides is given twice, not even in another case: some readers ignore it.
+/// The name of a method or a tool; `None` if this is no text. Readers differ about what such a name is with half a character in it,
+/// and some end it at a control character.
+fn name_in(value: &RawValue) -> Result<Option<Cow<'_, str>>, Unreadable> {
+    match parse_text(value.get()) {
+        Some(name) if name.contains(char::is_control) => Err(Unreadable::Ambiguous),
+        None if value.get().starts_with('"') => Err(Unreadable::Ambiguous),
+        name => Ok(name),
+    }
+}
+
+/// The members of an object, of which none that decides is given twice, not even in another case: some readers ignore it. Some end a
+/// name at U+0000.
 fn deciding<'a>(object: &'a RawValue, names: &[&str]) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, Unreadable> {
     let Members(members) = serde_json::from_str(object.get()).map_err(|_| Unreadable::NotJson)?;
     for (index, (name, _)) in members.iter().enumerate() {
         let folded = name.to_uppercase().to_lowercase();
         let decides = names.contains(&&*folded);
-        if decides && (folded != **name || members.iter().skip(index + 1).any(|(other, _)| other == name)) {
+        if name.contains('\0')
+            || decides && (folded != **name || members.iter().skip(index + 1).any(|(other, _)| other == name))
+        {
             return Err(Unreadable::Ambiguous);
         }
     }
@@ -136,6 +149,11 @@ mod tests {
                 r#"{"method":"tools/call","params":{"name":"a","arguments":{},"Arguments":{}}}"#,
                 Err(Unreadable::Ambiguous),
             ),
+            (r#"{"method\u0000":"tools/call","method":"ping"}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"tools/call\u0000"}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"tools/call\ud800"}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"tools/call","params":{"name":"a\u0000"}}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"tools/call","params":{"name":"a","name\u0000":"b"}}"#, Err(Unreadable::Ambiguous)),
             (r#"{"method":"tools/call"}"#, Err(Unreadable::NoCall)),
             (r#"{"method":"tools/call","params":["search"]}"#, Err(Unreadable::NoCall)),
             (r#"{"method":"tools/call","params":{"name":7}}"#, Err(Unreadable::NoCall)),

@@ -52,9 +52,10 @@ impl From<Unreadable> for Refusal {
     fn from(reason: Unreadable) -> Self {
         match reason {
             Unreadable::NotJson => Self::of(-32700, "Parse error: send one JSON-RPC message in UTF-8."),
-            Unreadable::Ambiguous => {
-                Self::of(-32600, "Invalid request: a member is given twice, or in another case. Give each once.")
-            }
+            Unreadable::Ambiguous => Self::of(
+                -32600,
+                "Invalid request: a member is given twice or in another case, or a name has a control character or half a character. Give each once, without these.",
+            ),
             Unreadable::NoCall => Self::of(
                 -32602,
                 "Invalid params: a call names a tool, and has its arguments as an object. Paid tools do not run as tasks.",
