@@ -44,11 +44,9 @@ use crate::{
         },
     },
     protocol::{
-        IntentId, ProblemCode, Proof,
+        ProblemCode, Proof,
         headers::{NO_STORE, PAYMENT_RESPONSE, X402_PASS, X402_PASS_REMAINING},
-        mcp::{PASS, RECEIPT, ToolCall},
-        mpp::receipt_json,
-        v2::SettleResponse,
+        mcp::{PASS, ToolCall},
     },
 };
 
@@ -98,9 +96,13 @@ impl<S> Order<S> {
     {
         let Self { table, route, mut call, mut parts, inner, nested, told } = self;
         let id = call.id.as_deref().map_or("null", |id| id.get()).to_owned();
-        let voice = Voice { id, speaks: call.speaks };
         let elsewhere = proof_in(&route.merchant, &parts.headers);
         let shown = std::mem::replace(&mut call.shown, Ok(None));
+        let challenge = match &shown {
+            Ok(Some(Proof::Mpp(credential))) => Some(credential.challenge.id.clone()),
+            _ => None,
+        };
+        let voice = Voice { id, speaks: call.speaks, challenge };
         // A call shows its pass in its own words, and nowhere else.
         parts.headers.remove(X402_PASS);
         let pass = call.pass.take().map(|pass| HeaderValue::try_from(pass).unwrap_or(HeaderValue::from_static("")));
@@ -147,10 +149,6 @@ impl<S> Taken<S> {
         ResB: Body<Data = Bytes> + Send + 'static,
         ResB::Error: Send,
     {
-        let challenge = match &proof {
-            Proof::Mpp(credential) => Some(credential.challenge.id.clone()),
-            _ => None,
-        };
         let reserved = match sold_for_another(&self.table, &self.request, &proof).await {
             Some(rejection) => Err(rejection),
             None => reserve(&self.request, proof).await,
@@ -177,9 +175,7 @@ impl<S> Taken<S> {
             }
         };
         Ok(told(&voice, response, Made { paid, told: made.as_deref() }, |headers| {
-            let receipt = challenge.and_then(|id| receipt(headers, &id, route.merchant.clock.unix()));
-            let sold = headers.contains_key(PAYMENT_RESPONSE);
-            sold.then(|| receipt.map(|json| (RECEIPT, json)).into_iter().collect())
+            headers.contains_key(PAYMENT_RESPONSE).then(|| voice.receipt(&route, headers).into_iter().collect())
         })
         .await)
     }
@@ -273,10 +269,7 @@ async fn told<ResB: Body<Data = Bytes>>(
     Answer::Message(match answered {
         Answered::Error => voice.failed(parts.headers, &text(), made),
         Answered::Result => match sold(&parts.headers) {
-            Some(more) => {
-                let more: Vec<_> = more.iter().map(|(name, json)| (*name, json.as_str())).collect();
-                voice.sold(parts.headers, &body, &more)
-            }
+            Some(more) => voice.sold(parts.headers, &body, &more),
             None => voice.unsold(parts.headers, &text(), made.told),
         },
     })
@@ -350,11 +343,6 @@ async fn sold_for_another(table: &Table, request: &PricedRequest, proof: &Proof)
         Ok(false) => None,
         Err(problem) => Some(problem.into()),
     }
-}
-
-fn receipt(headers: &http::HeaderMap, challenge: &IntentId, now: u64) -> Option<String> {
-    let settled = SettleResponse::from_headers(headers).ok()??;
-    receipt_json(&settled, challenge, now)
 }
 
 /// What is priced: the tool and its arguments. Its address is the server's host, as clients name it, and the tool.

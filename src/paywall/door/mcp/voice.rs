@@ -16,9 +16,10 @@ use crate::{
         way::offers,
     },
     protocol::{
-        IntentTerms, Origin, ProblemCode, ResourceUrl, decode_base64,
+        IntentId, IntentTerms, Origin, ProblemCode, ResourceUrl, decode_base64,
         headers::{NO_STORE, PAYMENT_REQUIRED, PAYMENT_RESPONSE},
         mcp::{self, Refused, Speaks, error_message, result_message, with_outcome},
+        mpp::receipt_json,
         v2::{PaymentRequired, Reason, SettleResponse},
     },
 };
@@ -43,6 +44,8 @@ pub(super) struct Voice {
     /// The call's id, as it is written.
     pub(super) id: String,
     pub(super) speaks: Speaks,
+    /// The challenge that it answers, if it pays by MPP.
+    pub(super) challenge: Option<IntentId>,
 }
 
 /// What to do about a payment that cannot be read, or is not taken here.
@@ -120,7 +123,8 @@ impl Voice {
             Rejection::Replay(answer) => {
                 tracing::info!(resource = &*route.resource, "delivered again");
                 let (parts, body) = answer.into_parts();
-                self.sold(parts.headers, &body, &[])
+                let receipt = self.receipt(route, &parts.headers);
+                self.sold(parts.headers, &body, receipt.as_slice())
             }
             Rejection::GivenBack(answer) => {
                 let (parts, body) = answer.into_parts();
@@ -131,11 +135,20 @@ impl Voice {
         }
     }
 
+    /// MPP's receipt for a result with this head, as a member of its `_meta`.
+    pub(super) fn receipt(&self, route: &Route, headers: &HeaderMap) -> Option<(&'static str, String)> {
+        let settled = SettleResponse::from_headers(headers).ok()??;
+        receipt_json(&settled, self.challenge.as_ref()?, route.merchant.clock.unix()).map(|json| (mcp::RECEIPT, json))
+    }
+
     /// A result that was sold, now or before; its head says for which payment. `more`: further members of its `_meta`.
-    pub(super) fn sold(&self, mut headers: HeaderMap, result: &Bytes, more: &[(&str, &str)]) -> Message {
+    pub(super) fn sold(&self, mut headers: HeaderMap, result: &Bytes, more: &[(&str, String)]) -> Message {
         let outcome = headers.remove(PAYMENT_RESPONSE).and_then(|value| decode_base64(value.as_bytes()));
         let outcome = outcome.and_then(|json| String::from_utf8(json).ok());
-        let ours = outcome.iter().map(|json| (mcp::PAYMENT_RESPONSE, json.as_str())).chain(more.iter().copied());
+        let ours = outcome
+            .iter()
+            .map(|json| (mcp::PAYMENT_RESPONSE, json.as_str()))
+            .chain(more.iter().map(|(name, json)| (*name, json.as_str())));
         let result = mcp::with_meta(&String::from_utf8_lossy(result), &ours.collect::<Vec<_>>());
         Message { headers, json: result_message(&self.id, &result) }
     }
