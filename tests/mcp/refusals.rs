@@ -190,7 +190,7 @@ async fn what_the_server_says_of_a_session_does_not_hide_that_a_payment_was_made
             answer.text
         );
         assert_eq!(
-            (answer.headers.get("content-encoding"), &*answer.headers["retry-after"].to_str().unwrap()),
+            (answer.headers.get("content-encoding"), answer.headers["retry-after"].to_str().unwrap()),
             (None, "7")
         );
         assert!(!answer.is_bill());
