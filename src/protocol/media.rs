@@ -38,8 +38,13 @@ impl Media {
 pub(crate) fn has_foreign_charset(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let Some(content_type) = types.next() else { return false };
-    let mut parameters = content_type.as_bytes().split(|byte| *byte == b';');
-    types.next().is_some() || parameters.any(|parameter| names_charset(parameter) && !is_utf_8(parameter))
+    let content_type = content_type.as_bytes();
+    // Most have no parameter at all.
+    let names_foreign = || {
+        let mut parameters = content_type.split(|byte| *byte == b';');
+        content_type.contains(&b'=') && parameters.any(|parameter| names_charset(parameter) && !is_utf_8(parameter))
+    };
+    types.next().is_some() || names_foreign()
 }
 
 fn names_charset(parameter: &[u8]) -> bool {
