@@ -6,7 +6,7 @@ use tower_x402::{
     testing::Settling,
 };
 
-use super::rig::{NONCE, Rig, ask, call, offered, paid, post, say, search, sign, with_payment};
+use super::rig::{NONCE, Rig, ask, call, offered, paid, post, read, say, search, sign, with_payment};
 
 fn with_meta(mut call: Value, name: &str, value: Value) -> Value {
     call["params"]["_meta"][name] = value;
@@ -197,5 +197,29 @@ async fn what_the_server_says_of_a_session_does_not_hide_that_a_payment_was_made
     }
     rig.gives(json!({ "content": [] }));
     say(&service, &call).await.sold();
+    assert_eq!(rig.settler.settlements(), 1);
+}
+
+/// A server that is gone answers with an error of its transport, which tells of no payment.
+#[tokio::test]
+async fn a_server_that_is_gone_does_not_hide_that_a_payment_was_made() {
+    let rig = Rig::open().await;
+    let layer = rig.layer().settle_first();
+    let call = paid(&rig.behind(&layer), &search()).await;
+    let gone = tower::Layer::layer(
+        &layer,
+        tower::service_fn(async |_: http::Request<tower_x402::RequestBody<axum::body::Body>>| {
+            Err::<http::Response<axum::body::Body>, _>(std::io::Error::other("gone"))
+        }),
+    );
+    for _ in 0..2 {
+        let answer = tower::ServiceExt::oneshot(gone.clone(), post(call.to_string())).await.unwrap();
+        let answer = read(answer).await;
+        let told = answer.outcome().unwrap();
+        assert!(told.is_pending() && told.transaction.is_some() && !answer.is_bill(), "{}", answer.text);
+        assert!(!answer.text.contains("Nothing was taken"), "{}", answer.text);
+    }
+    rig.gives(json!({ "content": [] }));
+    say(&rig.behind(&layer), &call).await.sold();
     assert_eq!(rig.settler.settlements(), 1);
 }

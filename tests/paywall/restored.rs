@@ -7,7 +7,7 @@ use tower_x402::{
     ledger::{Maintenance as _, SqliteLedger},
     protocol::{Amount, Asset, ChainTime, Network, PaymentId, SealingKeys, Terms, Transfer, TxHash},
     testing::ScriptedVerifier,
-    verify::{TransferHistory, TransferQuery, Verdict, Verifier, VerifyError},
+    verify::{Signatures, TransferHistory, TransferQuery, Verdict, Verifier, VerifyError},
 };
 
 use crate::support::{
@@ -92,10 +92,10 @@ async fn what_is_below_the_mark_is_given_back_to_nobody_at_whatever_price() {
 }
 
 /// How far its node is behind.
-const LAG: Duration = Duration::from_secs(4);
+pub const LAG: Duration = Duration::from_secs(4);
 
 /// Reads by a node that is behind the one that verified the last sale.
-struct Behind(ScriptedVerifier);
+pub struct Behind(pub ScriptedVerifier);
 
 impl Verifier for Behind {
     async fn check(&self, network: Network, assets: &[Asset]) -> Result<(), VerifyError> {
@@ -112,6 +112,10 @@ impl Verifier for Behind {
 
     async fn horizon(&self) -> Result<ChainTime, VerifyError> {
         Ok(self.head().await?.after(LAG))
+    }
+
+    fn signatures(&self) -> Option<&impl Signatures> {
+        Some(&self.0)
     }
 }
 

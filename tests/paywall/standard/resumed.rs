@@ -4,16 +4,16 @@ use axum::body::Body;
 use http::Request;
 use tower_x402::{
     Price,
-    protocol::{
-        Amount, Asset, ChainTime, Network, Terms, TxHash, headers::PAYMENT_SIGNATURE, redemption_message,
-        v2::PaymentPayload,
-    },
-    testing::{ScriptedVerifier, Settling, scripted_signature},
-    verify::{Signatures, Verdict, Verifier, VerifyError},
+    protocol::{Amount, Network, TxHash, headers::PAYMENT_SIGNATURE, redemption_message, v2::PaymentPayload},
+    testing::{Settling, scripted_signature},
+    verify::Verifier as _,
 };
 
 use super::{NONCE, Stall, authorization, paid, pays, requirements, sign};
-use crate::support::{Counter, ask, assert_problem, echo, fresh_intent, layered, payer, post};
+use crate::{
+    restored::{Behind, LAG},
+    support::{Counter, ask, assert_problem, echo, fresh_intent, layered, payer, post},
+};
 
 /// Its table is what the test sees.
 const SECURITY: &str = include_str!("../../../SECURITY.md");
@@ -162,35 +162,6 @@ async fn one_settled_in_the_second_of_its_reservation_is_its_own_payers() {
     assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
 }
 
-/// Reads by a node that is behind the one by which payments were sold.
-struct Behind(ScriptedVerifier);
-
-impl Behind {
-    const LAG: std::time::Duration = std::time::Duration::from_secs(4);
-}
-
-impl Verifier for Behind {
-    async fn check(&self, network: Network, assets: &[Asset]) -> Result<(), VerifyError> {
-        self.0.check(network, assets).await
-    }
-
-    async fn verify(&self, terms: &Terms, transaction: TxHash) -> Result<Verdict, VerifyError> {
-        self.0.verify(terms, transaction).await
-    }
-
-    async fn head(&self) -> Result<ChainTime, VerifyError> {
-        self.0.head().await
-    }
-
-    async fn horizon(&self) -> Result<ChainTime, VerifyError> {
-        Ok(self.head().await?.after(Self::LAG))
-    }
-
-    fn signatures(&self) -> Option<&impl Signatures> {
-        Some(&self.0)
-    }
-}
-
 /// A ledger that lost everything meanwhile begins by the question whether it would remember the payment. It must begin above what
 /// was sold before, and the node may not have seen that yet.
 #[tokio::test(start_paused = true)]
@@ -204,7 +175,7 @@ async fn an_emptied_ledger_does_not_begin_at_the_head_of_a_node_that_lags() {
     let before = stall.shop.faults.begins().len();
     assert_eq!(ask(&resuming, shown(CHEAP, &payment)).await.status(), 200);
     assert_eq!((counter.runs(), stall.settler.settlements()), (2, 1));
-    let horizon = stall.shop.chain.head().await.unwrap().after(Behind::LAG);
+    let horizon = stall.shop.chain.head().await.unwrap().after(LAG);
     let begins = stall.shop.faults.begins().split_off(before);
     assert!(!begins.is_empty() && begins.iter().all(|begin| *begin == horizon), "{begins:?}, not {horizon:?}");
     drop(service);

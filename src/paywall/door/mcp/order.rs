@@ -167,7 +167,12 @@ impl<S> Taken<S> {
         let response = match outcome {
             Ok(response) => response,
             Err(unsold) => {
-                let rejection = why(unsold, &route)?;
+                let rejection = match why(unsold, &route) {
+                    Ok(rejection) => rejection,
+                    // The server's error would not tell of the payment.
+                    Err(_) if paid => Problem::after(ProblemCode::AnswerBroken, ASK_AGAIN).into(),
+                    Err(error) => return Err(error),
+                };
                 return Ok(Answer::Message(match paid {
                     true => voice.deny_paid(&route, rejection, made),
                     false => voice.deny(&route, rejection),
