@@ -203,7 +203,8 @@ impl Claim {
 #[must_use = "a lease that is neither committed nor released blocks its payment until it runs out"]
 pub struct Lease {
     intent: IntentKey,
-    payment: Payment,
+    /// Shared, because a lease goes through many hands, and the receipt has the same payment.
+    payment: Arc<Payment>,
     fence: u64,
     length: Duration,
     settling: Option<Box<Settling>>,
@@ -222,7 +223,7 @@ impl Lease {
     pub fn new(claim: &Claim, payment: &Payment, fence: u64) -> Self {
         Self {
             intent: claim.intent,
-            payment: payment.clone(),
+            payment: Arc::new(payment.clone()),
             fence,
             length: claim.lease,
             settling: None,
@@ -254,7 +255,7 @@ impl Lease {
         let maximum = self.maximum.unwrap_or(self.payment.amount());
         if self.unsettled && charge <= maximum {
             self.maximum = Some(maximum);
-            self.payment = self.payment.charged(charge);
+            self.payment = Arc::new(Arc::unwrap_or_clone(self.payment).charged(charge));
         }
         self
     }
@@ -309,7 +310,7 @@ impl Lease {
             let later = counted(&payment).saturating_sub(counted(&self.payment));
             // Never shorter than was granted.
             self.keep_until = self.keep_until.after(Duration::from_secs(later));
-            self.payment = payment;
+            self.payment = Arc::new(payment);
         }
         self
     }
@@ -317,7 +318,7 @@ impl Lease {
     /// The payment to record instead of the reserved one, if it has been settled since.
     #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
     pub(super) fn settled_since(&self) -> Option<&Payment> {
-        Some(&self.payment).filter(|payment| self.unsettled && payment.is_settled())
+        Some(&*self.payment).filter(|payment| self.unsettled && payment.is_settled())
     }
 
     /// Returns the intent that is held.
@@ -328,7 +329,12 @@ impl Lease {
 
     /// Returns the held payment, in its settled form after [`settled_by`](Self::settled_by).
     #[must_use]
-    pub const fn payment(&self) -> &Payment {
+    pub fn payment(&self) -> &Payment {
+        &self.payment
+    }
+
+    /// The same, shared.
+    pub(crate) const fn shared_payment(&self) -> &Arc<Payment> {
         &self.payment
     }
 

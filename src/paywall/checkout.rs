@@ -65,11 +65,16 @@ pub(crate) struct Checkout<S, B> {
     may_be_sold: Option<Box<Redemption>>,
 }
 
-/// What a checkout does next.
+/// What a checkout does first.
 #[expect(clippy::large_enum_variant, reason = "it is moved on at once, and a box would be an allocation for each body")]
 pub(crate) enum Next<S, B, ResB, E> {
     /// Reads the body, and hands it to [`Checkout::body_read`].
     ReadBody(BodyReader<B>, Checkout<S, B>),
+    Decided(Decided<ResB, E>),
+}
+
+/// What a checkout does once it knows what the request shows.
+pub(crate) enum Decided<ResB, E> {
     Answer(Response<ResponseBody<ResB>>),
     Run(Running<ResB, E>),
 }
@@ -147,12 +152,12 @@ where
             return Next::ReadBody(BodyReader::new(body, plan, shown.unwrap_or_default()), self);
         }
         self.unread = Some(body);
-        self.decide(shown)
+        Next::Decided(self.decide(shown))
     }
 
     /// Goes on once the body was read.
     #[inline]
-    pub(crate) fn body_read(mut self, read: Result<Read, ProblemCode>) -> Next<S, B, ResB, S::Error> {
+    pub(crate) fn body_read(mut self, read: Result<Read, ProblemCode>) -> Decided<ResB, S::Error> {
         match read {
             Ok(Read::Whole { data, trailers, proof }) => {
                 self.request.set_body(data, trailers);
@@ -163,7 +168,7 @@ where
                 self.run(|checkout| checkout.redeem_by_form(shown))
             }
             // Its handler would run without the body.
-            Ok(Read::TooLong) if self.request.shows_pass() => Next::Answer(self.refuse_body(ProblemCode::BodyTooLarge)),
+            Ok(Read::TooLong) if self.request.shows_pass() => Decided::Answer(self.refuse_body(ProblemCode::BodyTooLarge)),
             // It shows no proof, and a quote says where one belongs. The handler never runs without the body by this: it comes
             // about at a fixed price only.
             Ok(Read::TooLong) => {
@@ -171,7 +176,7 @@ where
                 self.decide(Ok(None))
             }
             Err(code) => match self.may_be_sold.take().filter(|_| self.request.parts.method != Method::HEAD) {
-                None => Next::Answer(self.refuse_body(code)),
+                None => Decided::Answer(self.refuse_body(code)),
                 Some(redemption) => self.run(async move |checkout: Self| {
                     let rejection = unless_consumed(&checkout.request, &redemption, code.into()).await;
                     Ok(deny(&checkout.request, rejection))
@@ -182,38 +187,38 @@ where
 
     /// The proof decides. Most replies are quotes, and a quote without a wait is made at once.
     #[inline]
-    fn decide(self, shown: Shown) -> Next<S, B, ResB, S::Error> {
+    fn decide(self, shown: Shown) -> Decided<ResB, S::Error> {
         let request = &self.request;
         if matches!(shown, Ok(None))
             && let Some(part) = part_of_page(request)
         {
-            return Next::Answer(part);
+            return Decided::Answer(part);
         }
         match shown {
             Ok(Some(proof)) if request.parts.method != Method::HEAD => self.run(|checkout| checkout.redeem(proof)),
-            Ok(Some(_)) | Err(InvalidRedemption) => Next::Answer(deny(&self.request, ProblemCode::InvalidRedemption)),
+            Ok(Some(_)) | Err(InvalidRedemption) => Decided::Answer(deny(&self.request, ProblemCode::InvalidRedemption)),
             Ok(None) if request.query_shows_proof() => {
-                Next::Answer(deny(&self.request, ProblemCode::InvalidRedemption))
+                Decided::Answer(deny(&self.request, ProblemCode::InvalidRedemption))
             }
             Ok(None) if request.shows_pass() => self.run(Self::call_by_pass),
             Ok(None) if !request.route.merchant.first().start.is_done() => self.run(Self::quote),
             Ok(None) => match request.price_now().map(|price| quote(request, price)) {
                 None => self.run(Self::quote),
-                Some(Some(answer)) => Next::Answer(answer),
+                Some(Some(answer)) => Decided::Answer(answer),
                 // Free. Nothing is waited for before the service is called.
-                Some(None) => Next::Run(boxed(self.serve(), Span::none())),
+                Some(None) => Decided::Run(boxed(self.serve(), Span::none())),
             },
         }
     }
 
     /// Boxes what may have to wait.
-    fn run<F>(mut self, work: impl FnOnce(Self) -> F) -> Next<S, B, ResB, S::Error>
+    fn run<F>(mut self, work: impl FnOnce(Self) -> F) -> Decided<ResB, S::Error>
     where
         F: Future<Output = Answer<ResB, S::Error>> + Send + 'static,
     {
         self.drop_readiness();
         let span = tracing::info_span!("x402.checkout", resource = &*self.request.route.resource);
-        Next::Run(boxed(work(self), span))
+        Decided::Run(boxed(work(self), span))
     }
 
     /// A request without proof, whose price must be waited for, or whose merchant has not started yet.

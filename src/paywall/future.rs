@@ -15,7 +15,7 @@ use tower_service::Service;
 
 use crate::paywall::{
     body::{RequestBody, ResponseBody},
-    checkout::{Answer, Checkout, Next, Running},
+    checkout::{Answer, Checkout, Decided, Next, Running},
     door::{body_reader::BodyReader, free::AnswerFilter},
     inner_service::InnerService,
 };
@@ -46,8 +46,8 @@ impl<S, B, ResB, F, E> From<Next<S, B, ResB, E>> for State<S, B, ResB, F, E> {
     fn from(next: Next<S, B, ResB, E>) -> Self {
         match next {
             Next::ReadBody(reader, checkout) => Self::Reading { reader, checkout: Some(checkout) },
-            Next::Answer(response) => Self::Answered { response: Some(response) },
-            Next::Run(future) => Self::Running { future },
+            Next::Decided(Decided::Answer(response)) => Self::Answered { response: Some(response) },
+            Next::Decided(Decided::Run(future)) => Self::Running { future },
         }
     }
 }
@@ -89,7 +89,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
         loop {
-            let next = match state.as_mut().project() {
+            let future = match state.as_mut().project() {
                 StateProjection::Free { response, filter } => {
                     let response = ready!(response.poll(cx))?;
                     return Poll::Ready(Ok(filter.apply(response.map(ResponseBody::streaming))));
@@ -104,14 +104,14 @@ where
                     // Taken before any code of the seller's is called: a price that panics is not asked again about nothing.
                     match take(checkout).body_read(read) {
                         // Most answers are quotes: they are not moved through a state.
-                        Next::Answer(response) => return Poll::Ready(Ok(response)),
-                        next => next,
+                        Decided::Answer(response) => return Poll::Ready(Ok(response)),
+                        Decided::Run(future) => future,
                     }
                 }
                 StateProjection::Answered { response } => return Poll::Ready(Ok(take(response))),
                 StateProjection::Running { future } => return future.poll(cx),
             };
-            state.set(next.into());
+            state.set(State::Running { future });
         }
     }
 }

@@ -109,10 +109,12 @@ impl CompactPaymentId {
     }
 }
 
-/// By name and position: a ledger hashes each id many times, and chains hardly ever share transactions.
+/// As three numbers, by name and position: a ledger hashes each id many times, and chains hardly ever share transactions.
 impl Hash for CompactPaymentId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write(&self.name);
+        for half in self.name.as_chunks().0 {
+            state.write_u128(u128::from_ne_bytes(*half));
+        }
         state.write_u32(self.position);
     }
 }

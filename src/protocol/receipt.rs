@@ -1,5 +1,7 @@
 //! `Receipt`: payer, amount and transfer of a payment.
 
+use std::sync::Arc;
+
 use super::{Address, Amount, ChainTime, IntentId, Network, Payment, PaymentId, ProvedBy, TxHash};
 
 /// The payment that is to buy an answer, for the handler. The layer puts it into the request's extensions.
@@ -26,9 +28,9 @@ use super::{Address, Amount, ChainTime, IntentId, Network, Payment, PaymentId, P
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    resource: std::sync::Arc<str>,
+    resource: Arc<str>,
     intent: IntentId,
-    payment: Payment,
+    payment: Arc<Payment>,
     proved_by: ProvedBy,
     pass: Option<PassCall>,
     maximum: Option<Amount>,
@@ -39,7 +41,7 @@ pub struct Receipt {
 #[non_exhaustive]
 pub struct PassCall {
     /// The seller's name of the pass.
-    pub name: std::sync::Arc<str>,
+    pub name: Arc<str>,
     /// The number of the call: how many calls of this pass were begun up to this one, whatever became of them.
     pub number: u64,
 }
@@ -48,15 +50,13 @@ impl Receipt {
     /// Returns a receipt for that payment, redeemed without a proof of the payer. The layer makes receipts; this is for
     /// a service's tests.
     #[must_use]
-    pub fn new(resource: impl Into<std::sync::Arc<str>>, intent: IntentId, payment: impl Into<Payment>) -> Self {
-        Self {
-            resource: resource.into(),
-            intent,
-            payment: payment.into(),
-            proved_by: ProvedBy::Nothing,
-            pass: None,
-            maximum: None,
-        }
+    pub fn new(resource: impl Into<Arc<str>>, intent: IntentId, payment: impl Into<Payment>) -> Self {
+        Self::of(resource.into(), intent, Arc::new(payment.into()))
+    }
+
+    /// Returns the same for a payment that is shared.
+    pub(crate) const fn of(resource: Arc<str>, intent: IntentId, payment: Arc<Payment>) -> Self {
+        Self { resource, intent, payment, proved_by: ProvedBy::Nothing, pass: None, maximum: None }
     }
 
     /// Sets how the redemption showed that it is the payer's.
@@ -68,7 +68,7 @@ impl Receipt {
 
     /// Marks it as the receipt for a call by a pass, which the payment bought before.
     #[must_use]
-    pub fn with_pass(mut self, name: impl Into<std::sync::Arc<str>>, number: u64) -> Self {
+    pub fn with_pass(mut self, name: impl Into<Arc<str>>, number: u64) -> Self {
         self.pass = Some(PassCall { name: name.into(), number });
         self
     }
@@ -100,7 +100,7 @@ impl Receipt {
     }
 
     /// Replaces a signed payment by the payment as it was settled.
-    pub(crate) fn settled_by(mut self, payment: Payment) -> Self {
+    pub(crate) fn settled_by(mut self, payment: Arc<Payment>) -> Self {
         self.payment = payment;
         self
     }
@@ -116,7 +116,7 @@ impl Receipt {
     /// It is no proof that the money came: see [`transaction`](Self::transaction) first. It is the idempotency key of side effects,
     /// since a handler may be started several times for one payment.
     #[must_use]
-    pub const fn payment_id(&self) -> PaymentId {
+    pub fn payment_id(&self) -> PaymentId {
         self.payment.id()
     }
 
@@ -134,62 +134,62 @@ impl Receipt {
 
     /// Returns the account that sent the money.
     #[must_use]
-    pub const fn payer(&self) -> Address {
+    pub fn payer(&self) -> Address {
         self.payment.payer()
     }
 
     /// Returns the account that received it.
     #[must_use]
-    pub const fn recipient(&self) -> Address {
+    pub fn recipient(&self) -> Address {
         self.payment.recipient()
     }
 
     /// Returns the token contract.
     #[must_use]
-    pub const fn token(&self) -> Address {
+    pub fn token(&self) -> Address {
         self.payment.token()
     }
 
     /// Returns the amount that was sent, in base units; it may be more than the price.
     #[must_use]
-    pub const fn amount(&self) -> Amount {
+    pub fn amount(&self) -> Amount {
         self.payment.amount()
     }
 
     /// Returns the chain.
     #[must_use]
-    pub const fn network(&self) -> Network {
+    pub fn network(&self) -> Network {
         self.payment.network()
     }
 
     /// Returns the transaction; `None` for a signed payment, which is settled once the handler's answer is there. Without a
     /// transaction no money has moved yet.
     #[must_use]
-    pub const fn transaction(&self) -> Option<TxHash> {
+    pub fn transaction(&self) -> Option<TxHash> {
         self.payment.transaction()
     }
 
     /// Returns the position of the transfer's log in the transaction's receipt, from 0; `None` for a signed payment.
     #[must_use]
-    pub const fn position(&self) -> Option<u32> {
+    pub fn position(&self) -> Option<u32> {
         self.payment.position()
     }
 
     /// Returns the time of its block; of a signed payment, the time at which it was shown.
     #[must_use]
-    pub const fn block_time(&self) -> ChainTime {
+    pub fn block_time(&self) -> ChainTime {
         self.payment.time()
     }
 
     /// Returns the height of its block; `None` for a signed payment.
     #[must_use]
-    pub const fn block_number(&self) -> Option<u64> {
+    pub fn block_number(&self) -> Option<u64> {
         self.payment.block_number()
     }
 
     /// Returns the payment itself.
     #[must_use]
-    pub const fn payment(&self) -> &Payment {
+    pub fn payment(&self) -> &Payment {
         &self.payment
     }
 }

@@ -146,11 +146,7 @@ impl State {
     }
 
     pub(super) fn renew(&mut self, lease: &Lease, now: Duration) -> RenewOutcome {
-        self.renew_named(lease, &lease.payment().id().compact(), now)
-    }
-
-    fn renew_named(&mut self, lease: &Lease, payment: &CompactPaymentId, now: Duration) -> RenewOutcome {
-        match self.held(lease, payment) {
+        match self.held(lease).and_then(|payment| self.holds.get_mut(&payment)) {
             Some(hold) => {
                 hold.until = now.saturating_add(lease.length());
                 RenewOutcome::Held
@@ -160,9 +156,8 @@ impl State {
     }
 
     pub(super) fn settling(&mut self, lease: &Lease, settling: Settling, now: Duration) -> RenewOutcome {
-        let payment = lease.payment().id().compact();
-        let outcome = self.renew_named(lease, &payment, now);
-        if outcome == RenewOutcome::Held {
+        let outcome = self.renew(lease, now);
+        if let Some(payment) = self.held(lease) {
             let purchase = self.purchases.of(&payment);
             self.settlements.begin(lease.intent(), payment, purchase, settling, lease.keep_until());
         }
@@ -174,8 +169,8 @@ impl State {
     }
 
     pub(super) fn not_settled(&mut self, lease: &Lease) {
-        let payment = lease.payment().id().compact();
-        if self.held(lease, &payment).is_some() && self.settlements.of(lease.intent(), &payment).is_some() {
+        let Some(payment) = self.held(lease) else { return };
+        if self.settlements.of(lease.intent(), &payment).is_some() {
             self.settlements.end(lease.intent(), payment);
         }
     }
@@ -187,11 +182,11 @@ impl State {
         now: Duration,
         sold_at: SystemTime,
     ) -> CommitOutcome {
-        let key = lease.payment().id().compact();
-        if self.sales.get(&key).is_some_and(|sold| sold.fence == lease.fencing_token()) {
-            return CommitOutcome::Done;
-        }
-        let Some(hold) = self.take(lease, &key) else { return CommitOutcome::LeaseLost };
+        let Some((key, hold)) = self.take(lease) else {
+            let sold = self.sales.get(&lease.payment().id().compact());
+            let by_this = sold.is_some_and(|sold| sold.fence == lease.fencing_token());
+            return if by_this { CommitOutcome::Done } else { CommitOutcome::LeaseLost };
+        };
         self.settlements.end(hold.intent, key);
         self.sales.insert(key, Sold { fence: hold.fence, block_time: lease.payment().time() });
         self.sold.insert(hold.intent);
@@ -212,8 +207,7 @@ impl State {
     }
 
     pub(super) fn release(&mut self, lease: &Lease) {
-        let payment = lease.payment().id().compact();
-        if self.take(lease, &payment).is_some() {
+        if let Some((payment, _)) = self.take(lease) {
             self.purchases.end(&payment);
             self.counts.released += 1;
         }
@@ -315,17 +309,18 @@ impl State {
         ReserveOutcome::Granted(lease)
     }
 
-    /// The hold of this lease, independent of the clock.
-    fn held(&mut self, lease: &Lease, payment: &CompactPaymentId) -> Option<&mut Hold> {
-        self.holds.get_mut(payment).filter(|hold| hold.fence == lease.fencing_token())
+    /// The payment that this lease still holds, independent of the clock. Found by its intent, because to name a payment can take a hash.
+    fn held(&self, lease: &Lease) -> Option<CompactPaymentId> {
+        let payment = self.holders.get(&lease.intent())?;
+        self.holds.get(payment).filter(|hold| hold.fence == lease.fencing_token()).map(|_| *payment)
     }
 
     /// Ends the hold of this lease, independent of the clock.
-    fn take(&mut self, lease: &Lease, payment: &CompactPaymentId) -> Option<Hold> {
-        self.holds.get(payment).filter(|hold| hold.fence == lease.fencing_token())?;
-        let hold = self.holds.remove(payment)?;
+    fn take(&mut self, lease: &Lease) -> Option<(CompactPaymentId, Hold)> {
+        let payment = self.held(lease)?;
+        let hold = self.holds.remove(&payment)?;
         self.holders.remove(&hold.intent);
-        Some(hold)
+        Some((payment, hold))
     }
 
     /// Ends a hold that ran out.

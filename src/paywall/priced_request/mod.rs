@@ -116,7 +116,13 @@ impl PricedRequest {
             self.parts.headers.remove(X402_PASS);
         }
         let mpp = self.route.merchant.mpp.as_ref();
-        let in_header = strip && strip_headers(&mut self.parts.headers, mpp);
+        let in_header = match strip {
+            true => strip_headers(&mut self.parts.headers, mpp),
+            false => {
+                mark_sensitive(&mut self.parts.headers, mpp);
+                false
+            }
+        };
         // With a proof in the header, or on a route that reads none elsewhere, the members are the service's own.
         let strip_members_too = strip && !in_header && !self.route.header_only;
         let body = match (self.read, unread) {
@@ -127,7 +133,6 @@ impl PricedRequest {
             (None, Some(body)) => RequestBody::streaming(body),
             (None, None) => RequestBody::whole(Bytes::new(), None),
         };
-        mark_sensitive(&mut self.parts.headers, mpp);
         Request::from_parts(self.parts, body)
     }
 

@@ -30,8 +30,12 @@ pub(crate) fn mark_sensitive(headers: &mut HeaderMap, mpp: Option<&Mpp>) {
 
 /// Removes the headers with a proof, and the credential of MPP, where one is read; returns whether there were any.
 pub(crate) fn strip_headers(headers: &mut HeaderMap, mpp: Option<&Mpp>) -> bool {
-    // All are removed, whichever is found first.
-    let ours = PROOFS.into_iter().filter(|name| headers.remove(name).is_some()).count() > 0;
+    // By the names that are there, of which there is one at most in most requests.
+    let mut ours = false;
+    while let Some(name) = headers.keys().find_map(|name| PROOFS.into_iter().find(|proof| proof == name)) {
+        headers.remove(name);
+        ours = true;
+    }
     mpp.is_some_and(|mpp| strip_credential(headers, &mpp.header())) | ours
 }
 

@@ -59,7 +59,7 @@ where
     request.extensions_mut().insert(receipt);
     parts::ask_for_all(&mut request, &route);
     let late = request.body_mut().watch(route.pace());
-    let hold_end = Instant::now().checked_add(route.merchant.max_hold);
+    let hold_end = route.consumes_body.as_ref().and_then(|_| Instant::now().checked_add(route.merchant.max_hold));
     // The handler is gone at the end of this statement, however its work ended.
     let outcome = run(request, inner, Holder::Pass(&guard), late.as_deref(), &route).await;
     let ending = judge(outcome, &route, Holder::Pass(&guard));

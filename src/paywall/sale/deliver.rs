@@ -1,6 +1,6 @@
 //! Delivery: the handler runs under a lease, and its answer leaves only after its own commit.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -83,11 +83,10 @@ where
         let outcome;
         (guard, unsettled, outcome) = settlement.into_parts();
         if let Err(not) = outcome {
-            // Boxed: it is large, and most payments are settled already.
-            let outcome = Box::pin(conclude(not.into(), guard, unsettled.as_deref(), &route, mark_sold)).await;
+            let outcome = Box::pin(keep_payment(not.into(), guard, unsettled.as_deref(), &route)).await;
             return Delivery { outcome, made, paid: false };
         }
-        receipt = receipt.settled_by(guard.payment().clone());
+        receipt = receipt.settled_by(Arc::clone(guard.shared_payment()));
         made = unsettled
             .as_ref()
             .and_then(|unsettled| Some((unsettled, guard.payment().transaction().or(unsettled.made_by())?)))
@@ -102,7 +101,8 @@ where
     }
     parts::ask_for_all(&mut request, &route);
     let late = request.body_mut().watch(route.pace());
-    let hold_end = Instant::now().checked_add(route.merchant.max_hold);
+    // Only a rule about bodies waits for the rest of an answer.
+    let hold_end = route.consumes_body.as_ref().and_then(|_| Instant::now().checked_add(route.merchant.max_hold));
     // The handler is gone at the end of this statement, however its work ended.
     let outcome = run(request, inner, Holder::Payment(&guard), late.as_deref(), &route).await;
     let ending = judge(outcome, &route, Holder::Payment(&guard));
@@ -125,8 +125,12 @@ where
             ending = not.into();
         }
     }
-    // Boxed: the future of every request has room for it, and is moved.
-    Delivery { outcome: Box::pin(conclude(ending, guard, unsettled.as_deref(), &route, mark_sold)).await, made, paid }
+    let outcome = match ending.split() {
+        Ok(answer) => sell(answer, guard, unsettled.as_deref(), &route, mark_sold).await,
+        // Boxed: most answers are sold, and the future of every request would have room for the others.
+        Err(ending) => Box::pin(keep_payment(ending, guard, unsettled.as_deref(), &route)).await,
+    };
+    Delivery { outcome, made, paid }
 }
 
 /// Decides what the payment is charged, by the handler's word, and returns that.
@@ -149,16 +153,15 @@ fn charge(
     }
 }
 
-/// Ends the lease, and only then lets the answer leave.
-async fn conclude<ResB, E>(
-    ending: Ending<Answer<ResB>, ResB, E>,
+/// Ends the lease where nothing is sold.
+async fn keep_payment<ResB, E>(
+    ending: Ending<Infallible, ResB, E>,
     guard: LeaseGuard,
     unsettled: Option<&dyn Unsettled>,
     route: &Route,
-    mark_sold: MarkSold,
 ) -> Result<Response<ResponseBody<ResB>>, Unsold<E>> {
-    let Answer { mut response, kept, .. } = match ending {
-        Ending::Sale(answer) => answer,
+    match ending {
+        Ending::Sale(never) => match never {},
         Ending::NoSale(answer) => {
             if let Some(unsettled) = unsettled {
                 unsettled.let_go().await;
@@ -167,11 +170,22 @@ async fn conclude<ResB, E>(
             if answer.is_ok() {
                 metrics::redeemed(&route.resource, "not_sold");
             }
-            return answer;
+            answer
         }
-        Ending::LeaseLost => return Err(withheld(guard, unsettled, route).await.into()),
-        Ending::Unknown(problem) => return Err(problem.into()),
-    };
+        Ending::LeaseLost => Err(withheld(guard, unsettled, route).await.into()),
+        Ending::Unknown(problem) => Err(problem.into()),
+    }
+}
+
+/// Records the sale, and only then lets the answer leave.
+async fn sell<ResB, E>(
+    answer: Answer<ResB>,
+    guard: LeaseGuard,
+    unsettled: Option<&dyn Unsettled>,
+    route: &Route,
+    mark_sold: MarkSold,
+) -> Result<Response<ResponseBody<ResB>>, Unsold<E>> {
+    let Answer { mut response, kept, .. } = answer;
     let paid = guard.payment();
     mark_sold(response.headers_mut(), paid, guard.maximum());
     if let Some(told) = unsettled.and_then(Unsettled::told) {
@@ -196,10 +210,11 @@ async fn conclude<ResB, E>(
             count(route, paid, guard.maximum());
             Ok(response)
         }
-        Committed::LeaseLost => Err(withheld(guard, unsettled, route).await.into()),
+        // Boxed, as both are rare.
+        Committed::LeaseLost => Err(Box::pin(withheld(guard, unsettled, route)).await.into()),
         Committed::Unknown => {
             tracing::error!(payment = %guard.payment().id(), "whether the sale was recorded is not known");
-            guard.release().await;
+            Box::pin(guard.release()).await;
             Err(unknown(taken).into())
         }
     }

@@ -14,7 +14,7 @@ use std::{
 use tokio::{
     runtime::Handle,
     sync::Notify,
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
@@ -25,7 +25,10 @@ use crate::{
     metrics::HeldLease,
     paywall::{
         sale::upkeep::{HoldOutcome, Renewal, keep},
-        seller::attempts::{Attempts, Claimed},
+        seller::{
+            attempts::{Attempts, Claimed},
+            time_limits::within,
+        },
     },
     protocol::{Amount, ChainTime, IntentKey, Payment, TxHash},
     settle::TransactionRecorder,
@@ -163,8 +166,13 @@ impl LeaseGuard {
     }
 
     /// The payment that is held.
-    pub(crate) const fn payment(&self) -> &Payment {
+    pub(crate) fn payment(&self) -> &Payment {
         self.lease.payment()
+    }
+
+    /// The same, shared.
+    pub(crate) const fn shared_payment(&self) -> &Arc<Payment> {
+        self.lease.shared_payment()
     }
 
     /// The intent that is held.
@@ -292,14 +300,15 @@ impl LeaseGuard {
     pub(crate) async fn commit(&mut self, answer: Option<&KeptAnswer>) -> Committed {
         let end = Instant::now() + COMMIT_WAIT;
         loop {
-            match timeout_at(end.min(Instant::now() + COMMIT_TRY), self.ledger.commit(&self.lease, answer)).await {
-                Ok(Ok(CommitOutcome::Done)) => {
+            let left = || COMMIT_TRY.min(end.saturating_duration_since(Instant::now()));
+            match within(left, self.ledger.commit(&self.lease, answer)).await {
+                Some(Ok(CommitOutcome::Done)) => {
                     self.settled = true;
                     self.handler_not_reached();
                     self.attempts.sold(&self.lease);
                     return Committed::Done;
                 }
-                Ok(Ok(CommitOutcome::LeaseLost)) => return Committed::LeaseLost,
+                Some(Ok(CommitOutcome::LeaseLost)) => return Committed::LeaseLost,
                 failed => {
                     tracing::warn!(intent = %self.lease.intent(), ?failed, "sale not recorded yet; trying again");
                     if Instant::now() + COMMIT_PAUSE >= end {

@@ -1,6 +1,11 @@
 //! How long the ledger, the verifier and the settler may take to answer one question.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
 
 use tokio::time::timeout;
 
@@ -14,7 +19,7 @@ pub(crate) const SETTLER: Duration = Duration::from_secs(65);
 
 /// Awaits the ledger's answer. A ledger that takes too long is a ledger that fails.
 pub(crate) async fn ledger_in_time<T>(answer: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
-    let answer = timeout(LEDGER, answer).await.unwrap_or(Err(LedgerError::unavailable()));
+    let answer = within(|| LEDGER, answer).await.unwrap_or(Err(LedgerError::unavailable()));
     answer.inspect_err(|error| tracing::warn!(%error, "the ledger did not answer"))
 }
 
@@ -22,10 +27,19 @@ pub(crate) async fn ledger_in_time<T>(answer: impl Future<Output = Result<T, Led
 pub(crate) async fn verifier_in_time<T>(
     answer: impl Future<Output = Result<T, VerifyError>>,
 ) -> Result<T, VerifyError> {
-    timeout(VERIFIER, answer).await.unwrap_or(Err(VerifyError::unavailable()))
+    within(|| VERIFIER, answer).await.unwrap_or(Err(VerifyError::unavailable()))
 }
 
 /// Awaits the settler's answer to a question before the settlement.
 pub(crate) async fn settler_in_time<T>(answer: impl Future<Output = Result<T, SettleError>>) -> Result<T, SettleError> {
-    timeout(SETTLER, answer).await.unwrap_or(Err(SettleError::unavailable()))
+    within(|| SETTLER, answer).await.unwrap_or(Err(SettleError::unavailable()))
+}
+
+/// Awaits an answer for so long; `None` if it does not come. Where it is there at once, no timer is made.
+pub(crate) async fn within<T>(limit: impl FnOnce() -> Duration, answer: impl Future<Output = T>) -> Option<T> {
+    let mut answer = pin!(answer);
+    if let Poll::Ready(answer) = poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx))).await {
+        return Some(answer);
+    }
+    timeout(limit(), answer).await.ok()
 }

@@ -85,7 +85,7 @@ async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Cost)
         Ok(guard) => guard,
         Err(problem) => return Err(opened.refused(shown, problem).await),
     };
-    let receipt = Receipt::new(request.route.resource.clone(), intent, guard.payment().clone());
+    let receipt = Receipt::of(Arc::clone(&request.route.resource), intent, Arc::clone(guard.shared_payment()));
     let record = Settling::new(opened.digest(request), head);
     let scripted = Scripted { script, payment, shown, record, requote: request.requote(price) };
     Ok(Purchase { guard, receipt, unsettled: Some(Box::new(scripted)), cost: price, made: None })

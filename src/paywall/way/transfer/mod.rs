@@ -97,7 +97,8 @@ async fn redeem(
     let purchase = std::mem::replace(&mut presented.purchase, Ok(None));
     let redemption = &presented.redemption;
     let Some(chain) = chain_of(&request.route.merchant, &presented) else {
-        return Err(unless_consumed(request, redemption, Problem::unknown_network().into()).await);
+        // Boxed, like all that a redemption which buys something has no use for.
+        return Err(Box::pin(unless_consumed(request, redemption, Problem::unknown_network().into())).await);
     };
     let Some(verifier) = chain.reader() else { return Err(Problem::takes_signed_only().into()) };
     let Some(opened) = Opened::open(&request.route, &redemption.intent) else {
@@ -107,7 +108,7 @@ async fn redeem(
     let shown = Shown::Transaction(redemption.transaction);
     let purchase = match purchase {
         Ok(purchase) => purchase,
-        Err(problem) => return Err(opened.unless_consumed(shown, problem.into()).await),
+        Err(problem) => return Err(Box::pin(opened.unless_consumed(shown, problem.into())).await),
     };
     let transfer = ShownTransfer { opened: &opened, chain, verifier: &**verifier, presented: &presented, purchase };
     let claimable = match price {
@@ -116,14 +117,14 @@ async fn redeem(
     };
     let ((claimable, head), cost) = match claimable {
         Ok(claimable) => claimable,
-        Err(rejection) => return Err(opened.unless_consumed(shown, rejection).await),
+        Err(rejection) => return Err(Box::pin(opened.unless_consumed(shown, rejection)).await),
     };
     let (guard, proved_by) = match transfer.reserve(claimable, head).await {
         Ok(reserved) => reserved,
-        Err(problem) => return Err(opened.refused(shown, problem).await),
+        Err(problem) => return Err(Box::pin(opened.refused(shown, problem)).await),
     };
     let intent = presented.redemption.intent;
-    let receipt = Receipt::new(Arc::clone(&request.route.resource), intent, guard.payment().clone());
+    let receipt = Receipt::of(Arc::clone(&request.route.resource), intent, Arc::clone(guard.shared_payment()));
     Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None, cost, made: None })
 }
 

@@ -99,7 +99,7 @@ impl ShownTransfer<'_> {
         match claimant.claimable(transfers, head, unbound) {
             Ok(claimable) => Ok(claimable),
             Err(reason) => {
-                let settled = self.settled_here(signed).await?.map(Claimable::settled_here);
+                let settled = Box::pin(self.settled_here(signed)).await?.map(Claimable::settled_here);
                 settled.ok_or_else(|| self.not_claimable(redemption, reason))
             }
         }
