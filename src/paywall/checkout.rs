@@ -168,7 +168,9 @@ where
                 self.run(|checkout| checkout.redeem_by_form(shown))
             }
             // Its handler would run without the body.
-            Ok(Read::TooLong) if self.request.shows_pass() => Decided::Answer(self.refuse_body(ProblemCode::BodyTooLarge)),
+            Ok(Read::TooLong) if self.request.shows_pass() => {
+                Decided::Answer(self.refuse_body(ProblemCode::BodyTooLarge))
+            }
             // It shows no proof, and a quote says where one belongs. The handler never runs without the body by this: it comes
             // about at a fixed price only.
             Ok(Read::TooLong) => {
@@ -196,7 +198,9 @@ where
         }
         match shown {
             Ok(Some(proof)) if request.parts.method != Method::HEAD => self.run(|checkout| checkout.redeem(proof)),
-            Ok(Some(_)) | Err(InvalidRedemption) => Decided::Answer(deny(&self.request, ProblemCode::InvalidRedemption)),
+            Ok(Some(_)) | Err(InvalidRedemption) => {
+                Decided::Answer(deny(&self.request, ProblemCode::InvalidRedemption))
+            }
             Ok(None) if request.query_shows_proof() => {
                 Decided::Answer(deny(&self.request, ProblemCode::InvalidRedemption))
             }
@@ -254,42 +258,37 @@ where
     }
 
     /// A request with a proof, in part or whole: never answered 402.
-    async fn redeem(self, proof: Proof) -> Answer<ResB, S::Error> {
+    fn redeem(self, proof: Proof) -> impl Future<Output = Answer<ResB, S::Error>> {
         let script = ScriptPage::of(&self.request);
         let by_version_1 = matches!(proof, Proof::PaymentV1(_));
         let by_mpp = match &proof {
             Proof::Mpp(credential) => Some((credential.challenge.id.clone(), Arc::clone(&self.request.route))),
             _ => None,
         };
-        let mut answer = self.redeemed(proof).await?;
-        if by_version_1 {
-            tell_outcome(answer.headers_mut());
-        }
-        if let Some((intent, route)) = by_mpp {
-            mpp::tell_outcome(&mut answer, &intent, route.merchant.clock.unix());
-        }
-        Ok(match script {
-            Some(script) => script.tell(answer),
-            None => answer,
-        })
-    }
-
-    async fn redeemed(self, proof: Proof) -> Answer<ResB, S::Error> {
-        match reserve(&self.request, proof).await {
-            Ok(Some(purchase)) => {
-                let (route, format) = (Arc::clone(&self.request.route), ReplyFormat::of_request(&self.request));
-                write_delivery(
-                    deliver(self.request, self.unread, self.inner, purchase, mark_sold).await,
-                    format,
-                    &route,
-                )
+        let format = ReplyFormat::of_request(&self.request);
+        async move {
+            let mut answer = match reserve(&self.request, proof).await {
+                Ok(Some(purchase)) => {
+                    let route = Arc::clone(&self.request.route);
+                    let delivery = deliver(self.request, self.unread, self.inner, purchase, mark_sold).await;
+                    write_delivery(delivery, format, &route)?
+                }
+                Ok(None) => {
+                    metrics::redeemed(&self.request.route.resource, "free");
+                    without_bill(self.serve().await?, format)
+                }
+                Err(rejection) => deny(&self.request, rejection),
+            };
+            if by_version_1 {
+                tell_outcome(answer.headers_mut());
             }
-            Ok(None) => {
-                metrics::redeemed(&self.request.route.resource, "free");
-                let format = ReplyFormat::of_request(&self.request);
-                self.serve().await.map(|answer| without_bill(answer, format))
+            if let Some((intent, route)) = by_mpp {
+                mpp::tell_outcome(&mut answer, &intent, route.merchant.clock.unix());
             }
-            Err(rejection) => Ok(deny(&self.request, rejection)),
+            Ok(match script {
+                Some(script) => script.tell(answer),
+                None => answer,
+            })
         }
     }
 

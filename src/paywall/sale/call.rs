@@ -54,7 +54,7 @@ where
 {
     let Call { mut guard, receipt, pass, cost } = call;
     let route = Arc::clone(&request.route);
-    let ticket = parts::ticket(&request);
+    let digest = parts::digest(&request);
     let mut request = request.into_request(unread);
     request.extensions_mut().insert(receipt);
     parts::ask_for_all(&mut request, &route);
@@ -98,7 +98,7 @@ where
             headers.insert(header::CACHE_CONTROL, PRIVATE_NO_STORE);
             strip_shared_caching(headers);
             expose_line(headers, EXPOSED_BY_PASS);
-            parts::tell(headers, ticket.filter(|_| !charge.is_zero()), &route);
+            parts::tell(headers, digest.filter(|_| !charge.is_zero()), &route);
             Ok(response)
         }
         Charged::LeaseLost => {

@@ -1,6 +1,6 @@
 //! Delivery: the handler runs under a lease, and its answer leaves only after its own commit.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, future::Future, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -60,77 +60,79 @@ pub(crate) struct Delivery<ResB, E> {
 type MarkSold = fn(&mut HeaderMap, &Payment, Option<Amount>);
 
 /// Runs the handler and sells its answer.
-pub(crate) async fn deliver<S, B, ResB>(
+pub(crate) fn deliver<S, B, ResB>(
     request: PricedRequest,
     unread: Option<B>,
     inner: S,
     purchase: Purchase,
     mark_sold: MarkSold,
-) -> Delivery<ResB, S::Error>
+) -> impl Future<Output = Delivery<ResB, S::Error>>
 where
     S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
     B: Body<Data = Bytes>,
     ResB: Body<Data = Bytes>,
 {
+    // Before the future: what it holds is moved with it, and an `async fn` keeps each argument twice.
     let Purchase { mut guard, mut receipt, mut unsettled, cost, mut made } = purchase;
-    let route = Arc::clone(&request.route);
-    // What the ledger alone does is as good as done while it is held.
-    let comes_first = |unsettled: &mut Box<dyn Unsettled>| unsettled.sends() && !unsettled.is_metered();
-    if let Some(to_settle) = unsettled.take_if(|unsettled| route.settle_first && comes_first(unsettled)) {
-        let Some(settlement) = settle(to_settle, guard).await else {
-            return Delivery { outcome: Err(outcome_unknown().into()), made, paid: false };
-        };
-        let outcome;
-        (guard, unsettled, outcome) = settlement.into_parts();
-        if let Err(not) = outcome {
-            let outcome = Box::pin(keep_payment(not.into(), guard, unsettled.as_deref(), &route)).await;
-            return Delivery { outcome, made, paid: false };
-        }
-        receipt = receipt.settled_by(Arc::clone(guard.shared_payment()));
-        made = unsettled
-            .as_ref()
-            .and_then(|unsettled| Some((unsettled, guard.payment().transaction().or(unsettled.made_by())?)))
-            .map(|(unsettled, transaction)| Box::new(unsettled.made(transaction)));
-    }
-    let paid = guard.payment().is_settled();
-    let ticket = parts::ticket(&request);
+    let (route, digest) = (Arc::clone(&request.route), parts::digest(&request));
     let mut request = request.into_request(unread);
-    request.extensions_mut().insert(receipt);
-    if route.sells_pass.is_some() {
-        request.extensions_mut().insert(SoldIntent(guard.intent()));
-    }
     parts::ask_for_all(&mut request, &route);
-    let late = request.body_mut().watch(route.pace());
-    // Only a rule about bodies waits for the rest of an answer.
-    let hold_end = route.consumes_body.as_ref().and_then(|_| Instant::now().checked_add(route.merchant.max_hold));
-    // The handler is gone at the end of this statement, however its work ended.
-    let outcome = run(request, inner, Holder::Payment(&guard), late.as_deref(), &route).await;
-    let ending = judge(outcome, &route, Holder::Payment(&guard));
-    let mut ending = read(ending, &route, Holder::Payment(&guard), hold_end).await;
-    if let Ending::Sale(answer) = &mut ending {
-        match charge(answer.said, &mut guard, unsettled.as_deref(), cost) {
-            // What cost nothing may be dear when it is asked for again.
-            Ok(charge) => parts::tell(answer.response.headers_mut(), ticket.filter(|_| !charge.is_zero()), &route),
-            Err(fault) => ending = Ending::NoSale(Err(Rejection::from(Fault::Charge(fault)).into())),
+    async move {
+        // What the ledger alone does is as good as done while it is held.
+        let comes_first = |unsettled: &mut Box<dyn Unsettled>| unsettled.sends() && !unsettled.is_metered();
+        if let Some(to_settle) = unsettled.take_if(|unsettled| route.settle_first && comes_first(unsettled)) {
+            let Some(settlement) = settle(to_settle, guard).await else {
+                return Delivery { outcome: Err(outcome_unknown().into()), made, paid: false };
+            };
+            let outcome;
+            (guard, unsettled, outcome) = settlement.into_parts();
+            if let Err(not) = outcome {
+                let outcome = Box::pin(keep_payment(not.into(), guard, unsettled.as_deref(), &route)).await;
+                return Delivery { outcome, made, paid: false };
+            }
+            receipt = receipt.settled_by(Arc::clone(guard.shared_payment()));
+            made = unsettled
+                .as_ref()
+                .and_then(|unsettled| Some((unsettled, guard.payment().transaction().or(unsettled.made_by())?)))
+                .map(|(unsettled, transaction)| Box::new(unsettled.made(transaction)));
         }
-    }
-    let is_due = made.is_none() && matches!(ending, Ending::Sale(_));
-    if let Some(to_settle) = unsettled.take_if(|_| is_due) {
-        let Some(settlement) = settle(to_settle, guard).await else {
-            return Delivery { outcome: Err(outcome_unknown().into()), made, paid };
+        let paid = guard.payment().is_settled();
+        request.extensions_mut().insert(receipt);
+        if route.sells_pass.is_some() {
+            request.extensions_mut().insert(SoldIntent(guard.intent()));
+        }
+        let late = request.body_mut().watch(route.pace());
+        // Only a rule about bodies waits for the rest of an answer.
+        let hold_end = route.consumes_body.as_ref().and_then(|_| Instant::now().checked_add(route.merchant.max_hold));
+        // The handler is gone at the end of this statement, however its work ended.
+        let outcome = run(request, inner, Holder::Payment(&guard), late.as_deref(), &route).await;
+        let ending = judge(outcome, &route, Holder::Payment(&guard));
+        let mut ending = read(ending, &route, Holder::Payment(&guard), hold_end).await;
+        if let Ending::Sale(answer) = &mut ending {
+            match charge(answer.said, &mut guard, unsettled.as_deref(), cost) {
+                // What cost nothing may be dear when it is asked for again.
+                Ok(charge) => parts::tell(answer.response.headers_mut(), digest.filter(|_| !charge.is_zero()), &route),
+                Err(fault) => ending = Ending::NoSale(Err(Rejection::from(Fault::Charge(fault)).into())),
+            }
+        }
+        let is_due = made.is_none() && matches!(ending, Ending::Sale(_));
+        if let Some(to_settle) = unsettled.take_if(|_| is_due) {
+            let Some(settlement) = settle(to_settle, guard).await else {
+                return Delivery { outcome: Err(outcome_unknown().into()), made, paid };
+            };
+            let outcome;
+            (guard, unsettled, outcome) = settlement.into_parts();
+            if let Err(not) = outcome {
+                ending = not.into();
+            }
+        }
+        let outcome = match ending.split() {
+            Ok(answer) => sell(answer, guard, unsettled.as_deref(), &route, mark_sold).await,
+            // Boxed: most answers are sold, and the future of every request would have room for the others.
+            Err(ending) => Box::pin(keep_payment(ending, guard, unsettled.as_deref(), &route)).await,
         };
-        let outcome;
-        (guard, unsettled, outcome) = settlement.into_parts();
-        if let Err(not) = outcome {
-            ending = not.into();
-        }
+        Delivery { outcome, made, paid }
     }
-    let outcome = match ending.split() {
-        Ok(answer) => sell(answer, guard, unsettled.as_deref(), &route, mark_sold).await,
-        // Boxed: most answers are sold, and the future of every request would have room for the others.
-        Err(ending) => Box::pin(keep_payment(ending, guard, unsettled.as_deref(), &route)).await,
-    };
-    Delivery { outcome, made, paid }
 }
 
 /// Decides what the payment is charged, by the handler's word, and returns that.
@@ -178,13 +180,13 @@ async fn keep_payment<ResB, E>(
 }
 
 /// Records the sale, and only then lets the answer leave.
-async fn sell<ResB, E>(
+fn sell<ResB, E>(
     answer: Answer<ResB>,
     guard: LeaseGuard,
     unsettled: Option<&dyn Unsettled>,
     route: &Route,
     mark_sold: MarkSold,
-) -> Result<Response<ResponseBody<ResB>>, Unsold<E>> {
+) -> impl Future<Output = Result<Response<ResponseBody<ResB>>, Unsold<E>>> {
     let Answer { mut response, kept, .. } = answer;
     let paid = guard.payment();
     mark_sold(response.headers_mut(), paid, guard.maximum());
@@ -192,30 +194,32 @@ async fn sell<ResB, E>(
         response.headers_mut().insert(PAYMENT_RESPONSE, told.to_header());
     }
     let kept = kept.map(|(redelivery, body)| keep(&redelivery, paid, response.status(), response.headers(), &body));
-    let unknown = |taken| match unsettled {
+    let unknown = move |taken| match unsettled {
         Some(unsettled) => unsettled.outcome_unknown(taken),
         None => outcome_unknown(),
     };
     let taken = paid.transaction();
-    let Some((committed, guard)) = commit(guard, kept, route).await else { return Err(unknown(taken).into()) };
-    match committed {
-        Committed::Done => {
-            let paid = guard.payment();
-            // What a restored ledger has to be told of it: `LoggedSale`.
-            tracing::info!(
-                payment = %paid.id(), intent = %const_hex::encode(guard.intent().as_bytes()), resource = &*route.resource, payer = ?paid.payer(),
-                voucher = unsettled.and_then(Unsettled::logged).map(tracing::field::display), amount = %paid.amount(),
-                "sold"
-            );
-            count(route, paid, guard.maximum());
-            Ok(response)
-        }
-        // Boxed, as both are rare.
-        Committed::LeaseLost => Err(Box::pin(withheld(guard, unsettled, route)).await.into()),
-        Committed::Unknown => {
-            tracing::error!(payment = %guard.payment().id(), "whether the sale was recorded is not known");
-            Box::pin(guard.release()).await;
-            Err(unknown(taken).into())
+    async move {
+        let Some((committed, guard)) = commit(guard, kept, route).await else { return Err(unknown(taken).into()) };
+        match committed {
+            Committed::Done => {
+                let paid = guard.payment();
+                // What a restored ledger has to be told of it: `LoggedSale`.
+                tracing::info!(
+                    payment = %paid.id(), intent = %const_hex::encode(guard.intent().as_bytes()), resource = &*route.resource, payer = ?paid.payer(),
+                    voucher = unsettled.and_then(Unsettled::logged).map(tracing::field::display), amount = %paid.amount(),
+                    "sold"
+                );
+                count(route, paid, guard.maximum());
+                Ok(response)
+            }
+            // Boxed, as both are rare.
+            Committed::LeaseLost => Err(Box::pin(withheld(guard, unsettled, route)).await.into()),
+            Committed::Unknown => {
+                tracing::error!(payment = %guard.payment().id(), "whether the sale was recorded is not known");
+                Box::pin(guard.release()).await;
+                Err(unknown(taken).into())
+            }
         }
     }
 }

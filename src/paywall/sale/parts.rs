@@ -4,14 +4,15 @@ use http::{HeaderMap, HeaderValue, Request, header};
 
 use crate::{
     paywall::{priced_request::PricedRequest, seller::route::Route},
-    protocol::headers::{X402_TICKET, expose_line},
+    protocol::{
+        RequestDigest,
+        headers::{X402_TICKET, expose_line},
+    },
 };
 
-/// The ticket for this request, on a route that has tickets.
-pub(crate) fn ticket(request: &PricedRequest) -> Option<HeaderValue> {
-    let tickets = request.route.tickets.as_ref()?;
-    let ticket = tickets.issue(&request.ticket_digest(tickets), request.route.merchant.clock.unix());
-    HeaderValue::try_from(ticket).ok()
+/// What a ticket for this request is for, on a route that has tickets.
+pub(crate) fn digest(request: &PricedRequest) -> Option<RequestDigest> {
+    request.route.tickets.as_ref().map(|tickets| request.ticket_digest(tickets))
 }
 
 /// Has the handler answer as a whole: a part of it would cost as much.
@@ -22,9 +23,11 @@ pub(crate) fn ask_for_all<B>(request: &mut Request<B>, route: &Route) {
     }
 }
 
-/// Hands out the ticket with a sold answer. Without one, no parts are promised: each would have to be paid for anew.
-pub(crate) fn tell(headers: &mut HeaderMap, ticket: Option<HeaderValue>, route: &Route) {
-    match ticket {
+/// Hands out the ticket for the request of this digest with a sold answer. Without one, no parts are promised: each would have to be
+/// paid for anew.
+pub(crate) fn tell(headers: &mut HeaderMap, digest: Option<RequestDigest>, route: &Route) {
+    let issued = |digest| Some(route.tickets.as_ref()?.issue(&digest, route.merchant.clock.unix()));
+    match digest.and_then(issued).and_then(|ticket| HeaderValue::try_from(ticket).ok()) {
         Some(ticket) => {
             headers.insert(X402_TICKET, ticket);
             expose_line(headers, HeaderValue::from_static("X402-Ticket"));

@@ -1,6 +1,7 @@
 //! Recording a sale: the commit, and the hook that follows it.
 
 use std::{
+    future::Future,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -12,7 +13,7 @@ use crate::{
     ledger::{BookedSale, KeptAnswer},
     paywall::{
         sale::reservation::{Committed, LeaseGuard},
-        seller::route::Route,
+        seller::{route::Route, sold_hook::SoldHook},
     },
 };
 
@@ -20,19 +21,35 @@ use crate::{
 ///
 /// With a hook the commit marks the sale until the hook has run, and it has a task of its own: a client that leaves while the sale is
 /// recorded must not leave it unannounced until the next start.
-pub(crate) async fn commit(
+pub(crate) fn commit(
     mut guard: LeaseGuard,
     kept: Option<KeptAnswer>,
     route: &Route,
-) -> Option<(Committed, LeaseGuard)> {
+) -> impl Future<Output = Option<(Committed, LeaseGuard)>> {
     let hook = route.listing.on_sold.get().cloned();
     if hook.is_some() {
         guard.announce_later();
     }
-    let Some((hook, runtime)) = hook.zip(Handle::try_current().ok()) else {
-        let committed = guard.commit(kept.as_ref()).await;
-        return Some((committed, guard));
-    };
+    async move {
+        match hook.zip(Handle::try_current().ok()) {
+            None => {
+                let committed = guard.commit(kept.as_ref()).await;
+                Some((committed, guard))
+            }
+            Some((hook, runtime)) => commit_and_announce(guard, kept, route, hook, runtime).await,
+        }
+    }
+}
+
+/// Records the sale in a task of its own, and has it announced. A task that did not end has panicked: whether it had recorded the sale is
+/// not known.
+fn commit_and_announce(
+    mut guard: LeaseGuard,
+    kept: Option<KeptAnswer>,
+    route: &Route,
+    hook: SoldHook,
+    runtime: Handle,
+) -> impl Future<Output = Option<(Committed, LeaseGuard)>> + use<> {
     let (resource, merchant) = (Arc::clone(&route.resource), Arc::clone(&route.merchant));
     let announcer = runtime.clone();
     let task = async move {
@@ -47,6 +64,6 @@ pub(crate) async fn commit(
         }
         (committed, guard)
     };
-    // A task that did not end has panicked: whether it had recorded the sale is not known.
-    runtime.spawn(task.in_current_span()).await.ok()
+    let task = runtime.spawn(task.in_current_span());
+    async move { task.await.ok() }
 }

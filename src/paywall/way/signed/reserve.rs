@@ -81,7 +81,8 @@ pub(crate) async fn reserve_signed<S: Signed>(
         return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into());
     }
     let receipt = |guard: &LeaseGuard, showing: &Showing| {
-        let receipt = Receipt::of(Arc::clone(&route.resource), showing.intent().clone(), Arc::clone(guard.shared_payment()));
+        let receipt =
+            Receipt::of(Arc::clone(&route.resource), showing.intent().clone(), Arc::clone(guard.shared_payment()));
         let receipt = receipt.with_proof(ProvedBy::Authorization);
         if metered { receipt.with_maximum(showing.amount()) } else { receipt }
     };

@@ -3,7 +3,7 @@
 mod claimant;
 mod shown;
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use shown::ShownTransfer;
 
@@ -55,27 +55,40 @@ impl WayToPay for ByTransfer {
         proof: Proof,
         price: Result<Cost, Rejection>,
     ) -> Result<Purchase, Rejection> {
-        let presented = match proof {
-            Proof::Redemption(redemption) => Some(redemption.into()),
-            Proof::Payment(payment) => {
-                let presented = Presented::read(&request.route.merchant, &payment)?;
-                let purchase = named_in_payload(&request.route, &payment);
-                presented.map(|presented| presented.named(purchase))
-            }
-            Proof::Mpp(credential) => {
-                echo::asked(&request.route, &credential)?;
-                let purchase = named_in_headers(&request.route, &request.parts.headers);
-                mpp::redemption(&credential).map(|redemption| Presented::from(redemption).named(purchase))
-            }
-            Proof::PaymentV1(_) => return Err(ProblemCode::InvalidRedemption.into()),
-            Proof::TransactionOnly(_) => None,
-            Proof::IntentOnly(_) => return price.and(Err(ProblemCode::TxRequired.into())),
-        };
-        match presented {
-            Some(presented) => redeem(request, presented, price).await,
-            None => Err(without_intent(request, price)),
+        match presented(request, proof)? {
+            Shows::Redemption(presented) => redeem(request, presented, price).await,
+            Shows::IntentOnly => price.and(Err(ProblemCode::TxRequired.into())),
+            Shows::TransactionOnly => Err(without_intent(request, price)),
         }
     }
+}
+
+/// What a proof shows of a transfer.
+#[expect(clippy::large_enum_variant, reason = "it is moved on at once")]
+enum Shows {
+    Redemption(Presented),
+    IntentOnly,
+    TransactionOnly,
+}
+
+fn presented(request: &PricedRequest, proof: Proof) -> Result<Shows, Rejection> {
+    let redemption = match proof {
+        Proof::Redemption(redemption) => Some(redemption.into()),
+        Proof::Payment(payment) => {
+            let presented = Presented::read(&request.route.merchant, &payment)?;
+            let purchase = named_in_payload(&request.route, &payment);
+            presented.map(|presented| presented.named(purchase))
+        }
+        Proof::Mpp(credential) => {
+            echo::asked(&request.route, &credential)?;
+            let purchase = named_in_headers(&request.route, &request.parts.headers);
+            mpp::redemption(&credential).map(|redemption| Presented::from(redemption).named(purchase))
+        }
+        Proof::PaymentV1(_) => return Err(ProblemCode::InvalidRedemption.into()),
+        Proof::TransactionOnly(_) => None,
+        Proof::IntentOnly(_) => return Ok(Shows::IntentOnly),
+    };
+    Ok(redemption.map_or(Shows::TransactionOnly, Shows::Redemption))
 }
 
 /// What to answer to a transaction that is shown without an intent.
@@ -89,43 +102,46 @@ fn without_intent(request: &PricedRequest, price: Result<Cost, Rejection>) -> Re
 
 /// Reserves a payment for this intent, in that transaction. What was sent counts in full, also where the handler sets the charge and
 /// transfers are not offered: it is paid.
-async fn redeem(
+#[expect(clippy::manual_async_fn, reason = "an `async fn` keeps each argument twice, and is moved with both")]
+fn redeem(
     request: &PricedRequest,
     mut presented: Presented,
     price: Result<Cost, Rejection>,
-) -> Result<Purchase, Rejection> {
-    let purchase = std::mem::replace(&mut presented.purchase, Ok(None));
-    let redemption = &presented.redemption;
-    let Some(chain) = chain_of(&request.route.merchant, &presented) else {
-        // Boxed, like all that a redemption which buys something has no use for.
-        return Err(Box::pin(unless_consumed(request, redemption, Problem::unknown_network().into())).await);
-    };
-    let Some(verifier) = chain.reader() else { return Err(Problem::takes_signed_only().into()) };
-    let Some(opened) = Opened::open(&request.route, &redemption.intent) else {
-        let seal = request.route.seals.current();
-        return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, price?.amount).into());
-    };
-    let shown = Shown::Transaction(redemption.transaction);
-    let purchase = match purchase {
-        Ok(purchase) => purchase,
-        Err(problem) => return Err(Box::pin(opened.unless_consumed(shown, problem.into())).await),
-    };
-    let transfer = ShownTransfer { opened: &opened, chain, verifier: &**verifier, presented: &presented, purchase };
-    let claimable = match price {
-        Ok(cost) => transfer.claimable(request, cost.amount).await.map(|claimable| (claimable, cost)),
-        Err(rejection) => Err(rejection),
-    };
-    let ((claimable, head), cost) = match claimable {
-        Ok(claimable) => claimable,
-        Err(rejection) => return Err(Box::pin(opened.unless_consumed(shown, rejection)).await),
-    };
-    let (guard, proved_by) = match transfer.reserve(claimable, head).await {
-        Ok(reserved) => reserved,
-        Err(problem) => return Err(Box::pin(opened.refused(shown, problem)).await),
-    };
-    let intent = presented.redemption.intent;
-    let receipt = Receipt::of(Arc::clone(&request.route.resource), intent, Arc::clone(guard.shared_payment()));
-    Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None, cost, made: None })
+) -> impl Future<Output = Result<Purchase, Rejection>> {
+    async move {
+        let purchase = std::mem::replace(&mut presented.purchase, Ok(None));
+        let redemption = &presented.redemption;
+        let Some(chain) = chain_of(&request.route.merchant, &presented) else {
+            // Boxed, like all that a redemption which buys something has no use for.
+            return Err(Box::pin(unless_consumed(request, redemption, Problem::unknown_network().into())).await);
+        };
+        let Some(verifier) = chain.reader() else { return Err(Problem::takes_signed_only().into()) };
+        let Some(opened) = Opened::open(&request.route, &redemption.intent) else {
+            let seal = request.route.seals.current();
+            return Err(request.with_new_intent(ProblemCode::IntentNotFound, seal, price?.amount).into());
+        };
+        let shown = Shown::Transaction(redemption.transaction);
+        let purchase = match purchase {
+            Ok(purchase) => purchase,
+            Err(problem) => return Err(Box::pin(opened.unless_consumed(shown, problem.into())).await),
+        };
+        let transfer = ShownTransfer { opened: &opened, chain, verifier: &**verifier, presented: &presented, purchase };
+        let claimable = match price {
+            Ok(cost) => transfer.claimable(request, cost.amount).await.map(|claimable| (claimable, cost)),
+            Err(rejection) => Err(rejection),
+        };
+        let ((claimable, head), cost) = match claimable {
+            Ok(claimable) => claimable,
+            Err(rejection) => return Err(Box::pin(opened.unless_consumed(shown, rejection)).await),
+        };
+        let (guard, proved_by) = match transfer.reserve(claimable, head).await {
+            Ok(reserved) => reserved,
+            Err(problem) => return Err(Box::pin(opened.refused(shown, problem)).await),
+        };
+        let intent = presented.redemption.intent;
+        let receipt = Receipt::of(Arc::clone(&request.route.resource), intent, Arc::clone(guard.shared_payment()));
+        Ok(Purchase { guard, receipt: receipt.with_proof(proved_by), unsettled: None, cost, made: None })
+    }
 }
 
 /// The network that a redemption names: the first one, where it names none.
