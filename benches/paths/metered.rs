@@ -32,7 +32,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let mut nonce = 0_u64;
     vec![
         Path::new("quote of a maximum", 402, 21, route.clone(), || named(post(QUESTION))),
-        Path::new("metered sale", 200, 102, route, move || {
+        Path::new("metered sale", 200, 104, route, move || {
             nonce += 1;
             let mut request = named(post(QUESTION));
             request.headers_mut().insert(PAYMENT_SIGNATURE, payment(&offer(&quoted), nonce, shop.start).to_header());

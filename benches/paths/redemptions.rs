@@ -43,13 +43,13 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
         Path::new("redemption, tagged", 200, 35, route.clone(), move || by_header(&tagged())),
         Path::new("redemption, bound by nonce", 200, 35, route, move || by_header(&by_nonce())),
         Path::new("redemption, answer kept", 200, 48, keeping.clone(), move || by_header(&kept())),
-        Path::new("call by pass", 200, 27, by_pass, move || {
+        Path::new("call by pass", 200, 28, by_pass, move || {
             let mut request = by_header("");
             request.headers_mut().remove("x402-payment");
             request.headers_mut().insert("x402-pass", token.parse().unwrap());
             request
         }),
-        Path::new("answer delivered again", 200, 56, keeping, move || {
+        Path::new("answer delivered again", 200, 57, keeping, move || {
             let proof = again();
             now(delivered.clone().oneshot(by_header(&proof))).unwrap();
             by_header(&proof)

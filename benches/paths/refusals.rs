@@ -65,12 +65,12 @@ fn by_chain(shop: &Rc<Shop>) -> Vec<Path> {
         Path::new(name, status, allocations, shop.route(&shop.layer), move || by_header(&proof))
     };
     vec![
-        always("tx_not_confirmed", 409, 24, UNKNOWN),
-        always("transfer_not_found", 422, 22, nothing),
-        always("insufficient_amount", 422, 24, little),
-        always("intent_expired", 410, 26, late),
-        always("payment_too_old", 422, 22, old),
-        always("verification_unavailable", 503, 24, silent),
+        always("tx_not_confirmed", 409, 25, UNKNOWN),
+        always("transfer_not_found", 422, 23, nothing),
+        always("insufficient_amount", 422, 25, little),
+        always("intent_expired", 410, 27, late),
+        always("payment_too_old", 422, 23, old),
+        always("verification_unavailable", 503, 25, silent),
     ]
 }
 
@@ -102,11 +102,11 @@ fn by_ledger(shop: &Rc<Shop>) -> Vec<Path> {
         Path::new(name, status, allocations, route.clone(), move || by_header(&proof))
     };
     vec![
-        always("already_consumed", 409, 24, sold),
-        Path::new("tx_already_used", 409, 24, route.clone(), move || by_header(&proof(&again.intent(), transaction))),
-        always("redemption_in_progress", 409, 26, held),
-        always("too_many_attempts", 429, 28, tried),
-        Path::new("upstream_payment_required", 502, 30, billing, move || {
+        always("already_consumed", 409, 25, sold),
+        Path::new("tx_already_used", 409, 25, route.clone(), move || by_header(&proof(&again.intent(), transaction))),
+        always("redemption_in_progress", 409, 27, held),
+        always("too_many_attempts", 429, 30, tried),
+        Path::new("upstream_payment_required", 502, 31, billing, move || {
             by_header(&proof(&fresh.intent(), fresh.pay(UNITS)))
         }),
     ]

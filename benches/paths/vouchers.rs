@@ -32,7 +32,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let mut payer = Payer::of(route.clone());
     let mut asked = None;
     vec![
-        Path::new("sale by voucher", 200, 132, route, move || {
+        Path::new("sale by voucher", 200, 133, route, move || {
             // The first sale reads the channel, and no other one does.
             let before = *asked.get_or_insert_with(|| {
                 payer.opens(&channels);

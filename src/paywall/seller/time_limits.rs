@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::timeout;
+use tokio::{task::unconstrained, time::sleep};
 
 use crate::{ledger::LedgerError, settle::SettleError, verify::VerifyError};
 
@@ -36,10 +36,19 @@ pub(crate) async fn settler_in_time<T>(answer: impl Future<Output = Result<T, Se
 }
 
 /// Awaits an answer for so long; `None` if it does not come. Where it is there at once, no timer is made.
+///
+/// The timer is exempt from the task's cooperative budget: an answer that always uses it up would otherwise never be late.
 pub(crate) async fn within<T>(limit: impl FnOnce() -> Duration, answer: impl Future<Output = T>) -> Option<T> {
     let mut answer = pin!(answer);
-    if let Poll::Ready(answer) = poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx))).await {
-        return Some(answer);
-    }
-    timeout(limit(), answer).await.ok()
+    let (mut limit, mut timer) = (Some(limit), pin!(None));
+    poll_fn(|cx| {
+        if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+            return Poll::Ready(Some(answer));
+        }
+        if let Some(limit) = limit.take() {
+            timer.set(Some(unconstrained(sleep(limit()))));
+        }
+        timer.as_mut().as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(cx).map(|()| None))
+    })
+    .await
 }

@@ -2,7 +2,7 @@
 //!
 //! A payment is `{"script": "settle", "id": 7}`; what stands for `settle` is what becomes of it.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use crate::{
     ledger::Settling,
