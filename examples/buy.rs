@@ -4,7 +4,8 @@
 //! The key of the account that pays is in that file, in the environment variable `X402_BUYER_KEY`, or in a keystore
 //! (`--keystore`), and never on the command line, which every user of the machine can read.
 //!
-//! `--dialect` says how to pay: by a signed authorization, by a transfer, or (`auto`) as the seller asks.
+//! `--dialect` says how to pay: by a signed authorization, by the same in the words of MPP (`mpp`), by a transfer, by a payment channel, or
+//! (`auto`) as the seller asks.
 //!
 //! The answer goes to standard output, the steps to standard error. Exit codes: 0 the answer is there; 1 there is none,
 //! and nothing was transferred; 2 the flags; 3 the price is not within what may be spent, and nothing was paid; 4 a payment

@@ -1,7 +1,7 @@
 //! Calls a tool of an MCP server and pays for the call, within a budget. With the file of a key that has USDC on Base, and an RPC endpoint:
 //!
 //! ```sh
-//! export X402_BUYER_KEY=buyer.key X402_RPC_URL=https://…
+//! export X402_BUYER_KEY_FILE=buyer.key X402_RPC_URL=https://…
 //! cargo run --example mcp_agent --features client,mcp,wallet -- http://127.0.0.1:4020/mcp reverse '{"text":"hello"}'
 //! ```
 //!
@@ -20,7 +20,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let [url, tool, arguments] = [1, 2, 3].map(|index| env::args().nth(index).ok_or("a URL, a tool and its arguments"));
-    let wallet = WalletPayer::builder().key_file(env::var("X402_BUYER_KEY")?).endpoint(&env::var("X402_RPC_URL")?);
+    let wallet = WalletPayer::builder().key_file(env::var("X402_BUYER_KEY_FILE")?).endpoint(&env::var("X402_RPC_URL")?);
     let wallet = wallet.connect().await?;
     println!("{}", call(wallet, &url?, &tool?, &arguments?, "purchases.jsonl").await?);
     Ok(())

@@ -134,7 +134,7 @@ pub(crate) struct Args {
     /// others open what they sealed before; required with postgres and redis, whose
     /// replicas share it [default: with sqlite one that is made and kept in PATH.key, with memory one that lives with
     /// the process]
-    #[arg(long, env = "X402_SEALING_KEY", value_name = "HEX|FILE", hide_env_values = true)]
+    #[arg(long, env = "X402_KEY", value_name = "HEX|FILE", hide_env_values = true)]
     pub(crate) sealing_key: Option<Secret>,
     /// Where it is recorded what was sold: `memory` forgets it at the end of the process, `sqlite:PATH` keeps it in a
     /// file, `postgres://…` and `redis://…` share it among replicas [default: sqlite:x402-ledger.db, with --dev memory]

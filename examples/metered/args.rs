@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long, env = "X402_RECIPIENT", value_name = "0x…")]
     pub(crate) recipient: Address,
     /// Key that seals quotes: 64 hexadecimal digits, the same for all processes on one ledger
-    #[arg(long, env = "X402_SEALING_KEY", value_name = "HEX", hide_env_values = true)]
+    #[arg(long, env = "X402_KEY", value_name = "HEX", hide_env_values = true)]
     pub(crate) sealing_key: String,
     /// Ethereum JSON-RPC endpoint of Base; repeat it for more than one
     #[arg(

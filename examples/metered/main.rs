@@ -2,7 +2,8 @@
 //! that is paid, an RPC endpoint of Base, a key for the quotes, and a file with the key of an account that has some ether for gas:
 //!
 //! ```sh
-//! cargo run --example metered --all-features -- --recipient 0x… --rpc-url https://… --sealing-key $(openssl rand -hex 32) \
+//! export X402_KEY=$(openssl rand -hex 32)
+//! cargo run --example metered --all-features -- --recipient 0x… --rpc-url https://… \
 //!     --ledger sqlite:metered.db --settle-key-file gas.key
 //! curl -i -H 'content-type: application/json' -d '{"prompt":"to be or not to be","words":20}' 127.0.0.1:4021/words
 //! ```

@@ -130,7 +130,7 @@ async fn a_ledger_that_is_none_is_refused() {
 #[tokio::test]
 async fn help_names_the_ledgers_and_shows_none() {
     let folder = std::env::temp_dir();
-    let variables = [("X402_LEDGER", "redis://u:hunter2@host"), ("X402_SEALING_KEY", "hunter2")];
+    let variables = [("X402_LEDGER", "redis://u:hunter2@host"), ("X402_KEY", "hunter2")];
     let (code, said) = ended_in(&folder, &["--help"], &variables).await;
     assert_eq!(code, Some(0));
     assert!(said.contains("sqlite:PATH") && said.contains("X402_LEDGER"), "{said}");
