@@ -109,7 +109,7 @@
 //!
 //! | Feature | What it brings |
 //! |---|---|
-//! | `axum` | [`Receipt`] as an axum extractor |
+//! | `axum` | [`Receipt`] as an axum extractor, and [`Charge`] as a part of an axum response |
 //! | `evm` | `verify::EvmVerifier`: verification of ERC-20 transfers over JSON-RPC |
 //! | `facilitator` | [`settle`]`::FacilitatorSettler`: a facilitator settles signed payments |
 //! | `mcp` | `mcp::McpLayer`: sells the tools of an MCP server; with `client`, `client::PaidTools` pays for them |

@@ -196,8 +196,8 @@ pub trait Ledger: Send + Sync + 'static {
         None::<&announcements::NoAnnouncements>
     }
 
-    /// Returns the accounts of passes, if the ledger has any. By default it has none, and
-    /// [`Merchant::pass`](crate::Merchant::pass) is refused.
+    /// Returns the accounts of passes and payment channels, if the ledger has any. By default it has none;
+    /// [`Merchant::pass`](crate::Merchant::pass) and [`channel_settler`](crate::MerchantBuilder::channel_settler) are then refused.
     fn accounts(&self) -> Option<&impl AccountLedger> {
         None::<&account::NoAccounts>
     }

@@ -120,7 +120,7 @@ problems! {
     /// A body that must be looked at did not arrive in time.
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, AskAgain, "Body time-out",
         "Send the request again, faster.";
-    /// A body that must be looked at is compressed.
+    /// A body that must be looked at is compressed, or may be read in another charset than UTF-8.
     UnsupportedEncoding = "unsupported_encoding", UNSUPPORTED_MEDIA_TYPE, Correct, "Unsupported encoding",
         "Send the body uncompressed, or redeem with the x402-payment header.";
     /// The intent does not open here.

@@ -1,4 +1,4 @@
-//! `AnswerFilter`: how the answer to a request leaves that is free.
+//! `AnswerFilter`: filters the answers to free requests.
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 

@@ -84,7 +84,7 @@ impl Merchant {
     /// ```
     ///
     /// # Errors
-    /// [`HealthError`] names the backend that does not answer: half a list is none.
+    /// [`HealthError`] names the backend that does not answer. No partial list is returned.
     pub async fn unredeemed(
         &self,
         history: &impl TransferHistory,

@@ -1,4 +1,4 @@
-//! From the request for a part of an account to its charge or release: `PendingDraw`, then `DrawGuard`.
+//! A reservation on an account, from request to charge or release: `PendingDraw`, then `DrawGuard`.
 
 use std::{
     future::Future,

@@ -1,4 +1,4 @@
-//! `Demands`: a route's quote in the words of others, but for what hangs on the request.
+//! `Demands`: the parts of a route's x402 and MPP quotes that are the same for every request.
 
 use crate::{
     discovery::Bazaar,

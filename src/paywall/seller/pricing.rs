@@ -63,6 +63,7 @@ impl Price {
     /// ```
     /// use tower_x402::{Price, protocol::Amount};
     /// let pages = 12_u64;
+    /// // USDC has 6 decimals.
     /// let price = Price::labelled(Amount::from_cents(5 * pages, 6), format!("{pages} pages"));
     /// # let _ = price;
     /// ```
@@ -135,6 +136,7 @@ impl From<Response<Bytes>> for Refusal {
 /// impl Pricing for PerItem {
 ///     async fn price(&self, _head: &Parts, body: &Bytes) -> Price {
 ///         let items = body.split(|byte| *byte == b'\n').count() as u64;
+///         // USDC has 6 decimals.
 ///         Price::Charge(Amount::from_cents(self.cents * items, 6))
 ///     }
 /// }

@@ -13,7 +13,7 @@ use crate::{
     settle::{PermitPayment, PermitTerms, SettleError, SettleErrorKind, Validity},
 };
 
-/// How long what is signed must be valid still, to be settled in time.
+/// How long what is signed must still be valid, to be settled in time.
 pub(super) const SPARE: Duration = Duration::from_secs(6);
 
 /// What a quote says of permits: where the contracts are, this account settles.
