@@ -14,17 +14,19 @@
 
   const taken = (response) => {
     try {
-      return JSON.parse(atob(response.headers.get("payment-response")));
+      return JSON.parse(atob(response.headers.get("payment-response"))) ?? {};
     } catch {
       return {};
     }
   };
+  // A payment that was refused, may be made or has bought nothing is told in the same header.
+  const isSale = (response) => taken(response).success === true;
 
   // What its head says of it.
   const about = (response) => {
     const media = (response.headers.get("content-type") ?? "").toLowerCase();
     const type = media.split(";")[0].trim();
-    const { transaction, payer } = taken(response) ?? {};
+    const { transaction, payer } = taken(response);
     return {
       type,
       charset: /;\s*charset="?([\w-]+)/.exec(media)?.[1] ?? "utf-8",

@@ -50,8 +50,8 @@
         if (!isOld()) await wait(say("$offline"), Math.min(3 + 2 * asked, 30));
         continue;
       }
-      // This header alone says that something was sold: then it counts, whatever was begun meanwhile.
-      if (response.headers.has("payment-response")) {
+      // A sale counts, whatever was begun meanwhile.
+      if (isSale(response)) {
         await delivered(response, shown);
         return;
       }

@@ -42,3 +42,8 @@ pub(crate) fn mark_made(headers: &mut HeaderMap, made: &SettleResponse) {
         expose(headers);
     }
 }
+
+/// Whether a payment bought this answer. A payment that was refused, may be made or has bought nothing is told in the same header.
+pub(crate) fn tells_of_sale(headers: &HeaderMap) -> bool {
+    matches!(SettleResponse::from_headers(headers), Ok(Some(told)) if told.success)
+}

@@ -1,8 +1,13 @@
 //! What goes wrong between page and seller: no payment is lost, and what is no sale is never called one.
 
 use serde_json::{Value, json};
+use tower_x402::protocol::{
+    Network,
+    v2::{Reason, SettleResponse},
+};
 
 use super::{
+    paying::SIGN,
     shop::{ELSEWHERE, Kind, SELLER, Shop, UNITS},
     visit::Browser,
 };
@@ -13,6 +18,14 @@ fn text<'a>(told: &'a Value, name: &str) -> &'a str {
 
 fn html(status: u16, body: &str) -> Value {
     json!({ "status": status, "contentType": "text/html", "body": body })
+}
+
+/// What the layer answers where a signed payment bought nothing.
+fn refusal(status: u16, code: &str, told: &SettleResponse) -> Value {
+    let outcome = told.to_header();
+    let headers = json!({ "x402-error": code, "payment-response": outcome.to_str().unwrap() });
+    let body = json!({ "error": code, "detail": "It bought nothing." }).to_string();
+    json!({ "status": status, "contentType": "application/problem+json", "headers": headers, "body": body })
 }
 
 #[tokio::test]
@@ -39,6 +52,39 @@ async fn a_success_without_a_receipt_is_no_sale() {
     assert_eq!((&reply["pay"], &reply["elsewhere"]), (&json!(false), &json!(false)));
     assert_eq!(text(&told, "heading"), "Your answer");
     assert!(text(&told, "shown").contains("The report"));
+    assert_eq!((shop.takings().await, shop.handler.runs()), (UNITS, 1));
+}
+
+/// SECURITY row 55: a payment that may be made, or is refused, is told in the header of a sale.
+#[tokio::test]
+async fn a_signed_payment_whose_outcome_is_unknown_is_kept_and_shown_again() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind { settles: true, ..Kind::default() }).await;
+    let mut unknown = refusal(503, "outcome_unknown", &SettleResponse::pending(None, Network::BASE));
+    unknown["headers"]["retry-after"] = json!("2");
+    let more = json!({ "press": SIGN, "faults": [unknown] });
+    let told = browser.visit(&shop, "postponed", &shop.at("/report"), more).await;
+    let meanwhile = &told["meanwhile"];
+    assert_eq!((&meanwhile["kept"], &meanwhile["sold"]), (&json!([1, 1]), &json!(false)), "{told}");
+    assert_eq!((&meanwhile["pay"], &meanwhile["elsewhere"]), (&json!(false), &json!(false)), "{told}");
+    assert_eq!(text(&told, "heading"), "Your answer");
+    assert!(text(&told, "shown").contains("The report"), "{told}");
+    let signed = told["asked"].as_array().unwrap().iter().filter(|asked| *asked == "eth_signTypedData_v4").count();
+    assert_eq!((signed, shop.takings().await, shop.handler.runs()), (1, UNITS, 1));
+}
+
+/// SECURITY row 55.
+#[tokio::test]
+async fn a_signed_payment_that_is_refused_is_no_sale_and_renewed() {
+    let Some(browser) = Browser::find().await else { return };
+    let shop = Shop::open(Kind { settles: true, ..Kind::default() }).await;
+    let failed = SettleResponse::failed(Reason::INSUFFICIENT_FUNDS, Network::BASE);
+    let more = json!({ "press": SIGN, "faults": [refusal(402, "authorization_refused", &failed)] });
+    let told = browser.visit(&shop, "renewed", &shop.at("/report"), more).await;
+    let refused = &told["refused"];
+    assert!(text(refused, "said").contains("authorization_refused"), "{told}");
+    assert_eq!((&refused["sold"], text(refused, "next")), (&json!(false), "Get a new price"), "{told}");
+    assert!(text(&told, "shown").contains("The report"), "{told}");
     assert_eq!((shop.takings().await, shop.handler.runs()), (UNITS, 1));
 }
 

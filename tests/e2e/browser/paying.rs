@@ -8,7 +8,7 @@ use super::{
 };
 
 const SEND: &str = "Pay with";
-const SIGN: &str = "without network fee";
+pub const SIGN: &str = "without network fee";
 
 fn text<'a>(told: &'a Value, name: &str) -> &'a str {
     told[name].as_str().unwrap_or_else(|| panic!("no {name} in {told}"))

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tower_x402::{Redelivery, RequestBody, X402Layer, page::Page, protocol::TxHash};
 
 use super::{navigation, text};
+use crate::standard::{Stall, offered, paid, pays, settled};
 use crate::support::{Counter, Shop, answering, ask, intent_of, layered, proof};
 
 const ELSEWHERE: &str = "https://files.example/signed?key=1";
@@ -55,6 +56,24 @@ async fn others_are_redirected() {
         assert_eq!((*status, headers["location"].as_bytes()), (303, ELSEWHERE.as_bytes()));
         assert!(!headers.contains_key("x402-location"));
     }
+}
+
+/// SECURITY row 55: a settled payment is told beside a redirect that it did not buy, and the page keeps it.
+#[tokio::test]
+async fn a_redirect_that_is_not_sold_is_not_told_as_one() {
+    let stall = Stall::open().await;
+    let moved = |_: &Request<RequestBody<Body>>| {
+        let response = Response::builder().status(StatusCode::SEE_OTHER).header("location", ELSEWHERE);
+        response.body(Body::empty()).unwrap()
+    };
+    let layer = stall.shop.layer().settle_first().consume_when(|_, _| false).page(Page::new());
+    let service = layered(&layer, answering(Counter::default(), moved));
+    let mut request = paid(&pays(&offered(&service).await));
+    request.headers_mut().insert("x402-page", "1".parse().unwrap());
+    let answer = ask(&service, request).await;
+    assert!(!settled(&answer).success);
+    assert_eq!((answer.status().as_u16(), answer.headers()["location"].as_bytes()), (303, ELSEWHERE.as_bytes()));
+    assert!(!answer.headers().contains_key("x402-location"));
 }
 
 /// Why nothing was sold, as the visitor reads it; other programs read what they always do.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::{
     paywall::{
         body::ResponseBody,
+        dialect::outcome::tells_of_sale,
         door::page::negotiation::{opens_page, shows_page},
         priced_request::PricedRequest,
         seller::{
@@ -21,9 +22,7 @@ use crate::{
     },
     protocol::{
         Asset, ChainTime, IntentId, IntentTerms, ProblemCode, Quote, Redemption,
-        headers::{
-            PAYMENT_RESPONSE, X_PRICE_INTENT, X402_LOCATION, X402_PAGE, X402_PASS_REMAINING, strip_payment_headers,
-        },
+        headers::{X_PRICE_INTENT, X402_LOCATION, X402_PAGE, X402_PASS_REMAINING, strip_payment_headers},
         v2::PaymentRequired,
     },
 };
@@ -206,7 +205,7 @@ fn tell_redirect<ResB>(answer: &mut Response<ResponseBody<ResB>>) {
         StatusCode::PERMANENT_REDIRECT,
     ];
     if FOLLOWED.contains(&answer.status())
-        && [PAYMENT_RESPONSE, X402_PASS_REMAINING].iter().any(|name| answer.headers().contains_key(name))
+        && (tells_of_sale(answer.headers()) || answer.headers().contains_key(X402_PASS_REMAINING))
         && let Some(target) = answer.headers_mut().remove(header::LOCATION)
     {
         *answer.status_mut() = StatusCode::OK;

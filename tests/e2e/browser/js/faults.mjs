@@ -68,6 +68,32 @@ export const faults = ({ settings, answered, typed, kept, offered }) => {
       return { heading: await textOf(page, "#answer-title"), ...(await answered(page)) };
     },
 
+    // A reply that has the visitor wait, and then the seller.
+    async postponed(browser) {
+      const { page, wallet } = await bought(browser);
+      await proxied(page, settings.faults);
+      await page.goto(url);
+      await press(page, settings.press);
+      await untilSays(page, "cannot answer right now");
+      const meanwhile = { kept: await kept(page), sold: await isShown(page, "#answer"), ...(await offered(page)) };
+      await page.waitForSelector("#status.good");
+      return { meanwhile, heading: await textOf(page, "#answer-title"), ...(await answered(page)), asked: wallet.asked };
+    },
+
+    // A signed payment that is refused, and a new one.
+    async renewed(browser) {
+      const { page } = await bought(browser);
+      await proxied(page, settings.faults);
+      await page.goto(url);
+      await press(page, settings.press);
+      await page.waitForSelector("#status.bad");
+      const refused = { said: await textOf(page, "#status"), sold: await isShown(page, "#answer"), next: await textOf(page, "#actions") };
+      await Promise.all([page.waitForNavigation(), page.$eval("#actions button", (renew) => renew.click())]);
+      await press(page, settings.press);
+      await page.waitForSelector("#status.good");
+      return { refused, ...(await answered(page)) };
+    },
+
     // An answer that lies elsewhere.
     async moved(browser) {
       const { page, seen } = await bought(browser);
