@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tower_x402::{
     protocol::{Amount, v2::Reason},
     settle::{SettleError, SettleErrorKind, Settlement, Settler as _, SignedPayment, TransactionRecorder, Validity},
@@ -178,8 +178,12 @@ async fn what_verifying_meets_with() {
         (Fault::Status(404), denied(404)),
         (says("insufficient_funds"), refused("insufficient_funds")),
         (says("of_a_later_version"), refused("of_a_later_version")),
-        (says("Prose: the node at 10.0.0.7 did not answer."), refused("unexpected_verify_error")),
-        (Fault::Says(json!({ "isValid": false })), refused("unexpected_verify_error")),
+        // A failure of its own, which tells nothing of the payment.
+        (says("Prose: the node at 10.0.0.7 did not answer."), unavailable()),
+        (says("unexpected_verify_error"), unavailable()),
+        (says("unexpected_settle_error"), unavailable()),
+        (Fault::Says(json!({ "isValid": false, "invalidReason": null })), unavailable()),
+        (Fault::Says(json!({ "isValid": false })), unavailable()),
         (says("invalid_exact_evm_nonce_already_used"), Ok(Validity::Used)),
         (says("nonce_already_used"), Ok(Validity::Used)),
         (says("authorization_already_used"), Ok(Validity::Used)),
@@ -197,6 +201,23 @@ async fn what_verifying_meets_with() {
     facilitator.fault("verify", Fault::HangBefore);
     let settler = builder(&[&facilitator]).verify_timeout(SOON).build().unwrap();
     assert_eq!(settler.verify(&payment(&market)).await, unavailable());
+}
+
+/// The payer is neither billed anew nor turned away while another facilitator can look.
+#[tokio::test]
+async fn a_facilitator_that_fails_to_look_is_no_refusal_and_the_next_is_asked() {
+    for reason in [json!("unexpected_verify_error"), json!("the node did not answer"), Value::Null] {
+        let market = Market::new();
+        let (failing, other) = (Facilitator::start(&market).await, Facilitator::start(&market).await);
+        failing.fault("verify", Fault::Says(json!({ "isValid": false, "invalidReason": reason })));
+        let payment = payment(&market);
+        let settler = settler(&[&failing, &other]);
+        assert_eq!(settler.verify(&payment).await, Ok(Validity::Valid), "{reason}");
+        assert_eq!((failing.calls("verify"), other.calls("verify")), (1, 1));
+        // The one that looked settles it.
+        assert!(matches!(settler.settle(&payment, &TransactionRecorder::none()).await, Settlement::Settled(_)));
+        assert_eq!((failing.calls("settle"), other.calls("settle")), (0, 1));
+    }
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ const LOOKED_AT_PERMIT: [&str; 17] = [
 /// Endings of such words that facilitators also use for sent transactions.
 const SENT: [&str; 4] = ["transaction_failed", "transaction_state", "event_mismatch", "settlement_failed"];
 
-/// Reads an answer to `/verify`; `None` if it is unusable.
+/// Reads an answer to `/verify`; `None` if it is unusable, or tells nothing of the payment.
 pub(super) fn validity(answer: &Answer, question: &Question) -> Option<Validity> {
     if answer.status.is_redirection() {
         return None;
@@ -69,8 +69,16 @@ pub(super) fn validity(answer: &Answer, question: &Question) -> Option<Validity>
     match said.invalid_reason {
         _ if said.is_valid => (answer.status.is_success() && !another).then_some(Validity::Valid),
         Some(reason) if is_used(&reason) => Some(Validity::Used),
-        reason => Some(Validity::Refused(reason.unwrap_or(Reason::UNEXPECTED_VERIFY_ERROR))),
+        reason => stated(reason).map(Validity::Refused),
     }
+}
+
+/// The reason of a refusal, where one is stated. Facilitators say "unexpected", in that word or in the prose of an exception, of a failure
+/// of their own, and wherever it is the payment's they have a word for it: without one, nothing is told of the payment.
+pub(super) fn stated(reason: Option<Reason>) -> Option<Reason> {
+    // Prose is read as one of these.
+    const UNTOLD: [Reason; 2] = [Reason::UNEXPECTED_VERIFY_ERROR, Reason::UNEXPECTED_SETTLE_ERROR];
+    reason.filter(|reason| !UNTOLD.contains(reason))
 }
 
 /// Returns whether an answer that says nothing else says that the seller may not ask there.

@@ -3,7 +3,7 @@
 use tokio::time::timeout;
 
 use super::super::{
-    answers::is_final,
+    answers::{is_final, stated},
     call::FacilitatorAction,
     endpoint::Endpoint,
     settler::{Inner, SUPPORTED_AGE},
@@ -122,7 +122,7 @@ fn validity(answer: &Answer, payer: Address) -> Option<Validity> {
     match said.is_valid {
         false if said.invalid_reason.as_ref().is_some_and(is_passing) => None,
         true => (answer.status.is_success() && said.payer.is_none_or(|told| told == payer)).then_some(Validity::Valid),
-        false => Some(Validity::Refused(said.invalid_reason.unwrap_or(Reason::UNEXPECTED_VERIFY_ERROR))),
+        false => stated(said.invalid_reason).map(Validity::Refused),
     }
 }
 
