@@ -28,8 +28,8 @@ const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
 /// Below how much ether the settler is not well unless said otherwise, in wei: half a thousandth.
 const MIN_BALANCE: u128 = 500_000_000_000_000;
 
-/// How long a payment may take to be settled before it is not known whether it is.
-pub(super) const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+/// How long a payment may take to be settled.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long an answer about the newest block counts. Base has a block every two seconds.
 pub(super) const BLOCK_TIME: Duration = Duration::from_secs(2);
@@ -57,6 +57,8 @@ pub(super) struct Policy {
     pub(super) deposit_confirmations: u64,
     /// How long a transaction may wait before it is replaced.
     pub(super) replace_after: Duration,
+    /// How long a payment may take to be settled before it is not known whether it is.
+    pub(super) settled_within: Duration,
     /// Whether payers may be contract accounts, those of keys that delegate to a contract among them.
     pub(super) contract_accounts: bool,
     /// How many per cent of a payment its gas may cost.
@@ -73,6 +75,7 @@ impl Default for Policy {
             final_after: 12,
             deposit_confirmations: 1,
             replace_after: Duration::from_secs(15),
+            settled_within: SETTLED_WITHIN,
             contract_accounts: true,
             gas_share: GAS_SHARE,
             coin_prices: HashMap::new(),
@@ -112,10 +115,10 @@ impl Core {
         Depths { final_after, deposit_confirmations }
     }
 
-    /// How long a claim may take to be as deep as it is to be.
-    pub(super) fn claims_within(&self) -> Duration {
+    /// How long a transaction may take to be as deep as it is to be. A node that does not follow the chain keeps nobody for longer.
+    pub(super) fn certain_within(&self) -> Duration {
         let blocks = u32::try_from(self.policy.final_after).unwrap_or(u32::MAX).saturating_add(3);
-        SETTLED_WITHIN.saturating_add(BLOCK_TIME.saturating_mul(blocks))
+        self.policy.settled_within.saturating_add(BLOCK_TIME.saturating_mul(blocks))
     }
 
     pub(super) fn new(account: Account, policy: Policy) -> Self {

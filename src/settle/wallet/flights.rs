@@ -144,34 +144,7 @@ pub(super) fn unknown(progress: &watch::Receiver<Progress>) -> Settlement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        protocol::ChainTime,
-        settle::wallet::{order::GAS_MAX, reasons::Method, trace::Trace},
-    };
-
-    /// An authorization of that nonce, and a call that settles it.
-    fn order(nonce: usize, call: u8) -> Order {
-        let mut word = [0; 32];
-        word[..8].copy_from_slice(&nonce.to_be_bytes());
-        Order {
-            payer: Address::new([1; 20]),
-            token: Address::new([3; 20]),
-            value: Amount::from_base_units(10),
-            signed: Amount::from_base_units(10),
-            nonce: word,
-            valid_after: ChainTime::default(),
-            expires: ChainTime::default(),
-            method: Method::Authorization,
-            trace: Trace::Authorization { token: Address::new([3; 20]), payer: Address::new([1; 20]), nonce: word },
-            gas_max: GAS_MAX,
-            target: Address::new([3; 20]),
-            input: vec![call],
-            shown: [call; 32],
-            question: Vec::new(),
-            is_by_key: true,
-            is_undeployed: false,
-        }
-    }
+    use crate::settle::wallet::order::tests::order;
 
     #[tokio::test]
     async fn a_payment_is_settled_by_one_task_and_told_to_all() {

@@ -21,10 +21,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 pub use self::builder::WalletSettlerBuilder;
-use self::{
-    core::{Core, SETTLED_WITHIN},
-    order::Order,
-};
+use self::{core::Core, order::Order};
 use super::{
     PermitPayment, PermitSettler, PermitTerms, SettleError, Settlement, Settler, SignedPayment, TransactionRecorder,
     Validity,
@@ -122,7 +119,7 @@ impl Settler for WalletSettler {
         if let Some(reason) = checks::misfit(&self.core, payment) {
             return Settlement::Refused(reason);
         }
-        self.settle_order(Order::of(payment), recorder, SETTLED_WITHIN).await
+        self.settle_order(Order::of(payment), recorder, self.core.policy.settled_within).await
     }
 
     async fn health(&self) -> Result<(), SettleError> {
@@ -158,7 +155,7 @@ impl PermitSettler for WalletSettler {
         if let Some(reason) = permits::misfit(&self.core, payment).or_else(|| payment.overcharged(charge)) {
             return Settlement::Refused(reason);
         }
-        self.settle_order(Order::of_permit(payment, charge), recorder, SETTLED_WITHIN).await
+        self.settle_order(Order::of_permit(payment, charge), recorder, self.core.policy.settled_within).await
     }
 }
 

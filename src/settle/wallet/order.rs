@@ -148,3 +148,32 @@ fn tagged(mut call: Vec<u8>, intent: Option<IntentId>) -> Vec<u8> {
 pub(super) fn is_undeployed(signature: &[u8]) -> bool {
     signature.ends_with(&[0x64, 0x92].repeat(16))
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An authorization of that nonce, and a call that settles it.
+    pub(in crate::settle::wallet) fn order(nonce: usize, call: u8) -> Order {
+        let mut word = [0; 32];
+        word[..8].copy_from_slice(&nonce.to_be_bytes());
+        Order {
+            payer: Address::new([1; 20]),
+            token: Address::new([3; 20]),
+            value: Amount::from_base_units(10),
+            signed: Amount::from_base_units(10),
+            nonce: word,
+            valid_after: ChainTime::default(),
+            expires: ChainTime::default(),
+            method: Method::Authorization,
+            trace: Trace::Authorization { token: Address::new([3; 20]), payer: Address::new([1; 20]), nonce: word },
+            gas_max: GAS_MAX,
+            target: Address::new([3; 20]),
+            input: vec![call],
+            shown: [call; 32],
+            question: Vec::new(),
+            is_by_key: true,
+            is_undeployed: false,
+        }
+    }
+}

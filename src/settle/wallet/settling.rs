@@ -46,9 +46,8 @@ pub(super) async fn fly(core: Arc<Core>, order: Order, flight: Flight, recorder:
     match outcome {
         // No request waits for a claim, and what it claimed is not claimed again: so its outcome is told once it stays.
         Settlement::Settled(transaction) if order.method == Method::Claim => {
-            // A node that does not follow the chain keeps its place for a while only. The chain tells what became of it.
-            let is_deep = timeout(core.claims_within(), keep(&core, &sent, &held)).await.is_ok();
-            let stays = is_deep && trial::stays(&core, &order).await;
+            // Where nodes do not tell, the chain does, later.
+            let stays = keep(&core, &sent, &held).await && trial::stays(&core, &order).await;
             flight.land(if stays { outcome } else { Settlement::Unknown(Some(transaction)) });
         }
         Settlement::Settled(_) => {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use alloy::consensus::TxEip1559;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use super::{
@@ -66,6 +66,8 @@ pub(super) async fn watch(
     held: &Held<'_>,
 ) -> Settlement {
     let start = Instant::now();
+    // Since when the nonce is used by something else.
+    let mut spent: Option<Instant> = None;
     loop {
         sleep(pause(start.elapsed())).await;
         match look(core, sent, held.nonce).await {
@@ -74,8 +76,13 @@ pub(super) async fn watch(
                 if let Some(outcome) = outcome(core, order, sent, held.nonce).await {
                     return outcome;
                 }
+                // Nodes that disagree keep its place for a while only. The payment's own nonce tells, later, what became of it.
+                if spent.get_or_insert_with(Instant::now).elapsed() >= core.certain_within() {
+                    return Settlement::Unknown(newest(sent));
+                }
             }
             Look::Waiting(made) => {
+                spent = None;
                 core.account.used(held.nonce);
                 if let Some(next) = hurried(core, order, recorder, sent, made).await {
                     flight.sent(next.signed.hash);
@@ -91,8 +98,12 @@ pub(super) async fn watch(
 }
 
 /// Watches what settled a payment until its block is believed to stay. What a reorganisation removes is sent again: the answer was
-/// delivered for it.
-pub(super) async fn keep(core: &Core, sent: &[Sent], held: &Held<'_>) {
+/// delivered for it. Returns whether it is known to stay, or to be lost: nodes may not tell.
+pub(super) async fn keep(core: &Core, sent: &[Sent], held: &Held<'_>) -> bool {
+    timeout(core.certain_within(), until_deep(core, sent, held)).await.is_ok()
+}
+
+async fn until_deep(core: &Core, sent: &[Sent], held: &Held<'_>) {
     let blocks = u32::try_from(core.policy.final_after).unwrap_or(u32::MAX).saturating_add(1);
     loop {
         sleep(BLOCK_TIME.saturating_mul(blocks)).await;
@@ -171,15 +182,19 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
         let Some(at) = deep(core, node, nonce).await? else { return Ok(false) };
         Ok(trial::is_used(order, node, &at).await? == Some(false))
     };
-    let newest = sent.iter().rev().find(|one| one.settles).map(|one| one.signed.hash);
     Some(if nodes.all_say(unused).await {
         if reverted {
             remember(core, order).await;
         }
         Settlement::Refused(Reason::INVALID_TRANSACTION_STATE)
     } else {
-        Settlement::Unknown(newest)
+        Settlement::Unknown(newest(sent))
     })
+}
+
+/// The last transaction that was sent for the payment.
+fn newest(sent: &[Sent]) -> Option<TxHash> {
+    sent.iter().rev().find(|one| one.settles).map(|one| one.signed.hash)
 }
 
 /// Remembers a payer with code that let the trial succeed and the transaction fail.
@@ -230,3 +245,6 @@ async fn hurried(
     let _ = core.account.send(nonce, &signed).await;
     Some(Sent::new(transaction, signed, settles))
 }
+
+#[cfg(test)]
+mod tests;

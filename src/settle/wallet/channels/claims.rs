@@ -47,7 +47,7 @@ pub(super) async fn claim(settler: &WalletSettler, claims: &[VoucherClaim]) -> R
             Trial::Fails(_) => return Ok(without_bad_rows(core, claims).await),
         }
     }
-    let settled = settler.settle_order(order, &TransactionRecorder::none(), core.claims_within()).await;
+    let settled = settler.settle_order(order, &TransactionRecorder::none(), core.certain_within()).await;
     Ok(match settled {
         Settlement::Settled(transaction) => ClaimOutcome::Claimed(Some(transaction)),
         Settlement::Unknown(transaction) => ClaimOutcome::Unknown(transaction),

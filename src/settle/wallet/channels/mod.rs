@@ -6,10 +6,7 @@ mod deposits;
 mod orders;
 mod refunds;
 
-use super::{
-    WalletSettler, checks,
-    core::{Core, SETTLED_WITHIN},
-};
+use super::{WalletSettler, checks, core::Core};
 use crate::{
     protocol::{
         Address, Amount, Network,
@@ -88,7 +85,7 @@ impl ChannelSettler for WalletSettler {
     ) -> Settlement {
         let Ok(core) = self.on(network) else { return Settlement::Refused(Reason::INVALID_NETWORK) };
         match deposits::ordered(core, config, deposit).await {
-            Ok(Ok(order)) => self.settle_order(order, recorder, SETTLED_WITHIN).await,
+            Ok(Ok(order)) => self.settle_order(order, recorder, self.core.policy.settled_within).await,
             Ok(Err(reason)) => Settlement::Refused(reason),
             Err(_) => Settlement::Unknown(None),
         }
@@ -119,7 +116,7 @@ impl ChannelSettler for WalletSettler {
         let order = orders::sweep(core, receiver, token, due.total_claimed);
         checks::affords(core, order.gas_max).await?;
         let amount = Amount::from_base_units(amount);
-        Ok(match self.settle_order(order, &TransactionRecorder::none(), SETTLED_WITHIN).await {
+        Ok(match self.settle_order(order, &TransactionRecorder::none(), self.core.policy.settled_within).await {
             Settlement::Settled(transaction) => SweepOutcome::Swept { transaction, amount },
             Settlement::Refused(reason) => SweepOutcome::Refused(reason),
             Settlement::Unknown(transaction) => SweepOutcome::Unknown(transaction),
@@ -129,7 +126,7 @@ impl ChannelSettler for WalletSettler {
     async fn refund(&self, network: Network, refund: &ChannelRefund, recorder: &TransactionRecorder) -> Settlement {
         let Ok(core) = self.on(network) else { return Settlement::Refused(Reason::INVALID_NETWORK) };
         match refunds::ordered(core, refund).await {
-            Ok(order) => refunds::outcome(self.settle_order(order, recorder, SETTLED_WITHIN).await),
+            Ok(order) => refunds::outcome(self.settle_order(order, recorder, self.core.policy.settled_within).await),
             Err(outcome) => outcome,
         }
     }

@@ -1,0 +1,71 @@
+//! SECURITY row 50: one of two nodes is gone, so that nothing is ever certain.
+
+use std::net::TcpListener as Closed;
+
+use axum::{Json, Router, routing::post};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::{
+    evm::wallet::{account::Account, connect},
+    settle::wallet::{core::Policy, order::tests::order},
+};
+
+/// More than a settler waits for what is to become certain.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A settler on a node that counts five transactions, and on a port where nothing listens. Whether the node has receipts.
+async fn core(has_receipts: bool) -> Core {
+    let answer = move |Json(question): Json<Value>| async move {
+        let word = |byte: &str| format!("0x{}", byte.repeat(32));
+        let result = match question["method"].as_str() {
+            Some("eth_chainId") => json!("0x2105"),
+            Some("eth_getTransactionCount") => json!("0x5"),
+            Some("eth_getBlockByNumber") => {
+                json!({ "number": "0x64", "hash": word("02"), "parentHash": word("01"), "timestamp": "0x66000000" })
+            }
+            Some("eth_getTransactionReceipt") if has_receipts => json!({
+                "transactionHash": question["params"][0], "blockNumber": "0x63", "blockHash": word("01"), "status": "0x1",
+            }),
+            _ => Value::Null,
+        };
+        Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }))
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let live = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(answer))).await });
+    let gone = format!("http://{}", Closed::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let nodes = connect::connect_lazily(&[live, gone], false, 8453).ok().unwrap();
+    let signer = connect::key(&"11".repeat(32)).ok().unwrap();
+    let policy = Policy { final_after: 0, settled_within: Duration::ZERO, ..Policy::default() };
+    Core::new(Account::new(nodes, signer), policy)
+}
+
+async fn sent(core: &Core, nonce: u64) -> Sent {
+    let transaction = core.filler(nonce, Fees { most: 2, tip: 1 });
+    let signed = core.account.sign(transaction.clone()).await.unwrap();
+    Sent::new(transaction, signed, true)
+}
+
+#[tokio::test]
+async fn what_is_settled_is_watched_for_a_while_where_a_node_is_gone() {
+    let core = core(true).await;
+    let sent = sent(&core, 3).await;
+    let kept = timeout(PATIENCE, keep(&core, &[sent], &core.hold(3))).await;
+    assert_eq!(kept, Ok(false), "no node but one says that it stays");
+    assert!(core.account.next_nonce().await.is_ok_and(|next| next.is_ok_and(|nonce| nonce == 5)));
+}
+
+#[tokio::test]
+async fn a_nonce_that_something_else_used_gives_its_place_back_where_a_node_is_gone() {
+    let core = core(false).await;
+    let order = order(1, 9);
+    let (progress, flight) = core.flights.enter(&order).unwrap();
+    let mut all = vec![sent(&core, 3).await];
+    let hash = all[0].signed.hash;
+    let (flight, held, none) = (flight.unwrap(), core.hold(3), TransactionRecorder::none());
+    let outcome = timeout(PATIENCE, watch(&core, &order, &flight, &none, &mut all, &held)).await;
+    assert_eq!(outcome, Ok(Settlement::Unknown(Some(hash))), "the chain says, later, what became of it");
+    assert!(progress.borrow().outcome.is_none());
+}
