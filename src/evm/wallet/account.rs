@@ -64,7 +64,7 @@ impl Account {
         if let (true, Some(Err(failure))) = (counted.is_empty(), failed.into_iter().next()) {
             return Err(failure);
         }
-        Ok(self.nonces.next(&counted).ok_or(Absurd))
+        Ok(self.nonces.next(&counted, self.nodes.len()).ok_or(Absurd))
     }
 
     /// What a transaction is to offer now.
@@ -90,6 +90,11 @@ impl Account {
         sending::send(&self.nodes, &signed.raw, signed.hash).await?;
         self.nonces.used(nonce);
         Ok(())
+    }
+
+    /// Remembers that a transaction of this nonce has a receipt.
+    pub(crate) fn mined(&self, nonce: u64) {
+        self.nonces.mined(nonce);
     }
 
     /// Remembers that a nonce is used, independent of the nodes' count.

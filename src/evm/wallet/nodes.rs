@@ -28,6 +28,11 @@ impl Nodes {
         self.chain_id
     }
 
+    /// How many there are, whether or not they answer.
+    pub(crate) const fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// The first usable answer: in the order of the endpoints, those that hung a moment ago last.
     pub(crate) async fn first<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Result<T, Failure>
     where

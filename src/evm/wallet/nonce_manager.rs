@@ -3,7 +3,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -33,22 +36,42 @@ pub(crate) struct Counted {
 #[derive(Debug, Default)]
 pub(crate) struct NonceManager {
     sent: Mutex<BTreeMap<u64, Instant>>,
+    /// How many nonces are used for certain: those up to the highest of a transaction of ours that has a receipt. This is never
+    /// forgotten, so that a node that lags for long gives none of them out again.
+    floor: AtomicU64,
 }
 
 impl NonceManager {
-    /// The nonce to use, where nodes count so; `None` where they cannot be right.
+    /// The nonce to use, where those of so many nodes that answered count so; `None` where they cannot be right.
     ///
     /// The lower of two answers counts: a transaction with a used nonce is never mined, which is detected, but one
     /// behind a gap waits until the gap is filled.
-    pub(crate) fn next(&self, counted: &[Counted]) -> Option<u64> {
+    pub(crate) fn next(&self, counted: &[Counted], nodes: usize) -> Option<u64> {
+        let counted = self.credible(counted, nodes)?;
         let latest = lower_median(counted.iter().map(|counted| counted.latest))?;
-        let furthest = counted.iter().map(|counted| counted.latest.abs_diff(latest)).max()?;
         let sent = self.believed();
         let free = |from: u64| (from..u64::MAX).find(|nonce| !sent.contains_key(nonce));
         let plausible = latest..=free(latest)?.saturating_add(GAP_MAX);
         let pending = counted.iter().map(|counted| counted.pending.max(latest)).filter(|one| plausible.contains(one));
-        let pending = lower_median(pending)?;
-        if furthest > GAP_MAX { None } else { free(pending) }
+        free(lower_median(pending)?)
+    }
+
+    /// The counts that are near their median, and at least what is certain. One that is far off is left out where more than half of
+    /// all nodes agree; otherwise there is no telling who errs.
+    fn credible(&self, counted: &[Counted], nodes: usize) -> Option<Vec<Counted>> {
+        let floor = self.floor.load(Ordering::Relaxed);
+        let mut counted: Vec<Counted> = counted.to_vec();
+        for each in &mut counted {
+            each.latest = each.latest.max(floor);
+        }
+        let (heard, median) = (counted.len(), lower_median(counted.iter().map(|counted| counted.latest))?);
+        counted.retain(|counted| counted.latest.abs_diff(median) <= GAP_MAX);
+        (counted.len() == heard || counted.len() * 2 > nodes).then_some(counted)
+    }
+
+    /// A transaction of ours with that nonce has a receipt.
+    pub(crate) fn mined(&self, nonce: u64) {
+        self.floor.fetch_max(nonce.saturating_add(1), Ordering::Relaxed);
     }
 
     /// A node accepted a transaction with that nonce.
@@ -71,7 +94,7 @@ mod tests {
 
     impl NonceManager {
         fn after(&self, latest: u64, pending: u64) -> Option<u64> {
-            self.next(&[Counted { latest, pending }])
+            self.next(&[Counted { latest, pending }], 1)
         }
     }
 
@@ -109,15 +132,51 @@ mod tests {
         assert_eq!(nonces.after(3, 201 + GAP_MAX), None);
     }
 
+    const fn counted(latest: u64, pending: u64) -> Counted {
+        Counted { latest, pending }
+    }
+
     #[test]
     fn of_several_nodes_an_absurd_one_is_left_out_and_two_heights_apart_are_refused() {
-        let (nonces, counted) = (NonceManager::default(), |latest, pending| Counted { latest, pending });
-        assert_eq!(nonces.next(&[]), None);
-        assert_eq!(nonces.next(&[counted(3, 0x7fff_ffff), counted(3, 5)]), Some(5));
-        assert_eq!(nonces.next(&[counted(3, 3), counted(3, 3 + GAP_MAX)]), Some(3), "no gap by one node's word");
-        assert_eq!(nonces.next(&[counted(3, 3), counted(5, 6), counted(5, 5)]), Some(5), "one lags");
+        let nonces = NonceManager::default();
+        let next = |counted: &[Counted]| nonces.next(counted, counted.len());
+        assert_eq!(next(&[]), None);
+        assert_eq!(next(&[counted(3, 0x7fff_ffff), counted(3, 5)]), Some(5));
+        assert_eq!(next(&[counted(3, 3), counted(3, 3 + GAP_MAX)]), Some(3), "no gap by one node's word");
+        assert_eq!(next(&[counted(3, 3), counted(5, 6), counted(5, 5)]), Some(5), "one lags");
         (3..6).for_each(|nonce| nonces.used(nonce));
-        assert_eq!(nonces.next(&[counted(3, 3), counted(6, 6)]), Some(6), "one of two lags: what was sent is known");
-        assert_eq!(nonces.next(&[counted(3, 3), counted(0x7fff_ffff, 0x7fff_ffff)]), None);
+        assert_eq!(next(&[counted(3, 3), counted(6, 6)]), Some(6), "one of two lags: what was sent is known");
+        assert_eq!(next(&[counted(3, 3), counted(0x7fff_ffff, 0x7fff_ffff)]), None);
+    }
+
+    /// SECURITY row 50.
+    #[test]
+    fn one_node_that_is_far_off_does_not_stop_a_majority() {
+        let nonces = NonceManager::default();
+        let next = |latest: &[u64], nodes| {
+            let counted: Vec<_> = latest.iter().map(|latest| counted(*latest, *latest)).collect();
+            nonces.next(&counted, nodes)
+        };
+        assert_eq!(next(&[165, 165, 100], 3), Some(165));
+        assert_eq!(next(&[70, 70, 0], 3), Some(70));
+        assert_eq!(next(&[70, 70, 70, 70, 1_000_000], 5), Some(70));
+        // Two of four are no majority, nor are two of three that answer.
+        assert_eq!(next(&[70, 70, 0, 0], 4), None);
+        assert_eq!(next(&[70, 70, 0], 4), None);
+        assert_eq!(next(&[70, 0], 2), None);
+        assert_eq!(next(&[70], 3), Some(70), "those that answer agree");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_a_receipt_counts_for_ever() {
+        let nonces = NonceManager::default();
+        nonces.used(69);
+        nonces.mined(69);
+        nonces.mined(3);
+        advance(BELIEVED_FOR * 2).await;
+        assert_eq!(nonces.next(&[counted(70, 70), counted(0, 0)], 2), Some(70), "one of two lags far behind");
+        assert_eq!(nonces.next(&[counted(0, 0)], 2), Some(70));
+        assert_eq!(nonces.next(&[counted(71, 72), counted(0, 0)], 2), Some(70), "the lower of two that differ");
+        assert_eq!(nonces.next(&[counted(71, 72), counted(71, 72), counted(0, 0)], 3), Some(72));
     }
 }

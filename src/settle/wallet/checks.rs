@@ -11,7 +11,7 @@ use super::{
     trial::{self, Standing, Trial},
 };
 use crate::{
-    evm::wallet::{fees::Fees, node::Failure, token_domain::token_domain},
+    evm::wallet::{account::Absurd, fees::Fees, node::Failure, token_domain::token_domain},
     protocol::{Address, Amount, Network, TokenDomain, v2::Reason},
     settle::{SettleError, SettleErrorKind, SignedPayment, Validity},
 };
@@ -202,6 +202,22 @@ pub(super) fn is_worth_it(core: &Core, order: &Order, gas: u64, fees: Fees) -> R
     }
     warn!(payer = %order.payer, "a payment is not settled: its gas costs more than `max_gas_share` of it");
     Err(SettleError::new(SettleErrorKind::GasAbovePrice))
+}
+
+/// Returns the account's next nonce. Who uses it has the turn.
+pub(super) async fn next_nonce(core: &Core) -> Result<u64, SettleError> {
+    let account = core.account.address;
+    match core.account.next_nonce().await {
+        Ok(Ok(nonce)) => Ok(nonce),
+        Ok(Err(Absurd)) => {
+            warn!(%account, "nothing is settled: the nodes' counts of the settling account's transactions are too far apart");
+            Err(SettleError::unavailable())
+        }
+        Err(failure) => {
+            warn!(%account, "nothing is settled: no node counts the settling account's transactions");
+            Err(failure.into())
+        }
+    }
 }
 
 /// Checks that the account has so much ether, in wei.

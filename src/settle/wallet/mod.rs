@@ -49,7 +49,8 @@ use crate::{
 /// transaction until it is mined, even after its caller has left. A stuck transaction is sent again with a higher fee,
 /// up to [`max_fee_per_gas`](WalletSettlerBuilder::max_fee_per_gas), and replaced by an empty transaction once its
 /// payment has become impossible. Nonces that an earlier process left open are filled in the same way. A payment that
-/// is presented again while it is being settled is not sent twice.
+/// is presented again while it is being settled is not sent twice. A node whose count of transactions is far off is left
+/// out where more than half of all nodes agree. Otherwise nothing is sent, and [`health`](Settler::health) fails.
 ///
 /// **When a payment is refused.** Before sending, a payment is refused if every node says that its nonce is unused.
 /// After sending, only by a block [`final_after`](WalletSettlerBuilder::final_after) deep, in which the account's nonce
@@ -123,7 +124,9 @@ impl Settler for WalletSettler {
     }
 
     async fn health(&self) -> Result<(), SettleError> {
-        checks::has_ether(&self.core, self.core.policy.min_balance).await
+        checks::has_ether(&self.core, self.core.policy.min_balance).await?;
+        // Without one nothing can be sent.
+        checks::next_nonce(&self.core).await.map(|_| ())
     }
 }
 

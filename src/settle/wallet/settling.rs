@@ -142,7 +142,7 @@ enum Launch<'a> {
 async fn launch<'a>(core: &'a Core, draft: &TxEip1559, flight: &Flight, recorder: &TransactionRecorder) -> Launch<'a> {
     let account = &core.account;
     let _turn = account.turn.lock().await;
-    let Ok(Ok(nonce)) = account.next_nonce().await else { return Launch::Failed(None) };
+    let Ok(nonce) = checks::next_nonce(core).await else { return Launch::Failed(None) };
     let transaction = TxEip1559 { nonce, ..draft.clone() };
     let Some(signed) = account.sign(transaction.clone()).await else { return Launch::Failed(None) };
     let (hash, held) = (signed.hash, core.hold(nonce));

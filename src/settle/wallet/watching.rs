@@ -152,12 +152,12 @@ async fn receipts(core: &Core, sent: &[Sent]) -> Option<Look> {
     let mut found = None;
     for one in sent.iter().rev() {
         let told = core.account.nodes.each(|node| node.receipt(one.signed.hash)).await;
-        for receipt in told.into_iter().flatten().flatten() {
-            match (receipt.mined_in.is_some(), receipt.success) {
-                (true, Some(true)) if one.settles => return Some(Look::Settled(one.signed.hash)),
-                (true, Some(false)) if one.settles => found = Some(Look::Reverted),
-                (true, _) => _ = found.get_or_insert(Look::Spent),
-                (false, _) => {}
+        for receipt in told.into_iter().flatten().flatten().filter(|receipt| receipt.mined_in.is_some()) {
+            core.account.mined(one.transaction.nonce);
+            match receipt.success {
+                Some(true) if one.settles => return Some(Look::Settled(one.signed.hash)),
+                Some(false) if one.settles => found = Some(Look::Reverted),
+                _ => _ = found.get_or_insert(Look::Spent),
             }
         }
     }

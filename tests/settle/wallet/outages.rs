@@ -100,6 +100,29 @@ async fn a_refusal_takes_more_than_half_of_the_nodes() {
     assert_eq!(settler.settle(&payment, &TransactionRecorder::none()).await, Settlement::Unknown(None));
 }
 
+/// A node that was restored from an old snapshot, or that counts what no chain has.
+#[tokio::test]
+async fn one_of_three_nodes_that_counts_otherwise_stops_nothing() {
+    let chain = quiet().await;
+    let account = chain.accounts()[0].address().to_string();
+    chain.rpc("anvil_setNonce", json!([account, "0x46"])).await.unwrap();
+    let (odd, other) = (Proxy::before(chain.rpc_url()).await, Proxy::before(chain.rpc_url()).await);
+    let nodes = [odd.url(), other.url(), chain.rpc_url()];
+    let settler = builder(&chain).endpoints(nodes).connect().await.unwrap();
+    for (nonce, count) in [(1, "0x0"), (2, "0xf4240")] {
+        odd.set("eth_getTransactionCount", Odd::Result(json!(count)));
+        assert_eq!(settler.health().await, Ok(()), "{count}");
+        let payment = payment(&chain, 1, nonce).await;
+        transaction(settled(&chain, &settler, &payment).await);
+    }
+    // With no majority there is no telling who errs, and health says so before a handler runs.
+    other.set("eth_getTransactionCount", Odd::Status(500));
+    assert_eq!(settler.health().await, Err(SettleError::unavailable()));
+    let payment = payment(&chain, 2, 1).await;
+    assert_eq!(settler.settle(&payment, &TransactionRecorder::none()).await, Settlement::Unknown(None));
+    assert_eq!((paid(&chain).await, count_of(&chain, "pending").await), (2 * 490_000, 72));
+}
+
 #[tokio::test]
 async fn where_too_many_wait_no_more_are_taken_on() {
     let chain = quiet().await;
