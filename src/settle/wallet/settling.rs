@@ -155,11 +155,20 @@ async fn launch<'a>(core: &'a Core, draft: &TxEip1559, flight: &Flight, recorder
         Ok(()) => {}
         Err(SendFault::NonceUsed) => {
             account.used(nonce);
-            return Launch::NonceUsed(hash);
+            // By this very transaction, if a node took it and its answer was lost.
+            if !is_mined(core, hash).await {
+                return Launch::NonceUsed(hash);
+            }
         }
         Err(fault) if fault.is_refusal() => return Launch::Failed(Some(hash)),
         // A node may have accepted it. Later transactions use the next nonces, and this one is sent until it is mined.
         Err(_) => account.used(nonce),
     }
     Launch::Sent(Sent::new(transaction, signed, true), held)
+}
+
+/// Whether a node has a receipt of it.
+async fn is_mined(core: &Core, hash: TxHash) -> bool {
+    let told = core.account.nodes.each(|node| node.receipt(hash)).await;
+    told.into_iter().flatten().flatten().any(|receipt| receipt.mined_in.is_some())
 }

@@ -41,6 +41,20 @@ async fn a_transaction_whose_answer_was_lost_is_watched_all_the_same() {
     assert_eq!(count_of(&chain, "pending").await, 1);
 }
 
+/// Mined at once, so that another node refuses it: it is what settled the payment, and no second one is sent.
+#[tokio::test]
+async fn a_transaction_whose_answer_was_lost_and_that_others_call_used_is_the_one_that_settled() {
+    let chain = quiet().await;
+    chain.rpc("evm_setAutomine", json!([true])).await.unwrap();
+    let (lost, late) = (Proxy::before(chain.rpc_url()).await, Proxy::before(chain.rpc_url()).await);
+    lost.set("eth_sendRawTransaction", Odd::Lost);
+    late.set("eth_sendRawTransaction", Odd::Error(-32000, "nonce too low: next nonce 1, tx nonce 0"));
+    let settler = builder(&chain).endpoints([lost.url(), late.url()]).connect().await.unwrap();
+    let payment = payment(&chain, 1, 1).await;
+    transaction(settled(&chain, &settler, &payment).await);
+    assert_eq!((paid(&chain).await, count_of(&chain, "latest").await), (490_000, 1));
+}
+
 #[tokio::test]
 async fn a_transaction_that_no_node_took_is_sent_until_one_does() {
     let chain = quiet().await;
