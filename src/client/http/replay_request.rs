@@ -209,12 +209,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
 
     /// The JSON object with these members put in front; every other byte stays as it is.
     fn with_members(&self, proof: &str) -> Option<B> {
-        let headers = &self.parts.headers;
-        if Media::of(headers) != Media::Json || headers.contains_key(header::CONTENT_ENCODING) {
-            return None;
-        }
-        let text = std::str::from_utf8(self.bytes.as_ref()?).ok()?;
-        let members: HashMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+        let (text, members) = members(&self.parts.headers, self.bytes.as_ref()?)?;
         if members.keys().any(|name| is_proof_member(name)) {
             return None;
         }
@@ -243,6 +238,20 @@ pub(crate) fn has_proof(headers: &HeaderMap) -> bool {
         [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT, PAYMENT_AUTHORIZATION].contains(name)
             || (name == header::AUTHORIZATION && shows_credential(value))
     })
+}
+
+/// Whether the body has one, or something that looks like it.
+pub(crate) fn has_proof_members(headers: &HeaderMap, body: &[u8]) -> bool {
+    members(headers, body).is_some_and(|(_, members)| members.keys().any(|name| is_proof_member(name)))
+}
+
+/// The members of a JSON object that is the body, with its text.
+fn members<'a>(headers: &HeaderMap, body: &'a [u8]) -> Option<(&'a str, HashMap<String, &'a RawValue>)> {
+    if Media::of(headers) != Media::Json || headers.contains_key(header::CONTENT_ENCODING) {
+        return None;
+    }
+    let text = std::str::from_utf8(body).ok()?;
+    Some((text, serde_json::from_str(text).ok()?))
 }
 
 /// By the address, else by the only `Host` header.

@@ -26,7 +26,11 @@ use super::{
     word::Word,
 };
 use crate::{
-    client::{AlreadyPaid, AskAgain, QuoteOnly, ReplayBody, ResumeOnly, box_error::BoxError},
+    client::{
+        AlreadyPaid, AskAgain, QuoteOnly, ReplayBody, ResumeOnly,
+        box_error::BoxError,
+        http::replay_request::{has_proof, has_proof_members},
+    },
     protocol::{
         Quote,
         headers::{X402_ERROR, X402_PASS},
@@ -84,7 +88,7 @@ where
     }
 }
 
-/// Whether a request has a pass of its own, or asks for something else than its answer at its price. No pass counts for a HEAD.
+/// Whether a request has a pass or a payment of its own, or asks for something else than its answer at its price. No pass counts for a HEAD.
 fn goes_on_as_it_is<B>(request: &Request<B>) -> bool {
     let asks = |extensions: &Extensions| {
         extensions.get::<QuoteOnly>().is_some()
@@ -92,7 +96,9 @@ fn goes_on_as_it_is<B>(request: &Request<B>) -> bool {
             || extensions.get::<AskAgain>().is_some()
             || extensions.get::<AlreadyPaid>().is_some()
     };
-    request.method() == Method::HEAD || request.headers().contains_key(X402_PASS) || asks(request.extensions())
+    let headers = request.headers();
+    let has_own = headers.contains_key(X402_PASS) || has_proof(headers);
+    request.method() == Method::HEAD || has_own || asks(request.extensions())
 }
 
 /// A request like this one; `None` if its body cannot be sent twice.
@@ -104,6 +110,11 @@ fn copy<B: ReplayBody>(request: &Request<B>) -> Option<Request<B>> {
     copy.headers_mut().clone_from(request.headers());
     copy.extensions_mut().clone_from(request.extensions());
     Some(copy)
+}
+
+/// Whether a payment of the caller's own is in the body of a request.
+fn is_paid_in_body<B: ReplayBody>(request: &Request<B>) -> bool {
+    request.body().bytes().is_some_and(|bytes| has_proof_members(request.headers(), &bytes))
 }
 
 /// How a request goes on.
@@ -242,7 +253,11 @@ impl<S> Errand<S> {
                 continue;
             }
             if answer.status() != StatusCode::PAYMENT_REQUIRED {
-                let word = Word::of(answer.status(), answer.headers(), None);
+                let word = match Word::of(answer.status(), answer.headers(), None) {
+                    // The payment is the one in its body.
+                    Word::Billed if is_paid_in_body(&again) => Word::Nothing,
+                    word => word,
+                };
                 let is_refused = word == Word::Invalid;
                 self.learn(showing, &path, word);
                 if !is_refused {
