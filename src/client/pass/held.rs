@@ -1,6 +1,6 @@
 //! `HeldPass` and `PassError`: a pass as its holder sees it, and why one cannot be used.
 
-use std::{fmt, io};
+use std::{collections::BTreeSet, fmt, io};
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,9 @@ pub struct HeldPass {
     /// It counts nothing, and lasts for a time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_timed: bool,
+    /// Paths where it was taken.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) taken: BTreeSet<String>,
     /// Without a token: what was sold there could not be used, and until then, in Unix seconds, no other is bought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unusable_until: Option<u64>,
@@ -38,8 +41,18 @@ pub struct HeldPass {
 
 impl HeldPass {
     pub(super) const fn new(url: String, name: Option<String>, token: String) -> Self {
-        let (remaining, expires, worth, unusable_until) = (None, None, None, None);
-        Self { url, name, token, remaining, expires, worth, is_timed: false, unusable_until, is_unfinished: false }
+        Self {
+            url,
+            name,
+            token,
+            remaining: None,
+            expires: None,
+            worth: None,
+            is_timed: false,
+            taken: BTreeSet::new(),
+            unusable_until: None,
+            is_unfinished: false,
+        }
     }
 }
 

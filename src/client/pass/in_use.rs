@@ -1,6 +1,6 @@
 //! `InUse`: the pass that is held, and what its showings have told of it.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use super::{held::HeldPass, word::Word};
 
@@ -29,17 +29,22 @@ pub(super) struct InUse {
     /// came back then, after others were told that nothing was left.
     under_way: usize,
     gave_back: bool,
-    /// Paths where it was taken.
-    taken: HashSet<String>,
-    /// Paths whose price it has covered, and others whose price is above its amount.
-    covered: HashSet<String>,
-    uncovered: HashSet<String>,
+    /// A request ended without an answer, here or in an earlier process. Its seller counts the call as spent, and gives it back later.
+    may_give_back: bool,
+    /// Paths whose price is above its amount.
+    uncovered: BTreeSet<String>,
 }
 
 impl InUse {
-    pub(super) fn new(pass: HeldPass, is_untried: bool) -> Self {
-        let [taken, covered, uncovered] = Default::default();
-        Self { pass, is_untried, under_way: 0, gave_back: false, taken, covered, uncovered }
+    /// A pass that was sold just now, or long ago.
+    pub(super) const fn bought(pass: HeldPass, is_untried: bool) -> Self {
+        let uncovered = BTreeSet::new();
+        Self { pass, is_untried, under_way: 0, gave_back: false, may_give_back: false, uncovered }
+    }
+
+    /// A pass of an earlier process.
+    pub(super) fn restored(pass: HeldPass) -> Self {
+        Self { may_give_back: true, ..Self::bought(pass, false) }
     }
 
     pub(super) fn counts_at(&self, path: &str) -> bool {
@@ -47,15 +52,15 @@ impl InUse {
     }
 
     /// A request goes out with it.
-    pub(super) fn begins(&mut self) {
+    pub(super) const fn begins(&mut self) {
         self.gave_back &= self.under_way > 0;
         self.under_way += 1;
     }
 
     /// A request ended without an answer.
-    pub(super) fn is_left(&mut self) {
+    pub(super) const fn is_left(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
-        self.gave_back = true;
+        self.may_give_back = true;
     }
 
     /// A request to this path was answered.
@@ -64,37 +69,39 @@ impl InUse {
         self.gave_back |= !matches!(word, Word::Left(_));
         match word {
             Word::Left(left) => {
-                (self.pass.remaining, self.is_untried) = (Some(left), false);
-                remember(&mut self.taken, path);
-                remember(&mut self.covered, path);
+                self.pass.remaining = Some(left);
+                self.is_taken(path);
             }
             // No answer by a pass that counts nothing says more than that.
-            Word::Answered if self.pass.is_timed => {
-                self.is_untried = false;
-                remember(&mut self.taken, path);
-            }
-            Word::Invalid if self.taken.contains(path) => return Fate::Closed,
+            Word::Answered if self.pass.is_timed => self.is_taken(path),
+            Word::Invalid if self.pass.taken.contains(path) => return Fate::Closed,
             Word::Invalid => return Fate::Refused,
             Word::UsedUp if self.is_for_lower_prices_than_at(path) => remember(&mut self.uncovered, path),
             Word::UsedUp | Word::Expired => return Fate::Over { bought_nothing: self.is_untried },
             // No word against the pass. Where it was taken before, the next one may be, too.
-            Word::Billed if self.taken.contains(path) => remember(&mut self.uncovered, path),
+            Word::Billed if self.pass.taken.contains(path) => remember(&mut self.uncovered, path),
             Word::Billed => return Fate::Refused,
             Word::Answered | Word::Nothing => {}
         }
-        let is_used_up = self.pass.remaining.as_deref() == Some("0") && self.under_way == 0 && !self.gave_back;
+        let is_last = self.under_way == 0 && !self.gave_back && !self.may_give_back;
+        let is_used_up = self.pass.remaining.as_deref() == Some("0") && is_last;
         if is_used_up { Fate::Over { bought_nothing: false } } else { Fate::Kept }
+    }
+
+    fn is_taken(&mut self, path: &str) {
+        self.is_untried = false;
+        remember(&mut self.pass.taken, path);
     }
 
     /// An amount may be below one price and above others. It is used up where it does not cover what it covered before.
     fn is_for_lower_prices_than_at(&self, path: &str) -> bool {
         let is_whole = self.pass.remaining.is_none();
-        let covers_others = self.pass.worth.is_some() && (is_whole || !self.covered.is_empty());
-        covers_others && !self.covered.contains(path)
+        let covers_others = self.pass.worth.is_some() && (is_whole || !self.pass.taken.is_empty());
+        covers_others && !self.pass.taken.contains(path)
     }
 }
 
-pub(super) fn remember(paths: &mut HashSet<String>, path: &str) {
+pub(super) fn remember(paths: &mut BTreeSet<String>, path: &str) {
     if paths.len() < MOST_PATHS || paths.contains(path) {
         paths.insert(path.to_owned());
     }

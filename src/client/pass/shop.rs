@@ -1,7 +1,7 @@
 //! `Shop`: a seller of passes, the pass that is held there, and whether another one is bought.
 
 use std::{
-    collections::HashSet,
+    collections::BTreeSet,
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -49,7 +49,7 @@ struct State {
     /// The same for requests with limits of their own.
     pause_within: Option<Instant>,
     /// Paths where no pass counts.
-    refused: HashSet<String>,
+    refused: BTreeSet<String>,
 }
 
 /// What follows from the answer to a request with a pass.
@@ -73,7 +73,7 @@ impl Shop {
             unusable_until: None,
             pause: None,
             pause_within: None,
-            refused: HashSet::new(),
+            refused: BTreeSet::new(),
         };
         Some(Self { origin, is_quoted, buying: AsyncMutex::new(()), state: Mutex::new(state) })
     }
@@ -112,7 +112,7 @@ impl Shop {
             (state.unusable_until, state.is_unfinished) = (kept.unusable_until, kept.is_unfinished);
             state.address = address;
         } else {
-            state.held = Some(InUse::new(kept, false));
+            state.held = Some(InUse::restored(kept));
         }
     }
 
@@ -194,7 +194,7 @@ impl Shop {
         let mut state = self.state();
         let is_timed = sold.is_timed();
         let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, ..state.pass(sold.pass) };
-        state.held = Some(InUse::new(pass, !is_resumed));
+        state.held = Some(InUse::bought(pass, !is_resumed));
         (state.unusable_until, state.pause, state.pause_within) = (None, None, None);
     }
 }
@@ -242,9 +242,10 @@ impl Showing {
     pub(super) fn learn(mut self, path: &str, word: Word, now: u64) -> Learned {
         self.is_answered = true;
         let mut state = self.shop.state();
-        let is_charge = matches!(word, Word::Left(_));
         let Some(held) = state.shown(&self.value) else { return Learned::default() };
+        let (is_charge, places) = (matches!(word, Word::Left(_)), held.pass.taken.len());
         let fate = held.ends(path, word);
+        let is_news = is_charge || held.pass.taken.len() > places;
         match fate {
             Fate::Kept => {}
             Fate::Refused => remember(&mut state.refused, path),
@@ -260,7 +261,7 @@ impl Showing {
             }
         }
         let is_over = matches!(fate, Fate::Over { .. });
-        Learned { is_news: is_charge || is_over || fate == Fate::Closed, is_over }
+        Learned { is_news: is_news || is_over || fate == Fate::Closed, is_over }
     }
 }
 
