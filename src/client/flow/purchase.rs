@@ -171,6 +171,9 @@ where
             Offered::Answered(response) => return Ok(response),
             Offered::Billed(bill, response) => (bill, response),
         };
+        if let Some(order) = self.request().pass_order() {
+            order.bills();
+        }
         self.timings.quote = self.lap();
         if let (Some(transaction), Some(quote)) = (self.request().paid(), bill.quotes().next()) {
             self.progress.report(PurchaseEvent::Quoted(Box::new(quote.clone())));

@@ -26,6 +26,7 @@ enum Wish {
 struct Told {
     has_resumed: bool,
     approving: Duration,
+    is_billed: bool,
     sale: Option<PassSale>,
 }
 
@@ -56,6 +57,11 @@ impl PassOrder {
         self.told().approving += time;
     }
 
+    /// Tells that the seller asked for a payment.
+    pub(crate) fn bills(&self) {
+        self.told().is_billed = true;
+    }
+
     /// Tells that the pass was sold.
     pub(crate) fn is_sold(&self, sale: PassSale) {
         self.told().sale = Some(sale);
@@ -67,6 +73,10 @@ impl PassOrder {
 
     pub(super) fn approving(&self) -> Duration {
         self.told().approving
+    }
+
+    pub(super) fn is_billed(&self) -> bool {
+        self.told().is_billed
     }
 
     pub(super) fn sale(&self) -> Option<PassSale> {

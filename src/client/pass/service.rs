@@ -296,9 +296,10 @@ impl<S> Errand<S> {
         asked.extensions_mut().insert(order.clone());
         let answer = match self.send(asked).await {
             Ok(answer) => answer,
-            Err(error) if order.has_resumed() => return Err(error),
-            // The request itself tells what is wrong.
-            Err(_) => return Ok(Looked::Nothing),
+            // It asked for the price, so nothing was done for it: the request itself tells what is wrong.
+            Err(_) if order.is_billed() && !order.has_resumed() => return Ok(Looked::Nothing),
+            // Sent again, it might act twice.
+            Err(error) => return Err(error),
         };
         if order.has_resumed() || answer.status() != StatusCode::PAYMENT_REQUIRED {
             return Ok(Looked::Answered(answer));
