@@ -26,7 +26,7 @@ use crate::{
         },
         http::{ReplayRequest, RequestIdentity},
         inner::ClientInner,
-        pass::PassSale,
+        pass::{Ending, PassOrder, PassSale},
         way::{
             Asking, Authorizing, ChannelPlan, Followed, Permitting, TransferDriver, Vouching, Way, charge,
             transfer::in_time,
@@ -77,7 +77,11 @@ where
 
     /// Resumes an unfinished purchase, or buys; `first` is the answer to the plain request, if it was sent already.
     pub(crate) async fn run(mut self, first: Option<FirstAnswer<R>>) -> Result<Response<ResponseBody<R>>, Failure> {
-        let answer = self.answer(first.map(|first| first.answer)).await?;
+        let came = self.answer(first.map(|first| first.answer)).await;
+        if let Some(order) = self.request().pass_order().filter(|order| order.buys_a_pass()) {
+            order.ends(self.ending(&came));
+        }
+        let answer = came?;
         let until = self.inner.settings.body_until();
         let until = self.limit.into_iter().chain(until).min();
         Ok(answer.map(|body| body.ending(until)))
@@ -110,6 +114,13 @@ where
 
     fn request(&self) -> &ReplayRequest<B> {
         self.seller.request()
+    }
+
+    /// How the order of a pass ended, for its money.
+    fn ending<T>(&self, came: &Result<Response<T>, Failure>) -> Ending {
+        let (registry, is_callers) = (&self.inner.registry, self.inner.settings.acknowledged_by_caller);
+        let is_open = self.request().identity.fingerprint.as_deref().is_some_and(|print| registry.has_open(print));
+        Ending::of(came, is_open, |id| PassSale { registry: registry.clone(), id, is_callers })
     }
 
     /// Asks once more for the answer of a finished purchase.
@@ -288,7 +299,7 @@ where
         if let Some(order) = self.request().pass_order() {
             order.resumes(true);
         }
-        let (entry, limit) = (guard.entry(), self.request().max_price());
+        let (entry, limit) = (guard.entry(), self.request().max_price_of_resumed());
         if let Some(limit) = limit.filter(|_| entry.may_cost_more_than(limit)) {
             let shown = |amount: Amount| amount.to_decimal(entry.decimals);
             let (price, limit) = (shown(entry.amount), shown(limit));
@@ -503,14 +514,10 @@ where
         self.timings.redeem = self.lap();
         let purchase = self.bought(guard.outcome(), &parts);
         let is_callers = self.inner.settings.acknowledged_by_caller;
-        let order = self.request().pass_order().filter(|order| order.buys_a_pass());
-        let body = match (guard.deliver(), order) {
-            // Closed once the pass is kept.
-            (Some(_), Some(order)) => {
-                order.is_sold(PassSale { registry: self.inner.registry.clone(), id: purchase.id, is_callers });
-                body
-            }
-            (Some(delivery), None) if !is_callers => body.delivering(delivery),
+        // A pass closes its purchase once it is kept.
+        let is_pass = self.request().pass_order().is_some_and(PassOrder::buys_a_pass);
+        let body = match guard.deliver() {
+            Some(delivery) if !is_callers && !is_pass => body.delivering(delivery),
             _ => body,
         };
         let mut response = Response::from_parts(parts, body);

@@ -52,6 +52,11 @@ impl PurchaseRegistry {
         self.inner.tables().open.is_empty()
     }
 
+    /// Whether a purchase of the same request is open, whatever works on it.
+    pub(crate) fn has_open(&self, fingerprint: &str) -> bool {
+        self.inner.tables().open.has_request(fingerprint)
+    }
+
     /// Guards the oldest purchase of the same request that no call works on. One that was left unspent is put to a
     /// fresh quote instead ([`left_over`](Self::left_over)), unless nothing new may be paid.
     pub(crate) fn resume(&self, fingerprint: &str, unspent_too: bool) -> Option<PurchaseGuard> {

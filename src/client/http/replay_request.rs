@@ -121,6 +121,12 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.extensions.get::<MaxPrice>().map(|max| max.0)
     }
 
+    /// The same for a purchase that is resumed: the price of a quote for a pass binds new payments alone.
+    pub(crate) fn max_price_of_resumed(&self) -> Option<Amount> {
+        let most = self.max_price();
+        self.pass_order().map_or(most, |order| order.limit_of_resumed(most))
+    }
+
     /// When the call and its answer have to be over.
     pub(crate) fn limit(&self, started: Instant) -> Option<Instant> {
         started.checked_add(self.parts.extensions.get::<Deadline>()?.0)

@@ -10,13 +10,13 @@ use tower_service::Service;
 use super::{
     address::Address,
     errand::{Errand, read},
-    order::PassOrder,
+    order::{Ending, PassOrder},
     purse::now,
     shop::{Shop, Showing},
     word::Sold,
 };
 use crate::{
-    client::{Purchase, PurchaseId, PurchaseState, ResumeOnly, box_error::BoxError},
+    client::{Purchase, PurchaseId, ResumeOnly, box_error::BoxError},
     protocol::Amount,
 };
 
@@ -32,10 +32,21 @@ enum Bought {
     Sold,
     /// It was here before: a purchase that was not closed went on, and is closed now.
     Again,
-    /// An answer that sold nothing.
+    /// Nothing was paid, and no payment is open.
     Nothing,
-    /// No whole answer.
-    Unanswered { has_resumed: bool },
+    /// A payment is open, or bought nothing: no other is made now.
+    Stopped,
+}
+
+/// One request for a pass.
+struct Attempt<'a> {
+    url: &'a Uri,
+    /// What a quote said that it costs.
+    price: Option<Amount>,
+    /// An earlier attempt had no answer. What it bought was never here.
+    goes_on: bool,
+    /// It pays nothing new.
+    only_resumes: bool,
 }
 
 impl<S> Errand<S> {
@@ -63,15 +74,16 @@ impl<S> Errand<S> {
             None => (shop.address(), None),
         };
         let mut bought = match shop.unfinished_beside(&address.url) {
-            Some(begun) => self.finish(shop, begun).await,
+            Some(begun) => self.finish(shop, &begun).await,
             None => Bought::Again,
         };
         for _ in 0..2 {
             if let Bought::Again = bought {
-                shop.begins(address.clone());
+                let goes_on = shop.begins(address.clone());
                 // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
                 self.passes.lock().save();
-                bought = self.order(shop, &address.url, price, false).await;
+                let attempt = Attempt { url: &address.url, price, goes_on, only_resumes: false };
+                bought = self.order(shop, &attempt).await;
             }
         }
         if !matches!(bought, Bought::Sold) {
@@ -82,83 +94,98 @@ impl<S> Errand<S> {
     }
 
     /// Goes on with what was begun at another address, and pays nothing new; `Again` where nothing is left of it.
-    async fn finish<B, R>(&mut self, shop: &Arc<Shop>, begun: Uri) -> Bought
+    async fn finish<B, R>(&mut self, shop: &Arc<Shop>, begun: &Uri) -> Bought
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         B: Default,
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        match self.order(shop, &begun, None, true).await {
-            Bought::Unanswered { has_resumed: false } | Bought::Nothing => Bought::Again,
+        match self.order(shop, &Attempt { url: begun, price: None, goes_on: true, only_resumes: true }).await {
+            Bought::Nothing => Bought::Again,
             bought => bought,
         }
     }
 
     /// Sends one request for a pass, and keeps what it sells before the purchase is closed.
-    async fn order<B, R>(&mut self, shop: &Arc<Shop>, url: &Uri, price: Option<Amount>, resumes: bool) -> Bought
+    async fn order<B, R>(&mut self, shop: &Arc<Shop>, attempt: &Attempt<'_>) -> Bought
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         B: Default,
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        let order = PassOrder::pass();
+        let order = PassOrder::pass(self.limits.price());
         let mut request = Request::new(B::default());
-        (*request.method_mut(), *request.uri_mut()) = (Method::POST, url.clone());
+        (*request.method_mut(), *request.uri_mut()) = (Method::POST, attempt.url.clone());
         let extensions = request.extensions_mut();
         extensions.insert(order.clone());
-        if let Some(most) = self.limits.price_of(price) {
+        if let Some(most) = self.limits.price_of(attempt.price) {
             extensions.insert(most);
         }
-        if resumes {
+        if attempt.only_resumes {
             extensions.insert(ResumeOnly);
         }
         let answer = self.send(request).await;
         self.limits.extend(order.approving());
-        let unanswered = Bought::Unanswered { has_resumed: order.has_resumed() };
-        let Ok(answer) = answer else { return unanswered };
-        let purchase = answer.extensions().get::<Purchase>().map(|purchase| (purchase.id, purchase.state));
-        // The layer inside tells by which payment, whatever the status. Another one tells by the status alone.
-        let is_sold = answer.status() == StatusCode::OK
-            || order.sale().is_some()
-            || purchase.is_some_and(|(_, state)| state == PurchaseState::Answered);
-        if !is_sold {
-            if purchase.is_none() {
-                shop.is_finished();
-                self.passes.lock().save();
+        let ending = order.ending().unwrap_or_else(|| Ending::of_another(&answer));
+        // By a payment whatever the status; and a pass may cost nothing.
+        let is_sold = |answer: &Response<R>| matches!(ending, Ending::Sold(_)) || answer.status() == StatusCode::OK;
+        let Some(answer) = answer.ok().filter(is_sold) else { return self.unsold(shop, attempt, &ending) };
+        let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
+        let Some(body) = read(answer.into_body()).await else { return Bought::Stopped };
+        self.keep(shop, attempt, (&order, ending), purchase, &body).await
+    }
+
+    /// Remembers what an attempt that sold nothing means for the next one.
+    fn unsold(&self, shop: &Shop, attempt: &Attempt<'_>, ending: &Ending) -> Bought {
+        let bought = match ending {
+            Ending::Open | Ending::Sold(_) => return Bought::Stopped,
+            Ending::Unpaid => Bought::Nothing,
+            Ending::Lost => {
+                tracing::warn!(url = %attempt.url, "a pass was paid for, and its seller does not give it: no other is bought for a day");
+                shop.set_aside(now());
+                Bought::Stopped
             }
-            return Bought::Nothing;
-        }
-        let Some(body) = read(answer.into_body()).await else { return unanswered };
-        self.keep(shop, url, &order, purchase.map(|(id, _)| id), &body).await
+        };
+        shop.is_finished();
+        self.passes.lock().save();
+        bought
     }
 
     /// Takes what was sold. The purchase is closed once that is in the file, so that a crash in between leaves it to the same request.
     async fn keep(
         &mut self,
         shop: &Shop,
-        url: &Uri,
-        order: &PassOrder,
+        attempt: &Attempt<'_>,
+        (order, ending): (&PassOrder, Ending),
         purchase: Option<PurchaseId>,
         body: &[u8],
     ) -> Bought {
         let sold = Sold::read(body);
         let is_known = sold.as_ref().is_some_and(|sold| shop.knows(&sold.pass));
+        let (sale, is_open) = match ending {
+            Ending::Sold(sale) => (sale, false),
+            Ending::Open => (None, true),
+            Ending::Unpaid | Ending::Lost => (None, false),
+        };
+        if !is_open {
+            shop.is_finished();
+        }
         if is_known && order.has_resumed() {
-            if let Some(sale) = order.sale() {
+            if let Some(sale) = sale {
                 sale.close().await;
             }
-            return Bought::Again;
+            return if is_open { Bought::Stopped } else { Bought::Again };
         }
         let is_pass = sold.is_some() && !is_known;
         if let Some(sold) = sold.filter(|_| !is_known) {
-            shop.hold(sold, order.has_resumed());
+            // Where no attempt waits for it, an earlier one may have had it.
+            shop.hold(sold, attempt.goes_on || !order.has_resumed());
         }
-        shop.is_finished();
         if !shop.holds_one(now()) {
             let purchase = purchase.map(tracing::field::display);
-            tracing::warn!(%url, purchase, "what was sold as a pass is none, or is over by this clock: no other is bought for a day");
+            tracing::warn!(url = %attempt.url, purchase, "what was sold as a pass is none, or is over by this clock: no other is bought for a day");
             shop.set_aside(now());
         }
         let is_saved = {
@@ -169,7 +196,7 @@ impl<S> Errand<S> {
             }
             is_saved
         };
-        if let Some(sale) = order.sale().filter(|sale| is_saved && !sale.is_callers) {
+        if let Some(sale) = sale.filter(|sale| is_saved && !sale.is_callers) {
             sale.close().await;
         }
         Bought::Sold

@@ -32,6 +32,11 @@ impl Limits {
         self.price.is_some_and(|most| price > most)
     }
 
+    /// The most that the request may cost.
+    pub(super) const fn price(&self) -> Option<Amount> {
+        self.price
+    }
+
     /// The most that a pass may cost for which a quote told this price.
     pub(super) fn price_of(&self, quoted: Option<Amount>) -> Option<MaxPrice> {
         self.price.into_iter().chain(quoted).min().map(MaxPrice)

@@ -19,5 +19,5 @@ mod word;
 
 pub use held::{HeldPass, PassError};
 pub use layer::PassLayer;
-pub(crate) use order::{PassOrder, PassSale};
+pub(crate) use order::{Ending, PassOrder, PassSale};
 pub use service::UsePass;

@@ -5,7 +5,12 @@ use std::{
     time::Duration,
 };
 
-use crate::client::{PurchaseId, flow::PurchaseRegistry};
+use http::{Response, StatusCode};
+
+use crate::{
+    client::{Failure, Money, Purchase, PurchaseId, PurchaseState, flow::PurchaseRegistry},
+    protocol::Amount,
+};
 
 /// A request extension. Clones are one order.
 #[derive(Clone)]
@@ -18,8 +23,9 @@ pub(crate) struct PassOrder {
 enum Wish {
     /// Finish what this request has paid for, and pay nothing new: a bill is returned as it is.
     NothingNew,
-    /// Buy a pass, and leave its purchase open until it is kept.
-    Pass,
+    /// Buy a pass, and leave its purchase open until it is kept. The request's `MaxPrice` holds for a new payment, and may be the price of a
+    /// quote; `limit` is that of a payment that was made before.
+    Pass { limit: Option<Amount> },
 }
 
 #[derive(Default)]
@@ -27,7 +33,50 @@ struct Told {
     has_resumed: bool,
     approving: Duration,
     is_billed: bool,
-    sale: Option<PassSale>,
+    ending: Option<Ending>,
+}
+
+/// How an order ended for its money.
+#[derive(Clone)]
+pub(crate) enum Ending {
+    /// Nothing was paid, and no payment of this request is open.
+    Unpaid,
+    /// A payment of this request is open. The same request goes on with it.
+    Open,
+    /// It was paid, and closed without an answer.
+    Lost,
+    /// The answer is here. The purchase, where it is known, is open until that is kept.
+    Sold(Option<PassSale>),
+}
+
+impl Ending {
+    /// Tells it by what came of a call, and whether a purchase of its request is open after that.
+    pub(crate) fn of<B>(
+        came: &Result<Response<B>, Failure>,
+        is_open: bool,
+        sale: impl FnOnce(PurchaseId) -> PassSale,
+    ) -> Self {
+        let purchase = came.as_ref().ok().and_then(|answer| answer.extensions().get::<Purchase>());
+        match (purchase.map(|purchase| (purchase.state, purchase.id)), came) {
+            (Some((PurchaseState::Answered, id)), _) => Self::Sold(Some(sale(id))),
+            _ if is_open => Self::Open,
+            (Some((PurchaseState::Refused, _)), _) => Self::Lost,
+            (_, Ok(_)) => Self::Unpaid,
+            (_, Err(failure)) => match failure.facts().1 {
+                Money::Untouched | Money::FeeSpent { .. } => Self::Unpaid,
+                Money::AtRisk { .. } | Money::Spent { .. } => Self::Lost,
+            },
+        }
+    }
+
+    /// Tells it by the answer alone, where the layer inside tells nothing. Without a word about the price, a payment may be open.
+    pub(super) fn of_another<B, E>(answer: &Result<Response<B>, E>) -> Self {
+        match answer.as_ref().map(Response::status) {
+            Ok(StatusCode::OK) => Self::Sold(None),
+            Ok(StatusCode::PAYMENT_REQUIRED) => Self::Unpaid,
+            _ => Self::Open,
+        }
+    }
 }
 
 impl PassOrder {
@@ -35,8 +84,9 @@ impl PassOrder {
         Self { wish: Wish::NothingNew, told: Arc::default() }
     }
 
-    pub(super) fn pass() -> Self {
-        Self { wish: Wish::Pass, told: Arc::default() }
+    /// `limit` holds for a payment that was made before.
+    pub(super) fn pass(limit: Option<Amount>) -> Self {
+        Self { wish: Wish::Pass { limit }, told: Arc::default() }
     }
 
     pub(crate) fn pays_nothing_new(&self) -> bool {
@@ -44,7 +94,15 @@ impl PassOrder {
     }
 
     pub(crate) fn buys_a_pass(&self) -> bool {
-        self.wish == Wish::Pass
+        matches!(self.wish, Wish::Pass { .. })
+    }
+
+    /// The most that a purchase may yet cost that is resumed, for a request that pays so much at most.
+    pub(crate) fn limit_of_resumed(&self, most: Option<Amount>) -> Option<Amount> {
+        match self.wish {
+            Wish::NothingNew => most,
+            Wish::Pass { limit } => limit,
+        }
     }
 
     /// Tells whether an earlier purchase of the request goes on, or ended, and the request begins anew.
@@ -62,9 +120,9 @@ impl PassOrder {
         self.told().is_billed = true;
     }
 
-    /// Tells that the pass was sold.
-    pub(crate) fn is_sold(&self, sale: PassSale) {
-        self.told().sale = Some(sale);
+    /// Tells how it ended.
+    pub(crate) fn ends(&self, ending: Ending) {
+        self.told().ending = Some(ending);
     }
 
     pub(super) fn has_resumed(&self) -> bool {
@@ -79,8 +137,9 @@ impl PassOrder {
         self.told().is_billed
     }
 
-    pub(super) fn sale(&self) -> Option<PassSale> {
-        self.told().sale.clone()
+    /// `None` where the layer inside does not tell it.
+    pub(super) fn ending(&self) -> Option<Ending> {
+        self.told().ending.clone()
     }
 
     fn told(&self) -> MutexGuard<'_, Told> {

@@ -167,14 +167,15 @@ impl Shop {
         (state.is_unfinished && state.address.url != *next).then(|| state.address.url.clone())
     }
 
-    /// A purchase begins there: until it has its answer, it is finished before another one begins.
-    pub(super) fn begins(&self, address: Address) {
+    /// A purchase begins there: until it has its answer, it is finished before another one begins. Tells whether it is one that had none.
+    pub(super) fn begins(&self, address: Address) -> bool {
         let mut state = self.state();
+        let goes_on = state.is_unfinished && state.address.url == address.url;
         if state.address != address {
             state.refused.clear();
             state.address = address;
         }
-        state.is_unfinished = true;
+        mem::replace(&mut state.is_unfinished, true) && goes_on
     }
 
     /// No purchase is left at the address.
@@ -189,12 +190,12 @@ impl Shop {
         [held, state.given_up.as_deref()].contains(&Some(token))
     }
 
-    /// Holds what was sold. A purchase that was resumed may have sold it long ago.
-    pub(super) fn hold(&self, sold: Sold, is_resumed: bool) {
+    /// Holds what was sold, just now or long ago.
+    pub(super) fn hold(&self, sold: Sold, is_untried: bool) {
         let mut state = self.state();
         let is_timed = sold.is_timed();
         let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, ..state.pass(sold.pass) };
-        state.held = Some(InUse::bought(pass, !is_resumed));
+        state.held = Some(InUse::bought(pass, is_untried));
         (state.unusable_until, state.pause, state.pause_within) = (None, None, None);
     }
 }

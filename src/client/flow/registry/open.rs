@@ -77,6 +77,10 @@ impl OpenPurchases {
         self.records.contains_key(&id)
     }
 
+    pub(super) fn has_request(&self, fingerprint: &str) -> bool {
+        self.by_request.contains_key(fingerprint)
+    }
+
     /// Notes the last state of a purchase whose answer is on the way to the caller.
     pub(super) fn sold(&mut self, last: JournalEntry) {
         if let Some(record) = self.records.get_mut(&last.id) {
