@@ -11,6 +11,7 @@ use super::{
     address::Address,
     errand::{Errand, read},
     order::{Ending, PassOrder},
+    promise::Promise,
     purse::now,
     shop::{Shop, Showing},
     word::Sold,
@@ -20,10 +21,11 @@ use crate::{
     protocol::Amount,
 };
 
-/// A pass that a quote names: where it is sold, and at which price.
+/// A pass that a quote names: where it is sold, at which price, and what it is good for.
 pub(super) struct Offer {
     pub(super) address: Address,
     pub(super) price: Amount,
+    pub(super) promise: Promise,
 }
 
 /// What came of an attempt to buy.
@@ -69,9 +71,9 @@ impl<S> Errand<S> {
         if is_too_dear || !shop.may_buy(now(), within_limits) {
             return None;
         }
-        let (address, price) = match offer {
-            Some(offer) => (offer.address, Some(offer.price)),
-            None => (shop.address(), None),
+        let (address, price, promise) = match offer {
+            Some(offer) => (offer.address, Some(offer.price), Some(offer.promise)),
+            None => (shop.address(), None, None),
         };
         let mut bought = match shop.unfinished_beside(&address.url) {
             Some(begun) => self.finish(shop, &begun).await,
@@ -79,7 +81,7 @@ impl<S> Errand<S> {
         };
         for _ in 0..2 {
             if let Bought::Again = bought {
-                let goes_on = shop.begins(address.clone());
+                let goes_on = shop.begins(address.clone(), promise);
                 // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
                 self.passes.lock().save();
                 let attempt = Attempt { url: &address.url, price, goes_on, only_resumes: false };

@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, fmt, io};
 
 use serde::{Deserialize, Serialize};
 
+use super::promise::Promise;
+
 /// A pass in a [`PassLayer`](super::PassLayer).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -31,6 +33,12 @@ pub struct HeldPass {
     /// Paths where it was taken.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) taken: BTreeSet<String>,
+    /// How many calls it answered, or may have.
+    #[serde(default)]
+    pub(super) calls: u64,
+    /// What the quote said of it; without a token, of the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) promise: Option<Promise>,
     /// Without a token: what was sold there could not be used, and until then, in Unix seconds, no other is bought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unusable_until: Option<u64>,
@@ -50,9 +58,16 @@ impl HeldPass {
             worth: None,
             is_timed: false,
             taken: BTreeSet::new(),
+            calls: 0,
+            promise: None,
             unusable_until: None,
             is_unfinished: false,
         }
+    }
+
+    /// Whether it is worse than its quote said, where it is over at this Unix time.
+    pub(super) fn breaks_its_promise(&self, now: u64) -> bool {
+        self.promise.is_some_and(|promise| promise.is_broken(self.calls, now))
     }
 }
 

@@ -61,6 +61,7 @@ impl InUse {
     pub(super) const fn is_left(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
         self.may_give_back = true;
+        self.pass.calls = self.pass.calls.saturating_add(1);
     }
 
     /// A request to this path was answered.
@@ -74,6 +75,7 @@ impl InUse {
             }
             // No answer by a pass that counts nothing says more than that.
             Word::Answered if self.pass.is_timed => self.is_taken(path),
+            Word::Answered => self.pass.calls = self.pass.calls.saturating_add(1),
             Word::Invalid if self.pass.taken.contains(path) => return Fate::Closed,
             Word::Invalid => return Fate::Refused,
             Word::UsedUp if self.is_for_lower_prices_than_at(path) => remember(&mut self.uncovered, path),
@@ -81,7 +83,7 @@ impl InUse {
             // No word against the pass. Where it was taken before, the next one may be, too.
             Word::Billed if self.pass.taken.contains(path) => remember(&mut self.uncovered, path),
             Word::Billed => return Fate::Refused,
-            Word::Answered | Word::Nothing => {}
+            Word::Nothing => {}
         }
         let is_last = self.under_way == 0 && !self.gave_back && !self.may_give_back;
         let is_used_up = self.pass.remaining.as_deref() == Some("0") && is_last;
@@ -90,6 +92,7 @@ impl InUse {
 
     fn is_taken(&mut self, path: &str) {
         self.is_untried = false;
+        self.pass.calls = self.pass.calls.saturating_add(1);
         remember(&mut self.pass.taken, path);
     }
 

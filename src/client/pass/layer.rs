@@ -27,21 +27,27 @@ use crate::client::PurchaseId;
 /// A pass is bought before the first request to an origin, and again once it is over. Buying follows these rules:
 ///
 /// - An origin has one pass at a time, and one purchase at a time, whichever address its quotes name. A purchase that was interrupted is
-///   finished before another one begins: the seller answers with the same pass. A later process knows of it by the [file](Self::kept_in).
-/// - A pass that a quote names is bought by a new quote each time, and costs no more than that says.
+///   finished before another one begins: the seller answers with the same pass. While its payment is open, no other pass is bought there. A
+///   later process knows of it by the [file](Self::kept_in).
+/// - A pass that a quote names is bought by a new quote each time, and costs no more than that says. A payment that was made before goes on,
+///   whatever a later quote says.
 /// - The request's [`MaxPrice`](crate::client::MaxPrice) holds for its pass. Its [`Deadline`](crate::client::Deadline) covers quote, pass
 ///   and answer together. Where they stand in the way, other requests still buy one.
-/// - After an attempt that failed, none is bought for a minute, and requests go on without one. After one that was sold and cannot be used,
-///   none is bought at that origin for a day: it is no pass, is over by this machine's clock, or is used up before its first answer.
+/// - After an attempt that failed, none is bought for a minute, and requests go on without one.
+/// - After a payment that bought nothing of use, none is bought at that origin for a day: the seller refused the payment for good, or sold what is
+///   no pass, is over by this machine's clock, or is used up before its first answer. The same holds for a pass of a quote that ends before the
+///   time that the quote named, after fewer calls than its price would have bought singly.
 /// - The purchase is closed once the pass is in memory and in its [file](Self::kept_in). Where the file cannot be written it stays open, so that a
 ///   later process gets the same pass.
 ///
 /// The layer gives a pass up on its seller's clear words alone: nothing is left and no other call is under way, a quote says `used_up` or
-/// `expired`, or it is refused where it was taken before. Where it is refused otherwise, or the route asks for money without a word about the
+/// `expired`, or it is refused where it was taken before. Once a call ended without an answer, in this process or perhaps in an earlier one, what is
+/// left may come back: then only a refusal or a quote ends the pass. Where it is refused otherwise, or the route asks for money without a word about the
 /// pass, the request is sent again without it, and the pass is kept for other paths. So is a pass of an amount at a price above what is left
 /// of it, unless it has covered that path's price before.
 ///
-/// A request that was paid for and has no answer yet is finished first, without a pass. What is left may be held by other calls at the same
+/// A request that was paid for and has no answer yet is finished first, without a pass. A
+/// request with a payment of its own in a header is sent as it is. What is left may be held by other calls at the same
 /// time (`pass_busy`): such a request waits, up to half a minute.
 ///
 /// ```
@@ -79,7 +85,8 @@ impl PassLayer {
 
     /// Buys a pass that a quote names, if so many calls cost less with passes of its kind than at the quote's price: of several, the cheapest.
     ///
-    /// For this, the first request to an address asks for the price alone, and is then sent again. A pass is bought at the origin of the request
+    /// For this, the first request to an address asks for the price alone, and is then sent again. Where it fails before the seller names a price,
+    /// it is not sent again: it may have acted. A pass is bought at the origin of the request
     /// only. Call it before [`kept_in`](Self::kept_in).
     pub fn expecting(self, calls: u64) -> Self {
         self.purse.lock().wanted = Some(Wanted::Calls(calls));

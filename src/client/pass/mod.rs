@@ -12,6 +12,7 @@ mod layer;
 mod limits;
 mod offered;
 mod order;
+mod promise;
 mod purse;
 mod service;
 mod shop;

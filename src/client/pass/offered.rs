@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::promise::Promise;
 use crate::protocol::{Amount, Quote};
 
 /// What a client wants of passes.
@@ -55,19 +56,32 @@ impl Offered {
         Amount::parse_decimal(&self.price, quote.decimals).ok()
     }
 
+    /// What it is good for, at the least, where it is bought at this Unix time.
+    pub(super) fn promise(&self, quote: &Quote, now: u64) -> Promise {
+        let singly = || self.price_in(quote).and_then(units)?.checked_div(units(quote.amount)?);
+        let calls = singly().unwrap_or(0).min(self.holds(quote).unwrap_or(0));
+        Promise::new(calls.try_into().unwrap_or(u64::MAX), self.seconds, now)
+    }
+
     /// What so many calls cost by passes of this kind, in base units; `None` where it covers none.
     fn cost_of(&self, calls: u64, quote: &Quote) -> Option<u128> {
-        let amount = |text: &str| Amount::parse_decimal(text, quote.decimals).ok().and_then(units);
-        let price = amount(&self.price)?;
-        let holds = match (&self.worth, self.calls, self.seconds) {
-            (Some(worth), ..) => amount(worth)?.checked_div(units(quote.amount)?)?,
-            (None, Some(held), _) => held.into(),
-            // As many as there is time for.
-            (None, None, Some(_)) => u128::MAX,
-            (None, None, None) => return None,
-        };
+        let (price, holds) = (self.price_in(quote).and_then(units)?, self.holds(quote)?);
         let passes = if holds == 0 { return None } else { u128::from(calls).div_ceil(holds) };
         price.checked_mul(passes)
+    }
+
+    /// How many calls it covers at the quote's price.
+    fn holds(&self, quote: &Quote) -> Option<u128> {
+        match (&self.worth, self.calls, self.seconds) {
+            (Some(worth), ..) => {
+                let worth = Amount::parse_decimal(worth, quote.decimals).ok().and_then(units)?;
+                worth.checked_div(units(quote.amount)?)
+            }
+            (None, Some(held), _) => Some(held.into()),
+            // As many as there is time for.
+            (None, None, Some(_)) => Some(u128::MAX),
+            (None, None, None) => None,
+        }
     }
 }
 

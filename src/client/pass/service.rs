@@ -185,6 +185,9 @@ impl<S> Errand<S> {
     {
         let path = request.uri().path().to_owned();
         let (known, wanted) = self.passes.lock().for_request(request.uri());
+        if known.as_ref().is_some_and(|shop| shop.ends(now())) {
+            self.passes.lock().save();
+        }
         let (shop, offer) = match (known, wanted) {
             (Some(shop), _) if !self.needs_quote(&shop, &path) => (shop, None),
             (_, Some(wanted)) => match copy(request) {
@@ -306,15 +309,19 @@ impl<S> Errand<S> {
         }
         let quote = answer.extensions().get::<Quote>().cloned();
         let offered = match (quote, read(answer.into_body()).await) {
-            (Some(quote), Some(body)) => {
-                wanted.choose(&body, &quote).and_then(|offered| Some((offered.price_in(&quote)?, offered)))
-            }
+            (Some(quote), Some(body)) => wanted.choose(&body, &quote).and_then(|offered| {
+                let promise = offered.promise(&quote, now());
+                Some((offered.price_in(&quote)?, promise, offered))
+            }),
             _ => None,
         };
         let mut purse = self.passes.lock();
-        let found = offered.and_then(|(price, offered)| Some((price, purse.found(&uri, offered)?)));
+        let found = offered.and_then(|(price, promise, offered)| {
+            let (shop, address) = purse.found(&uri, offered)?;
+            Some((shop, Offer { address, price, promise }))
+        });
         Ok(match found {
-            Some((price, (shop, address))) => Looked::Offer(shop, Offer { address, price }),
+            Some((shop, offer)) => Looked::Offer(shop, offer),
             None => {
                 purse.looked(&uri);
                 Looked::Nothing

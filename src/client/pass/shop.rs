@@ -17,6 +17,7 @@ use super::{
     address::Address,
     held::HeldPass,
     in_use::{Fate, InUse, remember},
+    promise::Promise,
     word::{Sold, Word},
 };
 
@@ -38,6 +39,8 @@ pub(super) struct Shop {
 struct State {
     /// Where the last one was bought, or the next one is. Only the turn to buy changes it.
     address: Address,
+    /// What a quote said of that one.
+    promise: Option<Promise>,
     /// A purchase at that address has begun, and may have been paid without an answer.
     is_unfinished: bool,
     held: Option<InUse>,
@@ -67,6 +70,7 @@ impl Shop {
         let origin = address.origin()?;
         let state = State {
             address,
+            promise: None,
             is_unfinished: false,
             held: None,
             given_up: None,
@@ -99,8 +103,8 @@ impl Shop {
     /// What is kept: the pass that is held; and, without a token, what holds for the next one. A pass that is over may be of another address.
     pub(super) fn kept(&self) -> impl Iterator<Item = HeldPass> + use<> {
         let state = self.state();
-        let (unusable_until, is_unfinished) = (state.unusable_until, state.is_unfinished);
-        let next = HeldPass { unusable_until, is_unfinished, ..state.pass(String::new()) };
+        let (unusable_until, is_unfinished, promise) = (state.unusable_until, state.is_unfinished, state.promise);
+        let next = HeldPass { unusable_until, is_unfinished, promise, ..state.pass(String::new()) };
         let next = (is_unfinished || unusable_until.is_some()).then_some(next);
         state.held.as_ref().map(|held| held.pass.clone()).into_iter().chain(next)
     }
@@ -110,7 +114,7 @@ impl Shop {
         let mut state = self.state();
         if kept.token.is_empty() {
             (state.unusable_until, state.is_unfinished) = (kept.unusable_until, kept.is_unfinished);
-            state.address = address;
+            (state.address, state.promise) = (address, kept.promise);
         } else {
             state.held = Some(InUse::restored(kept));
         }
@@ -168,9 +172,12 @@ impl Shop {
     }
 
     /// A purchase begins there: until it has its answer, it is finished before another one begins. Tells whether it is one that had none.
-    pub(super) fn begins(&self, address: Address) -> bool {
+    pub(super) fn begins(&self, address: Address, promise: Option<Promise>) -> bool {
         let mut state = self.state();
         let goes_on = state.is_unfinished && state.address.url == address.url;
+        if !goes_on {
+            state.promise = promise;
+        }
         if state.address != address {
             state.refused.clear();
             state.address = address;
@@ -190,11 +197,23 @@ impl Shop {
         [held, state.given_up.as_deref()].contains(&Some(token))
     }
 
+    /// Gives up a pass whose time is over, where that is worse than its quote said, at this Unix time; tells whether there was one.
+    pub(super) fn ends(&self, now: u64) -> bool {
+        let mut state = self.state();
+        let is_over = |held: &InUse| held.pass.expires.is_some_and(|end| now >= end);
+        let ends = state.held.as_ref().is_some_and(|held| is_over(held) && held.pass.breaks_its_promise(now));
+        if ends {
+            state.give_up(now);
+        }
+        ends
+    }
+
     /// Holds what was sold, just now or long ago.
     pub(super) fn hold(&self, sold: Sold, is_untried: bool) {
         let mut state = self.state();
         let is_timed = sold.is_timed();
-        let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, ..state.pass(sold.pass) };
+        let (promise, pass) = (state.promise, state.pass(sold.pass));
+        let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, promise, ..pass };
         state.held = Some(InUse::bought(pass, is_untried));
         (state.unusable_until, state.pause, state.pause_within) = (None, None, None);
     }
@@ -222,8 +241,14 @@ impl State {
         self.unusable_until = Some(now.saturating_add(LONG_PAUSE));
     }
 
-    fn give_up(&mut self) {
-        self.given_up = self.held.take().map(|held| held.pass.token);
+    /// Gives the pass up at this Unix time. After one that is worse than its quote said, the next one would be no better.
+    fn give_up(&mut self, now: u64) {
+        let Some(InUse { pass, .. }) = self.held.take() else { return };
+        if pass.breaks_its_promise(now) {
+            tracing::warn!(url = %pass.url, calls = pass.calls, "a pass was worse than its quote said: no other is bought for a day");
+            self.set_aside(now);
+        }
+        self.given_up = Some(pass.token);
     }
 }
 
@@ -251,13 +276,13 @@ impl Showing {
             Fate::Kept => {}
             Fate::Refused => remember(&mut state.refused, path),
             Fate::Over { bought_nothing } => {
-                state.give_up();
+                state.give_up(now);
                 if bought_nothing {
                     state.set_aside(now);
                 }
             }
             Fate::Closed => {
-                state.give_up();
+                state.give_up(now);
                 state.pause = Instant::now().checked_add(PAUSE);
             }
         }

@@ -1,0 +1,42 @@
+//! `Promise`: what a quote said of a pass, by which the pass is judged once it is over.
+
+use serde::{Deserialize, Serialize};
+
+/// What a pass is good for, by the quote that named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Promise {
+    /// So many calls its price buys singly, or as many as it covers, where that is fewer.
+    pub(super) calls: u64,
+    /// It lasts that long, in Unix seconds, with something off for clocks that differ. `None` if it has no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<u64>,
+}
+
+impl Promise {
+    /// Of a pass for so many calls, and that many seconds, which is bought at this Unix time.
+    pub(super) fn new(calls: u64, seconds: Option<u64>, now: u64) -> Self {
+        let until = seconds.map(|seconds| now.saturating_add(seconds - seconds / 10));
+        Self { calls, until }
+    }
+
+    /// Whether a pass was worse than that which is over at this Unix time, after so many calls.
+    pub(super) fn is_broken(self, calls: u64, now: u64) -> bool {
+        calls < self.calls && self.until.is_none_or(|until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_is_kept_by_calls_or_by_time() {
+        let (timed, endless) = (Promise::new(7, Some(100), 1_000), Promise::new(7, None, 1_000));
+        for (calls, now, broken_timed, broken_endless) in
+            [(0, 1_000, true, true), (6, 1_089, true, true), (7, 1_000, false, false), (0, 1_090, false, true)]
+        {
+            assert_eq!(timed.is_broken(calls, now), broken_timed, "{calls} {now}");
+            assert_eq!(endless.is_broken(calls, now), broken_endless, "{calls} {now}");
+        }
+    }
+}
