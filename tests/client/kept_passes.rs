@@ -30,13 +30,13 @@ use super::{
     rig::{AnyBody, Asked, Bill, Reply, Seller, reply, sold},
 };
 
-type Answer = Response<Full<Bytes>>;
-type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub type Answer = Response<Full<Bytes>>;
+pub type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 const ANSWER: &str = "https://shop.example/answer";
-const PASS: &str = "https://shop.example/pass";
+pub const PASS: &str = "https://shop.example/pass";
 
-fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+pub fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::builder().status(status);
     for (name, value) in headers {
         answer = answer.header(*name, *value);
@@ -45,7 +45,7 @@ fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answ
 }
 
 /// A quote that names a pass at this address, for a request that asks for no more.
-fn quoting(url: &str) -> Answer {
+pub fn quoting(url: &str) -> Answer {
     let (pay, bill) = (Bill::default().pay(), Bill::default());
     let headers = [("pay", &*pay), ("x-price-intent", &*bill.intent), ("x-payment-contracts", &*bill.contracts)];
     let mut quoted = answer(402, &headers, offer(url));
@@ -54,24 +54,24 @@ fn quoting(url: &str) -> Answer {
     quoted
 }
 
-fn offer(url: &str) -> String {
+pub fn offer(url: &str) -> String {
     format!(r#"{{"error":"payment_required","passes":[{{"name":"ten","price":"0.49","calls":10,"url":"{url}"}}]}}"#)
 }
 
-fn to(url: &str) -> Request<Body> {
+pub fn to(url: &str) -> Request<Body> {
     Request::post(url).body(Body::from(r#"{"question":1}"#)).unwrap()
 }
 
 /// What is asked for: the path, and whether for the price alone; and the pass.
-struct Call {
-    path: String,
-    looks: bool,
-    pass: Option<String>,
-    deadline: Option<Duration>,
+pub struct Call {
+    pub path: String,
+    pub looks: bool,
+    pub pass: Option<String>,
+    pub deadline: Option<Duration>,
 }
 
 /// A client with passes of a shop that pays as it is told.
-fn client(
+pub fn client(
     passes: &PassLayer,
     shop: impl Fn(Call) -> Answering + Clone + Send + 'static,
 ) -> impl Service<Request<Body>, Response = Answer, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static
@@ -87,7 +87,7 @@ fn client(
     }))
 }
 
-fn at_once(answer: Answer) -> Answering {
+pub fn at_once(answer: Answer) -> Answering {
     Box::pin(async move { answer })
 }
 
@@ -309,7 +309,7 @@ async fn one_deadline_covers_quote_pass_and_answer() {
 }
 
 /// A seller whose pass costs what an answer does.
-fn seller(pass: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Seller {
+pub fn seller(pass: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Seller {
     let pay = Bill::default().pay();
     Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
         ("/pass", Some(_), _) => pass(asked),
@@ -329,12 +329,17 @@ fn seller(pass: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Seller {
     })
 }
 
-fn token() -> Reply {
+pub fn token() -> Reply {
     reply(200, &[("payment-response", "e30=")], r#"{"pass":"x402p_ten","calls":10,"expires":null}"#)
 }
 
 /// A client that pays by the one layer, with passes of the other.
-async fn bought(passes: &PassLayer, layer: &PayLayer, seller: &Seller, path: &str) -> Result<(String, bool), PayError> {
+pub async fn bought(
+    passes: &PassLayer,
+    layer: &PayLayer,
+    seller: &Seller,
+    path: &str,
+) -> Result<(String, bool), PayError> {
     // With errors that are errors.
     let seller = tower::ServiceBuilder::new()
         .map_response(|answer: Response<AnyBody>| answer.map(|body| body.map_err(std::io::Error::other)))

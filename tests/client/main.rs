@@ -54,6 +54,7 @@ mod lost;
 mod meeting;
 mod metered;
 mod one_key;
+mod paid_passes;
 mod passes;
 mod patience;
 mod programs;

@@ -175,14 +175,20 @@ async fn without_money_requests_go_on_without_a_pass() {
 
 #[tokio::test]
 async fn a_pass_that_its_seller_closed_is_dropped() {
-    let street = Street::new().await;
-    let passes = PassLayer::new().buying(URL).unwrap();
-    let client = street.client(&passes);
-    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 200);
-    let _ = street.pass.close(&passes.passes()[0].token).await.unwrap();
-    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 402, "it is asked without the pass");
-    assert!(passes.passes().is_empty());
-    assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 402, "no other is bought at once");
+    for is_later_process in [false, true] {
+        let (street, folder) = (Street::new().await, tempfile::tempdir().unwrap());
+        let open = || PassLayer::new().buying(URL).unwrap().kept_in(folder.path().join("passes.json")).unwrap();
+        let mut passes = open();
+        assert_eq!(street.client(&passes).oneshot(to(ANSWER)).await.unwrap().status(), 200);
+        let _ = street.pass.close(&passes.passes()[0].token).await.unwrap();
+        if is_later_process {
+            passes = open();
+        }
+        let client = street.client(&passes);
+        assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 402, "it is asked without the pass");
+        assert!(passes.passes().is_empty(), "{is_later_process}");
+        assert_eq!(client.clone().oneshot(to(ANSWER)).await.unwrap().status(), 402, "no other is bought at once");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,343 @@
+//! What a seller of passes can make of the money: one pass is paid for, however its purchase ends and however the pass does.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use http::Request;
+use tokio::time::advance;
+use tower::{Layer as _, ServiceExt as _};
+use tower_x402::{
+    client::{Body, PassLayer, PayLayer},
+    testing::Sending,
+};
+
+use super::{
+    Market,
+    kept_passes::{Call, PASS, answer, at_once, bought, client, offer, quoting, seller, to, token},
+    rig::{Asked, Bill, Reply, Seller, problem, reply, sold},
+};
+
+/// How many payments were shown where passes are sold.
+fn paid_for(seller: &Seller) -> usize {
+    let asked = seller.asked();
+    let passes = asked.iter().filter(|asked| asked.uri.path().starts_with("/pass"));
+    passes
+        .filter_map(|asked| asked.proof.as_ref())
+        .map(|(_, transaction, _)| transaction)
+        .collect::<BTreeSet<_>>()
+        .len()
+}
+
+fn bill(amount: &str, asked: &Asked, body: String) -> Reply {
+    let bill = Bill { intent: format!("intent-{}", asked.before + 1), ..Bill::of(amount) };
+    let pay = bill.pay();
+    let headers = [("pay", &*pay), ("x-price-intent", &*bill.intent), ("x-payment-contracts", &*bill.contracts)];
+    reply(402, &headers, body)
+}
+
+/// The names of passes follow the paths of answers: `/a` offers `/pass-a`. They cost 0.90 at most, and an answer 0.49.
+fn street(pass: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static) -> Seller {
+    Seller::new(move |asked| {
+        let path = asked.uri.path();
+        if path.starts_with("/pass") {
+            // No payment for the one is a payment for another.
+            let price = if path == "/pass-a" { "900000" } else { "890000" };
+            return pass(asked).unwrap_or_else(|| bill(price, asked, "{}".to_owned()));
+        }
+        match (&asked.proof, asked.headers.contains_key("x402-pass")) {
+            (Some(_), _) => sold(),
+            (None, true) => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
+            (None, false) => {
+                let offered = offer(&format!("/pass-{}", path.trim_start_matches('/'))).replace("0.49", "0.90");
+                bill("490000", asked, offered)
+            }
+        }
+    })
+}
+
+async fn asks(passes: &PassLayer, layer: &PayLayer, seller: &Seller, path: &str) -> String {
+    bought(passes, layer, seller, path).await.unwrap().0
+}
+
+/// The payment is refused for good, at once or after an answer was awaited in vain.
+#[tokio::test(start_paused = true)]
+async fn a_seller_that_refuses_a_paid_pass_is_paid_for_one_a_day() {
+    for code in [(409, "tx_already_used"), (422, "payment_too_old"), (409, "already_consumed")] {
+        for hangs in [false, true] {
+            let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+            let layer = market.layer().await;
+            let seller = seller(move |asked| match asked.proofs {
+                0 if hangs => Reply::Hangs,
+                _ => problem(code.0, code.1, &[]),
+            });
+            let open = || PassLayer::new().preferring("ten").kept_in(folder.path().join("passes.json")).unwrap();
+            let mut passes = open();
+            if hangs {
+                let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/answer"));
+                assert!(left.await.is_err());
+            }
+            for call in 0..3 {
+                let _ = bought(&passes, &layer, &seller, "/answer").await.unwrap();
+                assert_eq!((paid_for(&seller), passes.passes().len()), (1, 0), "{code:?} {hangs} {call}");
+                advance(Duration::from_secs(3_600)).await;
+                // A later process knows of it, too.
+                passes = open();
+            }
+        }
+    }
+}
+
+/// The caller left before it came, and then it is worth nothing.
+#[tokio::test(start_paused = true)]
+async fn a_dud_that_comes_late_is_paid_for_once() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let seller = Seller::new(|asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+        ("/pass", Some(_), _) if asked.proofs == 0 => Reply::Hangs,
+        ("/pass", Some((_, transaction, _)), _) => {
+            let body = format!(r#"{{"pass":"x402p_{}","calls":10,"expires":null}}"#, &transaction[..20]);
+            reply(200, &[("payment-response", "e30=")], body)
+        }
+        (_, Some(_), _) => sold(),
+        (path, None, true) if path != "/pass" => bill("490000", asked, r#"{"pass":"used_up"}"#.to_owned()),
+        (_, None, _) => bill("490000", asked, offer("/pass")),
+    });
+    let passes = PassLayer::new().preferring("ten");
+    let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/answer"));
+    assert!(left.await.is_err());
+    for call in 0..3 {
+        assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "the answer");
+        assert_eq!(paid_for(&seller), 1, "{call}");
+        advance(Duration::from_secs(3_600)).await;
+    }
+}
+
+/// What was begun at `/pass-a` is paid and has no answer yet, whatever its seller says meanwhile: nothing is paid at `/pass-b`.
+#[tokio::test(start_paused = true)]
+async fn a_paid_pass_without_an_answer_keeps_others_from_being_bought() {
+    for status in [502, 404, 400] {
+        let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+        let layer = market.layer().await;
+        let stage = Arc::new(AtomicUsize::new(0));
+        let now = Arc::clone(&stage);
+        let seller = street(move |asked| match (asked.uri.path(), &asked.proof, now.load(SeqCst)) {
+            ("/pass-a", Some(_), 0) => Some(Reply::Hangs),
+            ("/pass-a", Some(_), 1) => Some(reply(status, &[], "")),
+            (_, Some(_), _) => Some(token()),
+            _ => None,
+        });
+        let open = || PassLayer::new().preferring("ten").kept_in(folder.path().join("passes.json")).unwrap();
+        let mut passes = open();
+        let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/a"));
+        assert!(left.await.is_err());
+        for later in [1, 1, 2] {
+            stage.store(later, SeqCst);
+            let text = asks(&passes, &layer, &seller, "/b").await;
+            assert_eq!(text, if later == 1 { "the answer" } else { "by pass" }, "{status}");
+            assert_eq!(paid_for(&seller), 1, "{status}");
+            advance(Duration::from_secs(61)).await;
+            if later == 1 {
+                passes = open();
+            }
+        }
+        assert!(layer.unfinished().is_empty(), "{status}");
+    }
+}
+
+/// Its payment bought nothing yet, and the seller fails before it says a price.
+#[tokio::test(start_paused = true)]
+async fn a_pass_whose_payment_is_unspent_is_not_forgotten() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let stage = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&stage);
+    let seller = street(move |asked| match (asked.uri.path(), &asked.proof, now.load(SeqCst)) {
+        (_, Some(_), 0) => Some(reply(404, &[], "")),
+        ("/pass-a", None, 1) => Some(reply(503, &[], "")),
+        (_, Some(_), _) => Some(token()),
+        _ => None,
+    });
+    let passes = PassLayer::new().preferring("ten");
+    for (later, path, text) in [(0, "/a", "the answer"), (1, "/a", "the answer"), (2, "/b", "by pass")] {
+        stage.store(later, SeqCst);
+        assert_eq!(asks(&passes, &layer, &seller, path).await, text, "{later}");
+        assert_eq!(paid_for(&seller), 1, "{later}");
+        advance(Duration::from_secs(61)).await;
+    }
+}
+
+/// The quote says less than it did when the payment was made.
+#[tokio::test(start_paused = true)]
+async fn a_price_that_falls_does_not_bar_a_pass_that_was_paid_for() {
+    let market = Market::open().await;
+    market.wallet.script([Sending::Held]);
+    let layer = market.layer().await;
+    let price = Arc::new(AtomicUsize::new(490_000));
+    let now = Arc::clone(&price);
+    let seller =
+        Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+            ("/pass", Some(_), _) => token(),
+            (_, Some(_), _) => sold(),
+            (path, None, true) if path != "/pass" => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
+            (_, None, _) => {
+                let price = now.load(SeqCst);
+                bill(&price.to_string(), asked, offer("/pass").replace("0.49", &format!("0.{price}")))
+            }
+        });
+    let passes = PassLayer::new().preferring("ten");
+    let left = tokio::time::timeout(Duration::from_secs(5), bought(&passes, &layer, &seller, "/answer"));
+    assert!(left.await.is_err());
+    price.store(489_999, SeqCst);
+    market.wallet.release();
+    assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "by pass");
+    assert_eq!((market.wallet.transfers(), passes.passes().len()), (1, 1));
+}
+
+/// Nine of ten callers leave. The seller holds their calls for a while, and says that none is left.
+#[tokio::test]
+async fn a_pass_is_kept_where_calls_that_were_left_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("passes.json");
+    let open = || PassLayer::new().buying(PASS).unwrap().kept_in(&file).unwrap();
+    let bought = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&bought);
+    let sells = move |call: Call| match (call.path.as_str(), call.pass) {
+        ("/pass", _) => {
+            let token = counted.fetch_add(1, SeqCst);
+            at_once(answer(200, &[], format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":null}}"#)))
+        }
+        ("/slow", Some(_)) => Box::pin(std::future::pending()),
+        (_, Some(_)) => at_once(answer(200, &[("x402-pass-remaining", "0")], "")),
+        (_, None) => at_once(answer(402, &[], "")),
+    };
+    let passes = open();
+    for _ in 0..9 {
+        let slow = client(&passes, sells.clone()).oneshot(to("https://shop.example/slow"));
+        assert!(tokio::time::timeout(Duration::from_millis(5), slow).await.is_err());
+    }
+    for passes in [passes, open()] {
+        for _ in 0..3 {
+            let got = client(&passes, sells.clone()).oneshot(to("https://shop.example/answer")).await.unwrap();
+            assert_eq!((got.status().as_u16(), bought.load(SeqCst), passes.passes().len()), (200, 1, 1));
+        }
+    }
+}
+
+/// What is sold has far fewer calls, or ends far earlier, than the quote said.
+#[tokio::test]
+async fn a_pass_that_is_less_than_its_quote_said_is_bought_once_a_day() {
+    let calls = r#""calls":10"#;
+    let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 2;
+    for (terms, expires, said, purchases) in [
+        (calls, None, Ok("0"), 1),
+        // After a good answer, or after none.
+        (calls, None, Err("used_up"), 1),
+        (calls, None, Err("expired"), 1),
+        (r#""seconds":86400"#, Some(soon), Ok("9"), 1),
+        // As many as the quote said.
+        (r#""calls":1"#, None, Ok("0"), 5),
+    ] {
+        let passes = PassLayer::new().preferring("ten");
+        let (bought, shown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, showings) = (Arc::clone(&bought), Arc::clone(&shown));
+        let shop = client(&passes, move |call| {
+            at_once(match (call.path.as_str(), call.pass) {
+                ("/pass", _) => {
+                    let token = counted.fetch_add(1, SeqCst);
+                    let expires = expires.map_or("null".to_owned(), |end| end.to_string());
+                    answer(200, &[], format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":{expires}}}"#))
+                }
+                _ if call.looks => {
+                    let body = offer("/pass").replace("0.49", "3.90").replace(calls, terms);
+                    quoting("/pass").map(|_| body.into())
+                }
+                (_, Some(_)) => match said {
+                    Ok(left) => answer(200, &[("x402-pass-remaining", left)], ""),
+                    Err(_) if showings.fetch_add(1, SeqCst) == 0 => answer(200, &[("x402-pass-remaining", "9")], ""),
+                    Err(word) => answer(402, &[], format!(r#"{{"pass":"{word}"}}"#)),
+                },
+                (_, None) => answer(402, &[], ""),
+            })
+        });
+        for call in 0..5 {
+            let _ = shop.clone().oneshot(to("https://shop.example/answer")).await.unwrap();
+            if expires.is_some() && call == 0 {
+                // By the clock of this machine.
+                std::thread::sleep(Duration::from_secs(3));
+            }
+        }
+        assert_eq!(bought.load(SeqCst), purchases, "{terms} {expires:?} {said:?}");
+    }
+}
+
+/// The request may have acted before it failed.
+#[tokio::test]
+async fn a_request_that_failed_is_sent_once() {
+    for passes in [PassLayer::new().expecting(50), PassLayer::new().preferring("ten")] {
+        let market = Market::open().await;
+        let layer = market.layer().await;
+        let seller = Seller::new(|_| Reply::Broken);
+        assert!(bought(&passes, &layer, &seller, "/answer").await.is_err());
+        assert_eq!(seller.asked().len(), 1);
+    }
+}
+
+/// The caller pays for one itself, in a header or in the body.
+#[tokio::test]
+async fn a_payment_of_the_callers_own_says_nothing_of_the_pass() {
+    let proof = r#"{"intentId":"i","txHash":"0x0101010101010101010101010101010101010101010101010101010101010101"}"#;
+    for in_body in [false, true] {
+        let passes = PassLayer::new().buying(PASS).unwrap();
+        let shown = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let log = Arc::clone(&shown);
+        let shop = passes.layer(tower::service_fn(move |request: Request<Body>| {
+            let log = Arc::clone(&log);
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = http_body_util::BodyExt::collect(body).await.unwrap().to_bytes();
+                let is_paid = parts.headers.contains_key("x402-payment") || body.starts_with(br#"{"intentId"#);
+                let by_pass = parts.headers.contains_key("x402-pass");
+                log.lock().unwrap().push((is_paid, by_pass));
+                Ok::<_, std::convert::Infallible>(match parts.uri.path() {
+                    "/pass" => answer(200, &[], r#"{"pass":"x402p_ten","calls":10,"expires":null}"#),
+                    _ if is_paid => answer(200, &[("payment-response", "e30=")], ""),
+                    _ => answer(200, &[("x402-pass-remaining", "9")], ""),
+                })
+            }
+        }));
+        for paid in [false, true, true, false] {
+            let mut request = Request::post("https://shop.example/answer").header("content-type", "application/json");
+            if paid && !in_body {
+                request = request.header("x402-payment", proof);
+            }
+            let body = if paid && in_body { proof } else { "{}" };
+            assert_eq!(shop.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap().status(), 200);
+        }
+        assert_eq!(shown.lock().unwrap().last(), Some(&(false, true)), "{in_body}");
+        assert!(in_body || !shown.lock().unwrap().contains(&(true, true)), "a proof in a header goes alone");
+    }
+}
+
+/// The clock was ten years ahead when a pass could not be used.
+#[tokio::test]
+async fn a_clock_that_was_ahead_bars_no_pass() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    for (until, purchases) in [(now + 3_600, 0), (now + 10 * 365 * 86_400, 1), (now - 1, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("passes.json");
+        std::fs::write(&file, format!(r#"[{{"url":"{PASS}","token":"","unusable_until":{until}}}]"#)).unwrap();
+        let passes = PassLayer::new().buying(PASS).unwrap().kept_in(&file).unwrap();
+        let shop = client(&passes, |call| match call.path.as_str() {
+            "/pass" => at_once(answer(200, &[], r#"{"pass":"x402p_ten","calls":10,"expires":null}"#)),
+            _ => at_once(answer(200, &[("x402-pass-remaining", "9")], "")),
+        });
+        let _ = shop.oneshot(to("https://shop.example/answer")).await.unwrap();
+        assert_eq!(passes.passes().len(), purchases, "{until}");
+    }
+}
