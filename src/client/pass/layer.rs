@@ -46,9 +46,8 @@ use crate::client::PurchaseId;
 /// pass, the request is sent again without it, and the pass is kept for other paths. So is a pass of an amount at a price above what is left
 /// of it, unless it has covered that path's price before.
 ///
-/// A request that was paid for and has no answer yet is finished first, without a pass. A
-/// request with a payment of its own in a header is sent as it is. What is left may be held by other calls at the same
-/// time (`pass_busy`): such a request waits, up to half a minute.
+/// A request that was paid for and has no answer yet is finished first, without a pass. A request with a payment of its own in a header is sent as
+/// it is. What is left may be held by other calls at the same time (`pass_busy`): such a request waits, up to half a minute.
 ///
 /// ```
 /// # #[cfg(feature = "reqwest")]
@@ -86,8 +85,7 @@ impl PassLayer {
     /// Buys a pass that a quote names, if so many calls cost less with passes of its kind than at the quote's price: of several, the cheapest.
     ///
     /// For this, the first request to an address asks for the price alone, and is then sent again. Where it fails before the seller names a price,
-    /// it is not sent again: it may have acted. A pass is bought at the origin of the request
-    /// only. Call it before [`kept_in`](Self::kept_in).
+    /// it is not sent again: it may have acted. A pass is bought at the origin of the request only. Call it before [`kept_in`](Self::kept_in).
     pub fn expecting(self, calls: u64) -> Self {
         self.purse.lock().wanted = Some(Wanted::Calls(calls));
         self
