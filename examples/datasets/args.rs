@@ -418,7 +418,6 @@ mod tests {
             "settle-key",
             "client-submitted",
             "finality",
-            "sealing-key",
             "ledger",
             "data",
             "metrics",
@@ -426,5 +425,7 @@ mod tests {
             let variable = format!("X402_{}", flag.to_uppercase().replace('-', "_"));
             assert!(help.contains(&format!("--{flag}")) && help.contains(&variable), "{flag}");
         }
+        // As the guides have it for every program.
+        assert!(help.contains("--sealing-key") && help.contains("X402_KEY"));
     }
 }
