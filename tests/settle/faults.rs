@@ -182,6 +182,7 @@ async fn what_verifying_meets_with() {
         (says("Prose: the node at 10.0.0.7 did not answer."), unavailable()),
         (says("unexpected_verify_error"), unavailable()),
         (says("unexpected_settle_error"), unavailable()),
+        (says("unexpected_error"), unavailable()),
         (Fault::Says(json!({ "isValid": false, "invalidReason": null })), unavailable()),
         (Fault::Says(json!({ "isValid": false })), unavailable()),
         (says("invalid_exact_evm_nonce_already_used"), Ok(Validity::Used)),
@@ -206,7 +207,9 @@ async fn what_verifying_meets_with() {
 /// The payer is neither billed anew nor turned away while another facilitator can look.
 #[tokio::test]
 async fn a_facilitator_that_fails_to_look_is_no_refusal_and_the_next_is_asked() {
-    for reason in [json!("unexpected_verify_error"), json!("the node did not answer"), Value::Null] {
+    for reason in
+        [json!("unexpected_verify_error"), json!("unexpected_error"), json!("the node did not answer"), Value::Null]
+    {
         let market = Market::new();
         let (failing, other) = (Facilitator::start(&market).await, Facilitator::start(&market).await);
         failing.fault("verify", Fault::Says(json!({ "isValid": false, "invalidReason": reason })));

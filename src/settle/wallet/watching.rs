@@ -72,12 +72,15 @@ pub(super) async fn watch(
         sleep(pause(start.elapsed())).await;
         match look(core, sent, held.nonce).await {
             Look::Settled(transaction) => return Settlement::Settled(transaction),
-            Look::Spent | Look::Reverted => {
+            look @ (Look::Spent | Look::Reverted) => {
                 if let Some(outcome) = outcome(core, order, sent, held.nonce).await {
                     return outcome;
                 }
                 // Nodes that disagree keep its place for a while only. The payment's own nonce tells, later, what became of it.
                 if spent.get_or_insert_with(Instant::now).elapsed() >= core.certain_within() {
+                    if matches!(look, Look::Reverted) {
+                        remember(core, order).await;
+                    }
                     return Settlement::Unknown(newest(sent));
                 }
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tower_x402::{
     protocol::{Address, Amount, Asset, Binding, ChainTime, Network, Transfer, TxHash, v2::Reason},
+    settle::SettleError,
     testing::Settling,
 };
 
@@ -97,6 +98,23 @@ async fn it_is_had_later_as_well() {
     assert_eq!(mined.len(), 1);
     stall.lease_runs_out();
     stall.shop.clock.set_unix(crate::support::NOW + 2 * 60 * 60);
+    let answer = ask(&service, paid(&payment)).await;
+    assert_eq!((answer.status().as_u16(), settled(&answer).transaction), (200, Some(mined[0])));
+}
+
+/// Whoever could tell whether it may be settled does not answer: what is on the chain needs no such word.
+#[tokio::test(start_paused = true)]
+async fn it_is_had_while_the_settler_is_gone() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    let payment = pays(&offered(&service).await);
+    stall.settler.script([Settling::Held]);
+    assert_eq!(ask(&service, paid(&payment)).await.status(), 503);
+    stall.lease_runs_out();
+    stall.settler.answer_verify(Err(SettleError::unavailable()));
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    let mined = stall.settler.release();
+    stall.lease_runs_out();
     let answer = ask(&service, paid(&payment)).await;
     assert_eq!((answer.status().as_u16(), settled(&answer).transaction), (200, Some(mined[0])));
 }

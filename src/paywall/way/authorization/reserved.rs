@@ -106,8 +106,11 @@ impl Signed for ReservedAuthorization {
         if self.standard.settler.is_signed_by_key(&self.payment) {
             return Some(true);
         }
-        let verified = settler_in_time(self.standard.settler.verify(&self.payment)).await.ok()?;
-        Some(verified == Validity::Valid)
+        match settler_in_time(self.standard.settler.verify(&self.payment)).await {
+            Ok(verified) => Some(verified == Validity::Valid),
+            // What was settled before buys its answer without a purchase's name as well.
+            Err(_) => matches!(self.nonce_state().await, Some(Ok(NonceState::Used(_)))).then_some(false),
+        }
     }
 
     fn take_on(&mut self) -> bool {
@@ -142,9 +145,15 @@ impl Signed for ReservedAuthorization {
                 },
                 Ok(Validity::Used) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
                 Ok(Validity::Refused(reason)) => reason,
+                // What was settled before is told by the chain alone, and needs no settler.
                 Err(error) => {
                     tracing::warn!(%error, "a signed payment could not be checked");
-                    return Found::Unavailable;
+                    match self.nonce_state().await {
+                        Some(Ok(NonceState::Used(_) | NonceState::Spent)) => {
+                            Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED
+                        }
+                        _ => return Found::Unavailable,
+                    }
                 }
             },
         };

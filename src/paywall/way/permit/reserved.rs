@@ -119,8 +119,11 @@ impl Signed for ReservedPermit {
         if self.permits.settler.is_signed_by_key(&self.payment) {
             return Some(true);
         }
-        let verified = settler_in_time(self.permits.settler.verify(&self.payment)).await.ok()?;
-        Some(verified == Validity::Valid)
+        match settler_in_time(self.permits.settler.verify(&self.payment)).await {
+            Ok(verified) => Some(verified == Validity::Valid),
+            // What was settled before buys its answer without a purchase's name as well.
+            Err(_) => matches!(self.state().await, Ok(NonceState::Used(_))).then_some(false),
+        }
     }
 
     fn take_on(&mut self) -> bool {
@@ -152,9 +155,13 @@ impl Signed for ReservedPermit {
                 },
                 Ok(Validity::Used) => Reason::PERMIT2_INVALID_NONCE,
                 Ok(Validity::Refused(reason)) => reason,
+                // What was settled before is told by the chain alone, and needs no settler.
                 Err(error) => {
                     tracing::warn!(%error, "a permit could not be checked");
-                    return Found::Unavailable;
+                    match self.state().await {
+                        Ok(NonceState::Used(_) | NonceState::Spent) => Reason::PERMIT2_INVALID_NONCE,
+                        Ok(NonceState::Unused) | Err(_) => return Found::Unavailable,
+                    }
                 }
             },
         };
