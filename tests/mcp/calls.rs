@@ -150,6 +150,36 @@ async fn a_price_is_made_of_the_arguments_and_bound_to_them() {
     super::rig::ask(&service, post(same)).await.sold();
 }
 
+/// A server that is made with `serde_json` may see another value in the place of an object with a name of its own, where others see the object.
+#[tokio::test]
+async fn arguments_that_readers_differ_about_have_no_price() {
+    let rig = Rig::open().await;
+    let layer = rig.shop.merchant.tools();
+    let layer =
+        layer.price_with("summarise", |arguments| match arguments.get("pages").map_or(Some(0), Value::as_u64) {
+            Some(0) => Price::Free,
+            pages => Price::Charge(Amount::from_base_units(u128::from(pages.unwrap_or(1)) * 1000)),
+        });
+    let service = rig.behind(&layer.unwrap());
+    for arguments in [
+        r#"{"pages":3,"x":{"$serde_json::private::RawValue":7}}"#,
+        r#"{"pages":{"$serde_json::private::RawValue":"0"}}"#,
+        r#"{"pages":{"$serde_json::private::RawValue":"3000"}}"#,
+        r#"{"pages":{"\u0024serde_json::private::Raw\u0056alue":"3000"}}"#,
+        r#"{"pages":{"$serde_json::private::Number":"3000"}}"#,
+        r#"{"$serde_json::private::RawValue":"{\"pages\":3000}"}"#,
+    ] {
+        let call =
+            format!(r#"{{"id":1,"method":"tools/call","params":{{"name":"summarise","arguments":{arguments}}}}}"#);
+        let answer = super::rig::ask(&service, post(call)).await;
+        assert_eq!(answer.message()["error"]["code"], -32600, "{arguments}: {}", answer.text);
+    }
+    assert_eq!(rig.runs.runs(), 0);
+    // What merely begins alike is an argument like any other.
+    let quote = say(&service, &call("summarise", json!({ "pages": 3.0, "$serde_json": { "private": "7" } }))).await;
+    assert_eq!(quote.offer().amount.to_string(), "3000");
+}
+
 #[tokio::test]
 async fn a_kept_result_carries_the_id_of_the_call_that_asks_for_it() {
     let rig = Rig::open().await;

@@ -52,6 +52,22 @@ async fn what_another_reader_could_see_as_a_call_is_refused() {
         (r#"{"id":1,"method":"tools/call","params":{"name\u0000":"search","name":"status"}}"#, -32600),
         (r#"{"id":1,"method":"tools/call","params":{"name":"search\u0000"}}"#, -32600),
         (r#"{"id":1,"method":"tools/call","params":{"name":"search\udc00"}}"#, -32600),
+        // A reader that is made with `serde_json` sees what the text says.
+        (
+            r#"{"$serde_json::private::RawValue":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"search\"}}"}"#,
+            -32600,
+        ),
+        (r#"{"$serde_json::private::RawValue":"[]","method":"ping"}"#, -32600),
+        (r#"{"id":1,"method":{"$serde_json::private::RawValue":"\"tools/call\""},"params":{"name":"search"}}"#, -32600),
+        (
+            r#"{"id":1,"method":"tools/call","params":{"$serde_json::private::RawValue":"{\"name\":\"search\"}"}}"#,
+            -32600,
+        ),
+        (r#"{"id":1,"method":"tools/call","params":{"name":{"$serde_json::private::RawValue":"\"search\""}}}"#, -32600),
+        (
+            r#"[{"$serde_json::private::RawValue":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"search\"}}"}]"#,
+            -32600,
+        ),
         (r#"[{"method":"ping"},{"id":1,"method":"tools/call\u0000","params":{"name":"search"}}]"#, -32600),
         (r#"[{"id":1,"method\u0000":"tools/call","method":"ping","params":{"name":"search"}}]"#, -32600),
         (r#"[{"id":1,"method":"tools/call","params":{"name":"search\u0000"}}]"#, -32600),

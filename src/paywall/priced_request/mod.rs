@@ -50,7 +50,7 @@ pub(crate) struct Call {
     /// What an intent is bound to.
     pub(crate) bound: Bytes,
     /// What its price is made of.
-    pub(crate) arguments: Bytes,
+    pub(crate) arguments: serde_json::Map<String, serde_json::Value>,
 }
 
 /// A whole body that was read, and its trailers.
@@ -81,7 +81,7 @@ impl PricedRequest {
     pub(crate) fn of_call(route: Arc<Route>, parts: Parts, call: Call) -> Self {
         let mut request = Self::new(route, parts);
         request.media = Media::Other;
-        request.set_body(call.arguments.clone(), None);
+        request.set_body(call.bound.clone(), None);
         request.call = Some(Box::new(call));
         request
     }
@@ -142,6 +142,8 @@ impl PricedRequest {
             Prices::Fixed(amount) => Some(Price::Charge(*amount)),
             Prices::UpTo(amount) => Some(Price::UpTo(*amount)),
             Prices::Now(price) => Some(price(&self.parts, self.body())),
+            #[cfg(feature = "mcp")]
+            Prices::OfArguments(price) => self.call.as_ref().map(|call| price(&call.arguments)),
             Prices::Later(_) => None,
         }
     }
@@ -152,10 +154,9 @@ impl PricedRequest {
     /// The problem to answer with where it does not come in time.
     pub(crate) async fn price(&self) -> Result<Price, Problem> {
         match &self.route.prices {
-            Prices::Fixed(amount) => Ok(Price::Charge(*amount)),
-            Prices::UpTo(amount) => Ok(Price::UpTo(*amount)),
-            Prices::Now(price) => Ok(price(&self.parts, self.body())),
             Prices::Later(pricing) => self.in_time(pricing.price(&self.parts, self.body())).await,
+            // A tool is priced by its call alone: without one there is no price, and nothing is given away.
+            _ => self.price_now().ok_or_else(|| Problem::after(ProblemCode::PriceUnavailable, ASK_AGAIN)),
         }
     }
 

@@ -53,7 +53,7 @@ impl Listed {
         match prices {
             Prices::Fixed(amount) => Self::Fixed(*amount),
             Prices::UpTo(amount) => Self::UpTo(*amount),
-            Prices::Now(_) | Prices::Later(_) => Self::OnRequest,
+            _ => Self::OnRequest,
         }
     }
 

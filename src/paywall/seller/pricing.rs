@@ -204,12 +204,18 @@ where
 
 pub(crate) type PriceFn = dyn Fn(&Parts, &Bytes) -> Price + Send + Sync;
 
+/// The same for the call of a tool: of its arguments.
+#[cfg(feature = "mcp")]
+pub(crate) type ArgumentsPriceFn = dyn Fn(&serde_json::Map<String, serde_json::Value>) -> Price + Send + Sync;
+
 /// The ways to set a price.
 #[derive(Clone)]
 pub(crate) enum Prices {
     Fixed(Amount),
     UpTo(Amount),
     Now(Arc<PriceFn>),
+    #[cfg(feature = "mcp")]
+    OfArguments(Arc<ArgumentsPriceFn>),
     Later(Arc<dyn ErasedPricing>),
 }
 
@@ -231,6 +237,8 @@ impl fmt::Debug for Prices {
             Self::Fixed(amount) => f.debug_tuple("Fixed").field(amount).finish(),
             Self::UpTo(amount) => f.debug_tuple("UpTo").field(amount).finish(),
             Self::Now(_) => f.write_str("Closure"),
+            #[cfg(feature = "mcp")]
+            Self::OfArguments(_) => f.write_str("Closure of arguments"),
             Self::Later(_) => f.write_str("Async"),
         }
     }

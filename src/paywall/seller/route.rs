@@ -97,7 +97,7 @@ impl Route {
             Seals::new(&merchant.keys, &merchant.realm, merchant.first().network, &merchant.recipients, &resource);
         let price_text = match prices {
             Prices::Fixed(amount) | Prices::UpTo(amount) => Some(PriceText::new(amount, merchant.decimals())),
-            Prices::Now(_) | Prices::Later(_) => None,
+            _ => None,
         };
         let page = merchant.page.clone();
         let quotes = Quotes::of(&resource);

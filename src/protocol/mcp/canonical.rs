@@ -55,11 +55,15 @@ fn write_text(text: &str, out: &mut String) {
 }
 
 fn write_number(number: &Number, out: &mut String) {
+    out.push_str(&plain(number).to_string());
+}
+
+/// The number, as an integer if it is one: `1.0` and `1` are one number; so are `-0.0` and `0`.
+pub(super) fn plain(number: &Number) -> Number {
     match number.as_f64().filter(|_| number.is_f64()) {
-        // `1.0` and `1` are one number; so are `-0.0` and `0`.
         #[expect(clippy::cast_possible_truncation, reason = "it is an integer, and small enough")]
-        Some(double) if double.fract() == 0.0 && double.abs() < EXACT => out.push_str(&(double as i64).to_string()),
-        _ => out.push_str(&number.to_string()),
+        Some(double) if double.fract() == 0.0 && double.abs() < EXACT => (double as i64).into(),
+        _ => number.clone(),
     }
 }
 

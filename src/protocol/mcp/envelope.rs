@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::super::{digest::Members, json_text::parse_text};
+use super::{
+    super::{digest::Members, json_text::parse_text},
+    strict::is_own,
+};
 
 /// The body of a POST.
 #[derive(Debug)]
@@ -86,23 +89,24 @@ impl<'a> Envelope<'a> {
 }
 
 /// The name of a method or a tool; `None` if this is no text. Readers differ about what such a name is with half a character in it,
-/// and some end it at a control character.
+/// some end it at a control character, and some read a text in an object (see [`is_own`]).
 fn name_in(value: &RawValue) -> Result<Option<Cow<'_, str>>, Unreadable> {
     match parse_text(value.get()) {
         Some(name) if name.contains(char::is_control) => Err(Unreadable::Ambiguous),
-        None if value.get().starts_with('"') => Err(Unreadable::Ambiguous),
+        None if value.get().starts_with(['"', '{']) => Err(Unreadable::Ambiguous),
         name => Ok(name),
     }
 }
 
 /// The members of an object, of which none that decides is given twice, not even in another case: some readers ignore it. Some end a
-/// name at U+0000.
+/// name at U+0000, and some read another object in the place of one with a name of `serde_json`'s own.
 fn deciding<'a>(object: &'a RawValue, names: &[&str]) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, Unreadable> {
     let Members(members) = serde_json::from_str(object.get()).map_err(|_| Unreadable::NotJson)?;
     for (index, (name, _)) in members.iter().enumerate() {
         let folded = name.to_uppercase().to_lowercase();
         let decides = names.contains(&&*folded);
         if name.contains('\0')
+            || is_own(name)
             || decides && (folded != **name || members.iter().skip(index + 1).any(|(other, _)| other == name))
         {
             return Err(Unreadable::Ambiguous);
@@ -154,6 +158,19 @@ mod tests {
             (r#"{"method":"tools/call\ud800"}"#, Err(Unreadable::Ambiguous)),
             (r#"{"method":"tools/call","params":{"name":"a\u0000"}}"#, Err(Unreadable::Ambiguous)),
             (r#"{"method":"tools/call","params":{"name":"a","name\u0000":"b"}}"#, Err(Unreadable::Ambiguous)),
+            (
+                r#"{"$serde_json::private::RawValue":"{\"method\":\"tools/call\",\"params\":{\"name\":\"a\"}}"}"#,
+                Err(Unreadable::Ambiguous),
+            ),
+            (r#"{"method":{"$serde_json::private::RawValue":"\"tools/call\""}}"#, Err(Unreadable::Ambiguous)),
+            (
+                r#"{"method":"tools/call","params":{"$serde_json::private::RawValue":"{\"name\":\"a\"}"}}"#,
+                Err(Unreadable::Ambiguous),
+            ),
+            (
+                r#"{"method":"tools/call","params":{"name":{"$serde_json::private::RawValue":"\"a\""}}}"#,
+                Err(Unreadable::Ambiguous),
+            ),
             (r#"{"method":"tools/call"}"#, Err(Unreadable::NoCall)),
             (r#"{"method":"tools/call","params":["search"]}"#, Err(Unreadable::NoCall)),
             (r#"{"method":"tools/call","params":{"name":7}}"#, Err(Unreadable::NoCall)),

@@ -1,11 +1,22 @@
-//! `Strict`: JSON in which no object has a member twice, so that all who read it read the same.
+//! `Strict`: JSON in which no object has a member twice and none has a name of `serde_json`'s own, so that all who read it read the same.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Any JSON value.
+use super::canonical::plain;
+
+/// What `serde_json` begins the names of its own with: it hands on values as objects with such a member.
+const OWN: &str = "$serde_json::private::";
+
+/// Whether readers differ about an object with a member of this name. What is made with `serde_json` may read the member's text as JSON and
+/// put that in the object's place, so that `{"$serde_json::private::RawValue":"7"}` is 7 to it, and an object to all others.
+pub(super) fn is_own(name: &str) -> bool {
+    name.starts_with(OWN)
+}
+
+/// Any JSON value. A number that is an integer is one, however it is written.
 pub(super) struct Strict(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Strict {
@@ -20,7 +31,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON without members that are given twice")
+        f.write_str("JSON that has one meaning")
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
@@ -40,7 +51,8 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number out of range"))
+        let number = Number::from_f64(value).ok_or_else(|| E::custom("a number out of range"))?;
+        Ok(Value::Number(plain(&number)))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -57,11 +69,75 @@ impl<'de> Visitor<'de> for StrictVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut members = Map::new();
-        while let Some((name, Strict(value))) = map.next_entry::<String, _>()? {
+        while let Some(name) = map.next_key::<String>()? {
+            if is_own(&name) {
+                return map.next_value().map(|HandedOn(number)| Value::Number(plain(&number)));
+            }
+            let Strict(value) = map.next_value()?;
             if members.insert(name, value).is_some() {
                 return Err(A::Error::custom("a member is given twice"));
             }
         }
         Ok(Value::Object(members))
+    }
+}
+
+/// A number as `serde_json` hands it on where another crate in the program asks it for `arbitrary_precision`: as an object with a text that
+/// it owns. A text that stands in the JSON is lent, so that no message can have such a number.
+struct HandedOn(Number);
+
+impl<'de> Deserialize<'de> for HandedOn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_string(HandedOnVisitor).map(Self)
+    }
+}
+
+struct HandedOnVisitor;
+
+impl Visitor<'_> for HandedOnVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<Number, E> {
+        Err(E::custom("a name that readers differ about"))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Number, E> {
+        serde_json::from_str(&text).map_err(E::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_readers_differ_about_is_not_read() {
+        for json in [
+            r#"{"a":1,"a":2}"#,
+            r#"[{"a":{"b":1,"b":1}}]"#,
+            r#"{"$serde_json::private::RawValue":"7"}"#,
+            r#"{"$serde_json::private::RawValue":7}"#,
+            r#"{"$serde_json::private::Number":"7"}"#,
+            r#"{"$serde_json::private\u003a:Numb\u0065r":"\u0037"}"#,
+            r#"[{"a":1,"$serde_json::private::RawValue":{}}]"#,
+            r#"{"$serde_json::private::":null}"#,
+            "1e999",
+            r#""\ud800""#,
+        ] {
+            assert!(serde_json::from_str::<Strict>(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_read_as_it_is_and_an_integer_as_one() {
+        let Strict(value) =
+            serde_json::from_str(r#"{"a":[3.0,-0.0,1e3,0.5,-7,null,true],"$serde":{"b":"c"}}"#).unwrap();
+        assert_eq!(value, json!({ "a": [3, 0, 1000, 0.5, -7, null, true], "$serde": { "b": "c" } }));
     }
 }

@@ -20,8 +20,8 @@ pub(crate) struct ToolCall {
     /// As it is written; `None` for a notification.
     pub(crate) id: Option<Box<RawValue>>,
     pub(crate) name: String,
-    /// In JSON, canonical.
-    pub(crate) arguments: Bytes,
+    /// Read so that all who read them read the same: its price is made of them.
+    pub(crate) arguments: Map<String, Value>,
     /// Its name and arguments, canonical: what a quote for this call is bound to.
     pub(crate) bound: Bytes,
     pub(crate) shown: Shown,
@@ -51,7 +51,7 @@ impl ToolCall {
     /// Reads the call of this tool.
     ///
     /// # Errors
-    /// [`Unreadable`] if a member is given twice, at any depth, or if it is no call of a tool that can be sold.
+    /// [`Unreadable`] if readers differ about it, at any depth, or if it is no call of a tool that can be sold.
     pub(crate) fn read(envelope: &Envelope<'_>) -> Result<Self, Unreadable> {
         let name = envelope.tool()?.into_owned();
         let members = envelope.call_params()?;
@@ -82,11 +82,10 @@ impl ToolCall {
             }
             params.push((&**member, raw.get().to_owned()));
         }
-        let call = json!({ "name": name, "arguments": arguments });
         Ok(Self {
             id: envelope.id.map(ToOwned::to_owned),
-            arguments: canonical(&Value::Object(arguments)).into(),
-            bound: canonical(&call).into(),
+            bound: canonical(&json!({ "name": name, "arguments": arguments })).into(),
+            arguments,
             shown,
             pass: meta
                 .get(PASS)

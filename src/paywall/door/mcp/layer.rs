@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::request::Parts;
 use serde_json::{Map, Value};
 use tower_layer::Layer;
 
@@ -87,11 +85,7 @@ impl McpLayer {
         tool: &str,
         price: impl Fn(&Map<String, Value>) -> Price + Send + Sync + 'static,
     ) -> Result<Self, BuildError> {
-        let price = move |_: &Parts, arguments: &Bytes| {
-            // They were read before.
-            price(&serde_json::from_slice(arguments).unwrap_or_default())
-        };
-        self.sell(tool, Prices::Now(Arc::new(price)))
+        self.sell(tool, Prices::OfArguments(Arc::new(price)))
     }
 
     fn sell(self, tool: &str, prices: Prices) -> Result<Self, BuildError> {

@@ -107,7 +107,7 @@ impl<S> Order<S> {
         parts.headers.remove(X402_PASS);
         let pass = call.pass.take().map(|pass| HeaderValue::try_from(pass).unwrap_or(HeaderValue::from_static("")));
         parts.headers.extend(pass.map(|pass| (X402_PASS, pass)));
-        let called = what_is_called(&route, &parts, &call);
+        let called = what_is_called(&route, &parts, &mut call);
         let request = PricedRequest::of_call(route, parts, called);
         let taken = Taken { table, request, call, voice, inner, told };
         let route = &taken.request.route;
@@ -351,7 +351,7 @@ async fn sold_for_another(table: &Table, request: &PricedRequest, proof: &Proof)
 }
 
 /// What is priced: the tool and its arguments. Its address is the server's host, as clients name it, and the tool.
-fn what_is_called(route: &Route, parts: &RequestParts, call: &ToolCall) -> Call {
+fn what_is_called(route: &Route, parts: &RequestParts, call: &mut ToolCall) -> Call {
     let host = match &route.merchant.public_url {
         Some(url) => url.split_once("://").map_or(&**url, |(_, rest)| rest).split('/').next(),
         None => host(parts),
@@ -360,5 +360,5 @@ fn what_is_called(route: &Route, parts: &RequestParts, call: &ToolCall) -> Call 
         Some(host) => (format!("mcp://{host}"), format!("/tools/{}", call.name)),
         None => ("mcp://tool".to_owned(), format!("/{}", call.name)),
     };
-    Call { address, bound: call.bound.clone(), arguments: call.arguments.clone() }
+    Call { address, bound: call.bound.clone(), arguments: std::mem::take(&mut call.arguments) }
 }
