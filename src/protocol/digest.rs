@@ -202,7 +202,7 @@ pub(crate) fn without_proof_members(body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The members of a JSON object, in their order, each as it is written.
-pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Members<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -79,7 +79,7 @@ pub use tx_hash::TxHash;
 pub(crate) use challenge::{Challenge, Challenged, Origin, ResourceUrl, Way};
 #[cfg(feature = "mcp")]
 pub(crate) use digest::digest_call;
-pub(crate) use digest::{DigestedHeaders, ProofMembers, digest_request, without_proof_members};
+pub(crate) use digest::{DigestedHeaders, Members, ProofMembers, digest_request, without_proof_members};
 pub(crate) use encoding::{base64_header, decode_base64};
 pub(crate) use loopback::is_loopback;
 pub(crate) use media::{Media, has_foreign_charset};

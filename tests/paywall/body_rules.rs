@@ -49,9 +49,24 @@ async fn sells(
 async fn failed_json_rpc_calls_are_not_sold() {
     let shop = Shop::open().await;
     let layer = shop.layer().consume_when_body(json_rpc_succeeded);
-    for (body, sold) in [(RESULT, true), (TOOL_FAILED, false), (ERROR, false)] {
+    let deep = format!(r#"{{"id":{}{},"result":{{}}}}"#, "[".repeat(200), "]".repeat(200));
+    let deep: &'static str = deep.leak();
+    for (body, sold) in [
+        (RESULT, true),
+        (TOOL_FAILED, false),
+        (ERROR, false),
+        (r#"{"id":"\ud800","error":{"code":1}}"#, false),
+        // A client chooses its id, and gets it back.
+        (r#"{"jsonrpc":"2.0","id":"\ud800","result":{}}"#, true),
+        (r#"{"jsonrpc":"2.0","id":1e999,"result":{}}"#, true),
+        (deep, true),
+        (r#"[{"id":1,"result":{}},{"id":"\ud800","result":1}]"#, true),
+        (r#"{"id":1,"result":{"x":{"$serde_json::private::RawValue":7}}}"#, true),
+        (r#"{"id":1,"result":{"x":NaN}}"#, true),
+    ] {
         let answer = move || json("application/json", body);
-        assert_eq!(sells(&shop, &layer, answer).await, (serde_json::from_str(body).unwrap(), sold));
+        let told = serde_json::from_str(body).unwrap_or_else(|_| body.into());
+        assert_eq!(sells(&shop, &layer, answer).await, (told, sold), "{body}");
         let stream = format!("id: 0\ndata:\n\nevent: message\ndata: {body}\n\n");
         let event = stream.clone();
         let answer = move || json("text/event-stream", &event);

@@ -1,8 +1,14 @@
 //! The rule for JSON-RPC and MCP: which bodies are sold.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
-use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::protocol::Members;
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Returns whether a JSON-RPC body holds the successful response of a call: a rule for
 /// [`consume_when_body`](crate::X402Layer::consume_when_body).
@@ -10,7 +16,10 @@ use serde_json::Value;
 /// A response succeeds if it has a `result` and no `error`, and if that result does not say `"isError": true`, as a failed tool of
 /// MCP does. Of a batch, one success suffices: the others could otherwise be had for free by adding a call that fails. Under
 /// `text/event-stream` the responses among the events count. Requests and notifications of the server do not count, and neither
-/// does a body that is not JSON.
+/// does an empty body.
+///
+/// **What cannot be read counts as a success**: a body that is not JSON, an event or a message in it that is none. A client has a say in
+/// what an answer looks like, by the id that it chooses and by headers such as `Accept`, and could otherwise have each answer for free.
 ///
 /// It decides about calls, not about their prices: give methods that are free, such as MCP's `initialize` and `tools/list`, the
 /// price [`Price::Free`](crate::Price::Free).
@@ -37,26 +46,48 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     media.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-/// Whether one message, or one of a batch, is a successful response.
-fn holds_success(json: &[u8]) -> bool {
-    match serde_json::from_slice(json) {
-        Ok(Value::Array(batch)) => batch.iter().any(is_success),
-        Ok(message) => is_success(&message),
-        Err(_) => false,
+/// Whether a text holds a successful response, alone or in a batch, or one that cannot be read.
+///
+/// The client has a say in what a response looks like: it chooses the id, which need be nothing that a Rust type holds, and by its headers
+/// the form of the body. So only what can be read to be no success is none, and no more is read than that takes.
+fn holds_success(text: &[u8]) -> bool {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    if text.trim_ascii().is_empty() {
+        return false;
     }
+    let messages: Result<Vec<&RawValue>, _> = match text.trim_ascii_start().starts_with(b"[") {
+        true => serde_json::from_slice(text),
+        false => serde_json::from_slice(text).map(|message| vec![message]),
+    };
+    messages.map_or(true, |messages| messages.into_iter().any(is_success))
 }
 
-fn is_success(message: &Value) -> bool {
+fn is_success(message: &RawValue) -> bool {
+    if !message.get().starts_with('{') {
+        return false;
+    }
+    let Ok(Members(members)) = serde_json::from_str(message.get()) else { return true };
     // Version 1 of JSON-RPC has `"error": null` beside a result.
-    let failed = message.get("error").is_some_and(|error| !error.is_null());
-    let result = message.get("result").filter(|_| !failed && message.get("method").is_none());
-    result.is_some_and(|result| result.get("isError") != Some(&Value::Bool(true)))
+    let failed = member(&members, "error").is_some_and(|error| error != "null");
+    let result = member(&members, "result").filter(|_| !failed && member(&members, "method").is_none());
+    result.is_some_and(|result| !is_error(result))
+}
+
+/// Whether a result says that it is the failure of a tool.
+fn is_error(result: &str) -> bool {
+    let Ok(Members(members)) = serde_json::from_str(result) else { return false };
+    member(&members, "isError") == Some("true")
+}
+
+/// The member of this name, of which readers take the last.
+fn member<'a>(members: &[(Cow<'_, str>, &'a RawValue)], name: &str) -> Option<&'a str> {
+    members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.get())
 }
 
 /// The data of each event, as the [HTML standard](https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation)
 /// reads it. An event that no blank line ends does not count: no client sees it.
 fn events(stream: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let stream = stream.strip_prefix("\u{feff}".as_bytes()).unwrap_or(stream);
+    let stream = stream.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stream);
     let mut data: Option<Vec<u8>> = None;
     lines(stream).filter_map(move |line| {
         if line.is_empty() {
@@ -119,11 +150,41 @@ mod tests {
             (format!("[{ERROR},{TOOL_FAILED}]"), false),
             ("[]".to_owned(), false),
             (String::new(), false),
-            (RESULT[1..].to_owned(), false),
+            (" \r\n".to_owned(), false),
             ("\"result\"".to_owned(), false),
+            (format!("\u{feff}{ERROR}"), false),
+            (r#"{"id":1,"result":{"isError":false,"isError":true}}"#.to_owned(), false),
+            (r#"{"id":"\ud800","error":{"code":1}}"#.to_owned(), false),
         ] {
             assert_eq!(sold("application/json", &body), sells, "{body}");
         }
+    }
+
+    /// A client would choose its id, or the form of the answer, so that it is one of these.
+    #[test]
+    fn what_cannot_be_read_is_sold() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for body in [
+            r#"{"jsonrpc":"2.0","id":"\ud800","result":{}}"#.to_owned(),
+            format!(r#"{{"jsonrpc":"2.0","id":{deep},"result":{{}}}}"#),
+            r#"{"jsonrpc":"2.0","id":1e999,"result":{}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":{"$serde_json::private::RawValue":7},"result":{}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":NaN,"result":{}}"#.to_owned(),
+            r#"{"id":1,"result":{"x":{"$serde_json::private::RawValue":7}}}"#.to_owned(),
+            r#"{"id":1,"result":{"x":NaN}}"#.to_owned(),
+            r#"{"id":1,"result":{"\ud800":1,"isError":true}}"#.to_owned(),
+            r#"{"\ud800":1,"id":1,"error":{}}"#.to_owned(),
+            format!(r#"[{RESULT},{{"id":"\ud800","result":1}}]"#),
+            format!(r#"[{ERROR},{{"id":"\ud800","result":1}}]"#),
+            format!(r#"[{ERROR},{{"id":NaN}}]"#),
+            RESULT[1..].to_owned(),
+            "<methodResponse/>".to_owned(),
+        ] {
+            assert!(sold("application/json", &body), "{body}");
+            assert!(sold("text/plain", &body), "{body}");
+            assert!(sold("text/event-stream", &format!("data: {PROGRESS}\n\ndata: {body}\n\n")), "{body}");
+        }
+        assert!(holds_success(b"{\"id\":\"\xff\",\"result\":1}"));
     }
 
     #[test]
