@@ -36,6 +36,15 @@ price = "10 USDC"
 match = "GET /reports/{id}"
 price = "0.05 USDC"
 [[route]]
+match = "GET /reports/{id}/preview"
+free = true
+[[route]]
+match = "GET /lists"
+price = "7 USDC"
+[[route]]
+match = "GET /lists/{id}"
+price = "0.02 USDC"
+[[route]]
 match = "GET /Notes"
 price = "0.03 USDC"
 [default]
@@ -149,6 +158,16 @@ async fn a_path_costs_what_the_dearer_of_its_readings_costs() {
         // What is decoded too early ends the path.
         ("/reports/insights%3Fx", Some("10000000")),
         ("/reports/insights%23x", Some("10000000")),
+        // For Fastify, a semicolon ends the path.
+        ("/reports/1/preview", None),
+        ("/reports/1;/preview", Some("50000")),
+        ("/reports/1%3B/preview", Some("50000")),
+        ("/reports/sample;/preview", None),
+        ("/reports/Sample;/preview", Some("50000")),
+        ("/reports/insights;v/preview", Some("10000000")),
+        ("/lists/1", Some("20000")),
+        ("/lists;/1", Some("7000000")),
+        ("/lists;v=1/1;w", Some("7000000")),
         // What is named like none of them keeps its price.
         ("/reports/7.json", Some("50000")),
         ("/reports/in.sights", Some("50000")),
@@ -161,8 +180,8 @@ async fn a_path_costs_what_the_dearer_of_its_readings_costs() {
         assert_eq!(asked.as_ref().and_then(|pay| pay["amount"].as_str()), price, "{path}");
     }
     // What is sold under one spelling only is not there under another.
-    for path in ["/REPORTS/1", "/notes"] {
+    for path in ["/REPORTS/1", "/notes", "/reports;/1", "/nothing;/1/preview"] {
         assert_eq!(ask(&gateway.url, &format!("GET {path}"), "").await.status, 404, "{path}");
     }
-    assert_eq!(seen(&upstream).await.len(), 3);
+    assert_eq!(seen(&upstream).await.len(), 5);
 }

@@ -9,7 +9,10 @@ use std::ptr;
 use http::{HeaderMap, Method, header};
 use tower_x402::{X402, mcp::Mcp, protocol::Amount};
 
-use self::{path::CleanPath, pattern::Pattern};
+use self::{
+    path::{CleanPath, Reading},
+    pattern::Pattern,
+};
 use super::proxy::Proxy;
 
 /// All routes, in the order of the file, and what becomes of the rest.
@@ -86,8 +89,18 @@ impl Routes {
         found(named.unwrap_or(&self.default), None)
     }
 
-    /// Where a request goes that a route names.
-    fn named<'a>(&'a self, method: &Method, path: &CleanPath) -> Option<&'a Target> {
+    /// Where a request goes that a route names in one of the readings of its path: by the dearest of them.
+    fn named(&self, method: &Method, path: &CleanPath) -> Option<&Target> {
+        let or_default = |named: Option<_>| named.unwrap_or(&self.default);
+        let targets = path.readings().map(|reading| self.read(method, reading));
+        targets.reduce(|dearest, other| match (dearest, other) {
+            (None, None) => None,
+            _ => Some(or_default(dearest).or_dearer(or_default(other))),
+        })?
+    }
+
+    /// The same for one reading.
+    fn read<'a>(&'a self, method: &Method, path: &Reading) -> Option<&'a Target> {
         let all = || self.mcp.iter().chain(&self.routes);
         let first = all().find(|route| route.pattern.matches(method, path));
         let exact = all().find(|route| route.pattern.matches_exactly(method, path));

@@ -3,7 +3,7 @@
 //! Services read paths differently. So everything that some of them take for another path is either spelled as the
 //! service would read it, or refused; and routes are matched by a form in which more paths are equal than in most
 //! services: letter case, accents, trailing slashes, and what follows a `;`, `?` or `#` make no difference. Where another route
-//! takes the path as it is spelled, or without an extension, the dearer of them counts.
+//! takes the path as it is spelled, without an extension, or up to the first `;`, the dearer of them counts.
 
 use std::borrow::Cow;
 
@@ -14,6 +14,14 @@ use super::fold::fold;
 pub(crate) struct CleanPath {
     /// What the upstream sees.
     spelled: String,
+    whole: Reading,
+    /// For a service that ends the path at the first `;`, if this is another path.
+    cut: Option<Reading>,
+}
+
+/// A path as one kind of service reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
     /// Its segments as they are decoded.
     decoded: Vec<String>,
     /// The same in the form in which more paths are equal.
@@ -85,7 +93,9 @@ impl CleanPath {
         }
         let segments = decoded.iter().map(|segment| key(segment)).collect();
         let end = if ends_in_slash && !spelled.is_empty() { "/" } else { "" };
-        Ok(Self { spelled: format!("/{}{end}", spelled.join("/")), decoded, segments })
+        let whole = Reading { decoded, segments };
+        let cut = whole.up_to_parameters();
+        Ok(Self { spelled: format!("/{}{end}", spelled.join("/")), whole, cut })
     }
 
     /// What the upstream sees.
@@ -93,14 +103,41 @@ impl CleanPath {
         &self.spelled
     }
 
+    /// What services may read it as.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = &Reading> {
+        std::iter::once(&self.whole).chain(&self.cut)
+    }
+
     /// Its segments, decoded.
     pub(crate) fn decoded(&self) -> &[String] {
-        &self.decoded
+        self.whole.decoded()
     }
 
     /// Its segments, as [`key`] makes them.
     pub(crate) fn segments(&self) -> &[String] {
+        self.whole.segments()
+    }
+}
+
+impl Reading {
+    pub(crate) fn decoded(&self) -> &[String] {
+        &self.decoded
+    }
+
+    pub(crate) fn segments(&self) -> &[String] {
         &self.segments
+    }
+
+    /// The path of a service that ends it at the first `;`, as Fastify up to version 4 does, if segments follow: in the last one, what comes
+    /// after a `;` counts for no route.
+    fn up_to_parameters(&self) -> Option<Self> {
+        let (_, before) = self.decoded.split_last()?;
+        let last = before.iter().position(|segment| has_parameters(segment))?;
+        let mut decoded = self.decoded.get(..=last)?.to_vec();
+        if let Some(segment) = decoded.last_mut() {
+            segment.truncate(segment.find(';').unwrap_or(segment.len()));
+        }
+        Some(Self { decoded, segments: self.segments.get(..=last)?.to_vec() })
     }
 }
 
@@ -152,6 +189,10 @@ impl Segment {
     }
 }
 
+fn has_parameters(decoded: &str) -> bool {
+    decoded.contains(';') || !decoded.is_ascii() && fold(decoded).contains(';')
+}
+
 /// What comes before the parameters, and before what a service that decodes too early takes for a query.
 fn plain_part(decoded: &str) -> &str {
     decoded.split([';', '?', '#']).next().unwrap_or(decoded)
@@ -183,6 +224,29 @@ fn is_plain(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_may_end_at_a_semicolon() {
+        let none: Option<[&[&str]; 2]> = None;
+        for (path, cut) in [
+            ("/reports/1;/preview", Some([&["reports", "1"] as &[_], &["reports", "1"]])),
+            ("/Reports;v=1/1", Some([&["Reports"], &["reports"]])),
+            ("/a%3bv/1;w/2", Some([&["a"], &["a"]])),
+            ("/a\u{ff1b}v/1", Some([&["a\u{ff1b}v"], &["a"]])),
+            ("/reports/1;v=1", none),
+            ("/reports/1;v=1/", none),
+            ("/reports/1", none),
+            ("/", none),
+        ] {
+            let read = CleanPath::read(path).unwrap();
+            let read = read.cut.map(|cut| [cut.decoded, cut.segments]);
+            assert_eq!(
+                read,
+                cut.map(|cut| cut.map(|names| names.iter().map(|name| (*name).to_owned()).collect())),
+                "{path}"
+            );
+        }
+    }
 
     #[test]
     fn every_spelling_of_a_path_becomes_one() {

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr as _};
 
 use http::Method;
 
-use super::path::CleanPath;
+use super::path::{CleanPath, Reading};
 
 /// A method and a path, such as `GET /reports/{id}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,12 +70,12 @@ impl Pattern {
     }
 
     /// Whether a request belongs to it. A HEAD belongs to the GET.
-    pub(crate) fn matches(&self, method: &Method, path: &CleanPath) -> bool {
+    pub(crate) fn matches(&self, method: &Method, path: &Reading) -> bool {
         self.takes(method) && self.takes_path(path)
     }
 
     /// The same, if the path is spelled as the route is.
-    pub(crate) fn matches_exactly(&self, method: &Method, path: &CleanPath) -> bool {
+    pub(crate) fn matches_exactly(&self, method: &Method, path: &Reading) -> bool {
         let is_spelled = |(mine, theirs): (&Segment, &String)| match mine {
             Segment::Any => true,
             Segment::Is { text, .. } => text == theirs,
@@ -84,7 +84,7 @@ impl Pattern {
     }
 
     /// The same for a service that takes the text at its end with any extension, such as `.json`, too.
-    pub(crate) fn matches_with_extension(&self, method: &Method, path: &CleanPath) -> bool {
+    pub(crate) fn matches_with_extension(&self, method: &Method, path: &Reading) -> bool {
         let (Some((Segment::Is { key, .. }, mine)), Some((end, theirs))) =
             (self.segments.split_last(), path.segments().split_last())
         else {
@@ -100,7 +100,7 @@ impl Pattern {
     }
 
     /// Whether a request of this path belongs to it, in one of the methods.
-    fn takes_path(&self, path: &CleanPath) -> bool {
+    fn takes_path(&self, path: &Reading) -> bool {
         let (mine, theirs) = (&self.segments, path.segments());
         let long_enough = if self.rest { theirs.len() > mine.len() } else { theirs.len() == mine.len() };
         long_enough && takes_each(mine, theirs)
@@ -188,7 +188,7 @@ mod tests {
 
     fn matches(pattern: &str, method: &str, path: &str) -> bool {
         let (method, path) = (method.parse().unwrap(), CleanPath::read(path).unwrap());
-        Pattern::parse(pattern).unwrap().matches(&method, &path)
+        Pattern::parse(pattern).unwrap().matches(&method, path.readings().next().unwrap())
     }
 
     #[test]
@@ -251,7 +251,8 @@ mod tests {
             ("GET /", "/.json", false),
         ] {
             let path = CleanPath::read(path).unwrap();
-            let takes = Pattern::parse(pattern).unwrap().matches_with_extension(&Method::GET, &path);
+            let takes =
+                Pattern::parse(pattern).unwrap().matches_with_extension(&Method::GET, path.readings().next().unwrap());
             assert_eq!(takes, does, "{pattern}: {path:?}");
         }
     }
