@@ -57,7 +57,8 @@ pub trait ChannelSettler: Send + Sync + 'static {
     /// A claim counts in [`total_claimed`](ChannelOnChain::total_claimed), and a deposit in [`balance`](ChannelOnChain::balance), once it is
     /// as deep as the settler's policy wants: what a reorganisation may remove is not claimed yet, and covers nothing yet.
     ///
-    /// Where several nodes are asked, the answer is the worst of theirs for the seller. Shortly after a deposit, a node that lags makes it
+    /// Where several nodes are asked, the answer is the worst of theirs for the seller; what is claimed at most, and how many refunds there were,
+    /// most of them say. Shortly after a deposit, a node that lags makes it
     /// lower than it is: ask again.
     fn channel_state(
         &self,
@@ -93,7 +94,8 @@ pub trait ChannelSettler: Send + Sync + 'static {
         voucher: &Voucher,
     ) -> impl Future<Output = Result<bool, SettleError>> + Send;
 
-    /// Checks whether a deposit could be made now. Nothing is sent. `voucher` came with it: facilitators want to see it.
+    /// Checks whether a deposit could be made now, or was made: one whose authorization is used is [`Used`](Validity::Used), also once its time
+    /// is over. Nothing is sent. `voucher` came with it: facilitators want to see it.
     fn verify_deposit(
         &self,
         network: Network,
@@ -179,13 +181,14 @@ pub struct ChannelOnChain {
     pub withdrawing: Amount,
     /// When it began to: the earliest.
     pub withdraw_requested_at: Option<ChainTime>,
-    /// How many refunds there were: the nonce of the next one.
+    /// How many refunds there were: the nonce of the next one. By the word of most nodes, where there are several; the lowest where too few answer.
     pub refund_nonce: u64,
     /// The number of the block that was read: the lowest. `None` where the settler does not know it, or where too few nodes answered to be
     /// sure of it. By it the ledger tells the later of two readings, and believes only a later one that a claim is gone. Once it knows one, a
     /// reading without a number only lowers what the channel covers: it neither raises that nor claims anything.
     pub as_of: Option<u64>,
-    /// Whether too few nodes answered to be sure of it: a channel that the seller does not know yet is not sold in by their word.
+    /// Whether too few nodes answered to be sure of it: by their word, a channel that the seller does not know yet is not sold in, no refund
+    /// counts as made, and none is signed.
     pub of_few: bool,
 }
 
@@ -259,7 +262,8 @@ impl ChannelOnChain {
             claimed_at_most: self.claimed_at_most.max(other.claimed_at_most),
             withdrawing: self.withdrawing.max(other.withdrawing),
             withdraw_requested_at: [self, other].into_iter().filter_map(|state| state.withdraw_requested_at).min(),
-            refund_nonce: self.refund_nonce.max(other.refund_nonce),
+            // What was signed may go back until its nonce is used.
+            refund_nonce: self.refund_nonce.min(other.refund_nonce),
             // A node that claims to be far ahead must not make later readings look old.
             as_of: self.as_of.zip(other.as_of).map(|(one, other)| one.min(other)),
             of_few: self.of_few || other.of_few,
@@ -383,7 +387,7 @@ mod tests {
     fn of_two_answers_each_member_is_the_worse_one() {
         let units = Amount::from_base_units;
         let time = ChainTime::from_unix;
-        let one = ChannelOnChain::new(units(100), units(30)).with_withdrawal(units(5), time(9));
+        let one = ChannelOnChain::new(units(100), units(30)).with_withdrawal(units(5), time(9)).with_refund_nonce(1);
         let other = ChannelOnChain::new(units(90), units(40)).with_refund_nonce(2);
         let worse = ChannelOnChain {
             balance: units(90),
@@ -391,7 +395,7 @@ mod tests {
             claimed_at_most: units(40),
             withdrawing: units(5),
             withdraw_requested_at: Some(time(9)),
-            refund_nonce: 2,
+            refund_nonce: 1,
             as_of: Some(6),
             of_few: false,
         };

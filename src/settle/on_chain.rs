@@ -95,7 +95,7 @@ async fn read_chunk(
     let ask = async |node: &Node| said_by(node, depths, &call, ids.len()).await;
     let answers = nodes.each(ask).await;
     let heard: Vec<_> = answers.iter().flatten().cloned().collect();
-    let claimed: Vec<_> = (0..ids.len()).map(|channel| claimed_by_most(nodes, &heard, channel)).collect();
+    let by_most: Vec<_> = (0..ids.len()).map(|channel| said_by_most(nodes, &heard, channel)).collect();
     let worse = |one: Vec<ChannelOnChain>, other: Vec<ChannelOnChain>| {
         one.into_iter().zip(other).map(|(one, other)| one.worse(other)).collect()
     };
@@ -107,22 +107,27 @@ async fn read_chunk(
             (Err(failure), Err(_)) => Err(failure),
         })
         .unwrap_or(Err(Failure::Silence))?;
-    let states = states.into_iter().zip(claimed).map(|(state, claimed)| match claimed {
-        Some(claimed_at_most) => ChannelOnChain { claimed_at_most, ..state },
+    let states = states.into_iter().zip(by_most).map(|(state, by_most)| match by_most {
+        Some((claimed_at_most, refund_nonce)) => ChannelOnChain { claimed_at_most, refund_nonce, ..state },
         // A few may be wrong about the block: by a false number every later reading would count as an earlier one.
         None => state.of_few_nodes(),
     });
     Ok(states.collect())
 }
 
-/// The highest sum that is claimed of one channel by the word of more than half of all nodes; `None` where fewer answer. One that lies raises
-/// nothing.
-fn claimed_by_most(nodes: &Nodes, heard: &[Vec<ChannelOnChain>], channel: usize) -> Option<Amount> {
-    let mut claimed: Vec<Amount> =
-        heard.iter().filter_map(|states| Some(states.get(channel)?.claimed_at_most)).collect();
-    claimed.sort_unstable();
-    let is_said = |(above, _): &(usize, &Amount)| nodes.are_most(above + 1);
-    claimed.iter().rev().enumerate().find(is_said).map(|(_, claimed)| *claimed)
+/// The highest sum that is claimed of one channel, and the highest number of its refunds, each by the word of more than half of all nodes;
+/// `None` where fewer answer. One that lies raises nothing.
+fn said_by_most(nodes: &Nodes, heard: &[Vec<ChannelOnChain>], channel: usize) -> Option<(Amount, u64)> {
+    let states = || heard.iter().filter_map(|states| states.get(channel));
+    let claimed = highest_of_most(nodes, states().map(|state| state.claimed_at_most))?;
+    Some((claimed, highest_of_most(nodes, states().map(|state| state.refund_nonce))?))
+}
+
+/// The highest value that more than half of all nodes reach; `None` where fewer said one.
+fn highest_of_most<T: Copy + Ord>(nodes: &Nodes, said: impl Iterator<Item = T>) -> Option<T> {
+    let mut said: Vec<T> = said.collect();
+    said.sort_unstable();
+    said.into_iter().rev().enumerate().find(|(above, _)| nodes.are_most(above + 1)).map(|(_, value)| value)
 }
 
 /// What one node says: of its newest block, in which a claim and a deposit count only as far as they are in a block that is believed to
@@ -259,6 +264,11 @@ pub(super) fn misfit(network: Network, authorizer: Address, claim: &VoucherClaim
         }
         () => None,
     }
+}
+
+/// Whether this is the next refund of the channel, by the word of most nodes. The signature of any other can be used later, or never.
+pub(super) const fn is_next(state: &ChannelOnChain, refund: &ChannelRefund) -> bool {
+    !state.of_few && state.refund_nonce == refund.nonce
 }
 
 /// What is in the channel beyond what is claimed and what is to be claimed.

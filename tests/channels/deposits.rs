@@ -3,14 +3,18 @@
 use http::StatusCode;
 use tower_x402::{
     ChannelPolicy,
-    protocol::v2::{Reason, SettleResponse},
+    protocol::{
+        ChainTime,
+        headers::PAYMENT_REQUIRED,
+        v2::{Reason, SettleResponse},
+    },
     settle::{ChannelOnChain, Validity},
     testing::ChannelStep,
 };
 
 use crate::{
     counter::{PRICE, Stall, counting, id, offered, refused, serving, told, units},
-    support::{Counter, ask, assert_problem, layered, status},
+    support::{Answer, Counter, NOW, ask, assert_problem, layered, status},
 };
 
 #[tokio::test]
@@ -116,4 +120,96 @@ async fn while_most_nodes_are_silent_no_deposit_is_made_for_an_answer_that_could
     stall.shop.clock.advance(std::time::Duration::from_secs(61));
     assert_eq!(told(&ask(&service, top_up()).await), (PRICE, 2 * PRICE));
     assert_eq!(stall.channels.deposits(), 1);
+}
+
+/// One node says that the deposit is used, and the worst of all does not have it yet: in a new channel, and on top of what is there.
+#[tokio::test]
+async fn one_that_is_used_and_not_seen_yet_is_not_denied() {
+    for before in [0, PRICE] {
+        let stall = Stall::open().await;
+        let (service, counter, offer, _) = serving(&stall).await;
+        let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+        let holds = |balance| stall.channels.set_state(id(&config), ChannelOnChain::new(units(balance), units(0)));
+        holds(before);
+        if before > 0 {
+            assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+        }
+        let (offer, runs) = (offered(&service).await, counter.runs());
+        let shown = || stall.deposits(&offer, &config, before + PRICE, 10 * PRICE);
+        stall.channels.answer_verify(Validity::Used);
+        for _ in 0..2 {
+            is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
+        }
+        assert_eq!(counter.runs(), runs);
+        holds(before + 10 * PRICE);
+        assert_eq!(told(&ask(&service, shown()).await), (PRICE, before + PRICE));
+        assert_eq!((counter.runs(), stall.channels.deposits()), (runs + 1, 0));
+    }
+}
+
+/// It was given back, or its authorization was cancelled: its payer is told once neither quote nor authorization can count any more.
+#[tokio::test]
+async fn one_that_is_used_and_gone_is_refused_in_the_end() {
+    let stall = Stall::open().await;
+    let (service, _, offer, _) = serving(&stall).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    let shown = || stall.deposits(&offer, &config, PRICE, 10 * PRICE);
+    stall.channels.answer_verify(Validity::Used);
+    let at = |seconds| {
+        stall.shop.clock.set_unix(NOW + seconds);
+        stall.shop.chain.set_head(ChainTime::from_unix(NOW + seconds));
+    };
+    // The authorization ends after ten minutes, the quote after sixteen.
+    for seconds in [0, 601, 959] {
+        at(seconds);
+        is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
+    }
+    at(961);
+    assert_eq!(refused(&ask(&service, shown()).await), "invalid_batch_settlement_evm_channel_not_found");
+}
+
+/// Whoever was asked to make it may have sent it, and does not know of it any more.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_a_doubt_is_not_believed_while_the_deposit_can_be_made() {
+    let stall = Stall::open().await;
+    let (service, _, offer, _) = serving(&stall).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    let shown = || stall.deposits(&offer, &config, PRICE, 10 * PRICE);
+    let refusal = Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED;
+    stall.channels.script([ChannelStep::Unknown]);
+    stall.channels.always(ChannelStep::Refused(refusal.clone()));
+    for _ in 0..3 {
+        is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
+        stall.shop.clock.advance(std::time::Duration::from_secs(61));
+    }
+    assert_eq!(stall.channels.deposits(), 3);
+    // By whom it is refused does not matter.
+    stall.channels.answer_verify(Validity::Refused(refusal));
+    is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
+    // Until it can no longer be made.
+    stall.channels.answer_verify(Validity::Valid);
+    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 600));
+    assert_eq!(refused(&ask(&service, shown()).await), "invalid_batch_settlement_evm_deposit_simulation_failed");
+    assert_eq!(stall.channels.deposits(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_quote_refuses_no_deposit_that_may_be_on_its_way() {
+    let stall = Stall::open().await;
+    let (service, _, offer, _) = serving(&stall).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    let shown = || stall.deposits(&offer, &config, PRICE, 10 * PRICE);
+    stall.channels.script([ChannelStep::Unknown]);
+    is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
+    stall.shop.clock.advance(std::time::Duration::from_secs(970));
+    is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
+    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 600));
+    assert_eq!(refused(&ask(&service, shown()).await), "invalid_payment_requirements");
+    assert_eq!(stall.channels.deposits(), 1);
+}
+
+/// No bill, and the problem of what is not known.
+async fn is_silent_but_for_its_outcome(answer: Answer) {
+    assert!(!answer.headers().contains_key(PAYMENT_REQUIRED));
+    let _ = assert_problem(answer, 503, "outcome_unknown").await;
 }

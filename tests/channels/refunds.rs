@@ -112,3 +112,44 @@ async fn a_node_that_is_behind_takes_no_refund_from_the_note() {
     let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
     assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
 }
+
+/// Two of three nodes are down, and the last one lies about the nonce: it undoes no note of a refund.
+#[tokio::test]
+async fn what_few_nodes_say_undoes_no_note_of_a_refund() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let state = |balance| ChannelOnChain::new(units(balance), units(0));
+    stall.channels.set_state(id(&config), state(1_000).at_block(10));
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    let offer = offered(&service).await;
+    stall.channels.script([ChannelStep::Unknown]);
+    let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, None)).await;
+    let _ = assert_problem(answer, 503, "outcome_unknown").await;
+    stall.channels.set_state(id(&config), state(1_000).with_refund_nonce(u64::MAX).of_few_nodes());
+    stall.shop.clock.advance(std::time::Duration::from_secs(301));
+    let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+    let _ = assert_problem(answer, 503, "verification_unavailable").await;
+    assert_eq!(counter.runs(), 1);
+    // Once most say that it is made, a deposit that came since covers vouchers.
+    stall.channels.set_state(id(&config), state(1_000).with_refund_nonce(1).at_block(11));
+    stall.shop.clock.advance(std::time::Duration::from_secs(301));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await), (PRICE, 2 * PRICE));
+}
+
+/// The same node while a refund is asked for: none is signed or noted under a nonce that most do not name.
+#[tokio::test]
+async fn by_the_word_of_few_nodes_no_refund_is_signed() {
+    let stall = Stall::open().await;
+    let (service, _, offer, config) = serving(&stall).await;
+    let state = ChannelOnChain::new(units(1_000), units(0));
+    stall.channels.set_state(id(&config), state.at_block(10));
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    let offer = offered(&service).await;
+    stall.channels.set_state(id(&config), state.with_refund_nonce(u64::MAX).of_few_nodes());
+    let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, None)).await;
+    let _ = assert_problem(answer, 503, "verification_unavailable").await;
+    assert_eq!(stall.channels.refunds().len(), 0);
+    stall.channels.set_state(id(&config), state.at_block(11));
+    stall.shop.clock.advance(std::time::Duration::from_secs(301));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await), (PRICE, 2 * PRICE));
+}

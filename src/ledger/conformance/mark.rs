@@ -115,6 +115,26 @@ pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(fixture: &
     Ok(())
 }
 
+/// The claim is granted the other payment, of which nothing is known.
+pub(super) async fn mined_again_beside_a_free_one<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
+    const LATER: u64 = PAID + 9 * 3_600;
+    fixture.begin().await?;
+    let at = |time, intent, transfers: &[Transfer]| claim(intent, transfers, PAID, time, LONG);
+    let sold = at(PAID, fixture.intent(), &[fixture.paid()]);
+    let sold_by = mined(&fixture.sell(&sold).await?)?.clone();
+    let moved = Transfer { block_time: ChainTime::from_unix(LATER), ..sold_by };
+    let free = fixture.paid_at(LATER);
+    let shown = at(LATER, fixture.intent(), &[free.clone(), moved.clone()]);
+    let lease = fixture.hold(&shown).await?;
+    must_be!(lease.payment().transaction() == Some(free.transaction), true, "the payment that is free is taken");
+    let last = shown.keep_until(&moved.clone().into()).unix();
+    nudge(fixture, last, None).await?;
+    let back = at(last, fixture.intent(), &[moved]);
+    must_be!(fixture.reserve(&back).await?, ReserveOutcome::PaymentUsed, "the sold payment in its new last second");
+    must_be!(fixture.ledger.consumed(sold.intent()).await?.is_some(), true, "until then its intent is consumed");
+    Ok(())
+}
+
 pub(super) async fn mined_again_is_refused_unseen<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     for later in [600, 3_600, 12 * 3_600, AGE.as_secs()] {

@@ -231,6 +231,7 @@ checks! {
     mark::kept_to_the_second: "a sale is remembered up to the last second in which it could come back";
     mark::forgetting_raises_the_mark: "what is forgotten is refused by the low-water mark from then on";
     mark::mined_again_is_kept_by_its_later_time: "a sold payment that is shown with a later block time is kept by that one";
+    mark::mined_again_beside_a_free_one: "a sold payment that is shown with a later block time beside a free one is kept by that time as well";
     mark::mined_again_is_refused_unseen: "a sold payment that is mined again within a day is refused, also if it was not shown meanwhile";
     mark::the_mark_never_falls: "forgetting an earlier payment does not lower the mark, nor does a head that goes back";
     mark::nothing_sold_nothing_raised: "what was held and not sold is forgotten without a trace";

@@ -21,12 +21,13 @@ use crate::protocol::{Amount, PaymentId};
 pub(super) const PREFIX: &str = "ledger_";
 
 /// What brings the schema from each revision to the next.
-pub(super) const STEPS: [&str; 5] = [
+pub(super) const STEPS: [&str; 6] = [
     include_str!("schema.sql"),
     include_str!("accounts.sql"),
     include_str!("knows.sql"),
     include_str!("charges.sql"),
     include_str!("claims.sql"),
+    include_str!("reserve.sql"),
 ];
 
 const RESERVE: &str = "SELECT * FROM ledger_reserve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";

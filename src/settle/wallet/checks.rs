@@ -69,6 +69,15 @@ fn known_refusal(core: &Core, order: &Order) -> Option<Reason> {
     core.refusals.get(&order.digest())
 }
 
+/// Returns whether the payer signed it, and its nonce is used.
+pub(super) async fn is_made(core: &Core, order: &Order) -> Result<bool, SettleError> {
+    let overloaded = || SettleError::new(SettleErrorKind::Overloaded);
+    let _place = core.inquiries.enter(order).await.ok_or_else(overloaded)?;
+    Ok(is_plausible(core, order).await?
+        && trial::standing(core, order).await? == Standing::Used
+        && trial::is_signed(core, order).await?)
+}
+
 /// Asks the nodes, cheapest questions first. `promised` is the sum of other payments that the payer's balance has to
 /// cover.
 async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validity, SettleError> {

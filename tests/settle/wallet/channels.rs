@@ -175,6 +175,28 @@ async fn a_deposit_is_recorded_before_it_is_sent_and_made_once() {
     assert_eq!((count_of(&chain, "pending").await, state(&settler, &config).await), (1, holding(100, 0)));
 }
 
+/// What is signed for a while can be used in that while alone; what was used in it stays used.
+#[tokio::test]
+async fn a_deposit_that_was_made_in_time_is_never_too_late() {
+    let chain = with_channels().await;
+    let maker = settler(&chain).await;
+    let config = channel(&chain, 0, 1);
+    let (made, late) = (deposit_of(&chain, &config, 100, 7).await, deposit_of(&chain, &config, 100, 8).await);
+    transaction(deposited(&chain, &maker, &config, &made).await);
+    chain.increase_time(Duration::from_secs(3_601)).await.unwrap();
+    chain.mine(1).await.unwrap();
+    // Another process, which made nothing.
+    let settler = settler(&chain).await;
+    let verified =
+        async |deposit: &ChannelDeposit| settler.verify_deposit(Network::BASE, &config, deposit, &shown(&config)).await;
+    assert_eq!(verified(&made).await, Ok(Validity::Used));
+    let too_late = Ok(Validity::Refused(word("payload_authorization_valid_before")));
+    assert_eq!(verified(&late).await, too_late);
+    let mut forged = made.clone();
+    forged.amount = 101;
+    assert_eq!(verified(&forged).await, too_late, "only its payer is told that a nonce is used");
+}
+
 #[tokio::test]
 async fn what_is_no_deposit_is_refused_before_anything_is_sent() {
     let chain = with_channels().await;
@@ -476,6 +498,49 @@ async fn a_node_that_lies_does_not_make_the_seller_sell_on_air() {
     let third = Proxy::before(chain.rpc_url()).await;
     let settler = builder(&chain).endpoints([liar.url(), chain.rpc_url(), third.url()]).connect().await.unwrap();
     assert_eq!(state(&settler, &config).await, holding(100, 0), "most answer");
+}
+
+/// The highest number of refunds that there can be.
+fn exaggerate_refunds(params: &Value, result: &mut Value) {
+    let contract = format!("{BATCH_SETTLEMENT:x}");
+    let is_state = params[0]["to"].as_str().is_some_and(|to| to.eq_ignore_ascii_case(&contract));
+    let Some(told) = result.as_str().filter(|told| is_state && told.len() > 2 + 64 * 8) else { return };
+    let mut text = told.to_owned();
+    // `bytes[]` of three: its last word is all of the third.
+    text.replace_range(2 + 64 * 12..2 + 64 * 13, &format!("{:064x}", u64::MAX));
+    *result = text.into();
+}
+
+#[tokio::test]
+async fn the_nonce_of_a_refund_is_what_most_nodes_say() {
+    let chain = with_channels().await;
+    let honest = settler(&chain).await;
+    let config = opened(&chain, &honest, 0, &[1]).await[0];
+    let (liar, third) = (Proxy::before(chain.rpc_url()).await, Proxy::before(chain.rpc_url()).await);
+    liar.set("eth_call", Odd::Replaced(exaggerate_refunds));
+    let by = async |urls: &[&str]| builder(&chain).endpoints(urls.to_vec()).connect().await.unwrap();
+    let nonce = async |urls: &[&str]| state(&by(urls).await, &config).await.refund_nonce;
+    assert_eq!(nonce(&[liar.url()]).await, u64::MAX, "it does lie");
+    for urls in [[liar.url(), chain.rpc_url(), third.url()], [third.url(), chain.rpc_url(), liar.url()]] {
+        assert_eq!(nonce(&urls).await, 0);
+    }
+    assert_eq!(nonce(&[liar.url(), chain.rpc_url()]).await, 0, "one of two is not most");
+
+    // The others are down: nothing is signed by the word of one.
+    let (none, before) = (TransactionRecorder::none(), count_of(&chain, "pending").await);
+    let settler = by(&[liar.url(), chain.rpc_url(), third.url()]).await;
+    liar.set("eth_call", Odd::Status(500));
+    third.set("eth_call", Odd::Status(500));
+    let refund = ChannelRefund::new(config, 70, 0);
+    let refunded = async |refund| while_mining(&chain, settler.refund(Network::BASE, refund, &none)).await;
+    assert_eq!(refunded(&refund).await, Settlement::Unknown(None));
+    third.clear();
+    // Nor under a nonce that has not come yet: its signature could be used once it has.
+    let later = ChannelRefund::new(config, 70, 1);
+    assert_eq!(refunded(&later).await, Settlement::Unknown(None));
+    assert_eq!((count_of(&chain, "pending").await, state(&honest, &config).await), (before, holding(100, 0)));
+    transaction(refunded(&refund).await);
+    assert_eq!(state(&honest, &config).await, holding(30, 0).with_refund_nonce(1));
 }
 
 /// The word of most nodes does not drop a row that was sold, and that of one does not even keep it back.

@@ -150,9 +150,10 @@ impl ChannelMemo {
         Some(Self { network, config, refund, lost, public, last })
     }
 
-    /// How much of the channel may go back by a refund that was signed, and that the chain has not seen.
+    /// How much of the channel may go back by a refund that was signed, and that the chain has not seen. That it has is no word of few nodes.
     pub(crate) fn going_back(&self, state: &ChannelOnChain) -> u128 {
-        self.refund.filter(|(nonce, _)| *nonce >= state.refund_nonce).map_or(0, |(_, amount)| amount)
+        let is_open = |(nonce, _): &(u64, u128)| state.of_few || *nonce >= state.refund_nonce;
+        self.refund.filter(is_open).map_or(0, |(_, amount)| amount)
     }
 
     /// The name of the last sale.
@@ -305,6 +306,7 @@ mod tests {
         let state = ChannelOnChain::new(Amount::MAX, Amount::ZERO);
         let going = |nonce| memo.going_back(&state.with_refund_nonce(nonce));
         assert_eq!([2, 3, 4].map(going), [40, 40, 0]);
+        assert_eq!(memo.going_back(&state.with_refund_nonce(4).of_few_nodes()), 40);
     }
 
     #[test]

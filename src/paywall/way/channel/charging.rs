@@ -60,6 +60,8 @@ pub(super) struct Charging {
     pub(super) pay_until: ChainTime,
     /// The record of a deposit that is about to be made.
     pub(super) begun: Settling,
+    /// Until when a deposit that pays can be made; `None` where none does.
+    pub(super) comes_until: Option<ChainTime>,
     /// What the chain said last.
     pub(super) state: ChannelOnChain,
     pub(super) requote: Requote,
@@ -146,8 +148,6 @@ impl Charging {
         let transaction =
             match self.channels.settler.deposit(network, config, deposit, &self.voucher, &records.sent).await {
                 Settlement::Settled(transaction) => transaction,
-                // A transaction of an earlier lease may still be mined.
-                Settlement::Refused(_) if records.earlier.is_some() => return Settled::Unknown(records.earlier),
                 Settlement::Refused(reason) => return Settled::Refused(reason),
                 Settlement::Unknown(transaction) => return Settled::Unknown(transaction),
             };
@@ -200,13 +200,22 @@ impl Unsettled for Charging {
         Box::pin(self.pay(units(charge), records))
     }
 
-    fn conclude(&self, settled: Settled, _: Option<&Settling>) -> Outcome {
+    fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome {
         match settled {
             Settled::Done(paid) | Settled::Named(paid) => Outcome::Sell(paid),
             Settled::Refused(reason) => {
                 let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let (network, payer) = (self.channels.network(), self.channel.config.payer);
-                Outcome::Refuse(refused.unwrap_or_else(|| self.requote.clone().refuse(reason, network, Some(payer))))
+                match (refused, begun) {
+                    (Some(rejection), _) => Outcome::Refuse(rejection),
+                    // What was sent for the deposit, now or under an earlier lease, may still be mined, or be sent again by others.
+                    (None, Some(begun)) if self.comes_until.is_some_and(|until| until > self.begun.head) => {
+                        Outcome::Unknown(self.outcome_unknown(begun.transaction))
+                    }
+                    (None, _) => {
+                        let (network, payer) = (self.channels.network(), self.channel.config.payer);
+                        Outcome::Refuse(self.requote.clone().refuse(reason, network, Some(payer)))
+                    }
+                }
             }
             Settled::Spent => Outcome::Unknown(self.outcome_unknown(None)),
             Settled::Unknown(transaction) => Outcome::Unknown(self.outcome_unknown(transaction)),

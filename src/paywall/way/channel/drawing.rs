@@ -27,7 +27,8 @@ pub(super) enum Drawn {
     Mismatch(Account),
     /// The channel holds less than the voucher.
     TooLittle,
-    /// Only one of the two covers the voucher: the chain's last word, which few nodes said, or the ledger, which read a later block.
+    /// Only one of the two covers the voucher: the chain's last word, which few nodes said, or the ledger, which read a later block. Or few nodes
+    /// alone could say whether a signed refund is made.
     Unsure,
     /// A claim has shown this voucher to everyone: it is no longer its payer's word for a request.
     Public,
@@ -61,7 +62,7 @@ pub(super) async fn draw(
             let covered = units(state.covers());
             if total > covered.saturating_sub(memo.going_back(state)) && !payment.amount.is_zero() {
                 guard.release().await;
-                return Ok(if total > covered { Drawn::Unsure } else { Drawn::TooLittle });
+                return Ok(if total > covered || state.of_few { Drawn::Unsure } else { Drawn::TooLittle });
             }
             if !payment.amount.is_zero() && memo.is_public(total) && !memo.is_taken_back(total, payment.intent()) {
                 guard.release().await;

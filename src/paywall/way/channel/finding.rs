@@ -2,6 +2,7 @@
 
 use super::{
     charging::Charge,
+    deposited::{deposited, may_show},
     drawing::{Drawn, draw},
     shown::Vouched,
     units::{busy, units},
@@ -14,17 +15,10 @@ use crate::{
             reservation::LeaseGuard,
             unanswered::{LastCharge, take_back_last},
         },
-        seller::{
-            channels::{Channel, Channels, Mirrored, record::ChannelMemo},
-            time_limits::settler_in_time,
-        },
+        seller::channels::{Channels, record::ChannelMemo},
     },
-    protocol::{
-        Amount, ChainTime, IntentKey, ProblemCode,
-        channel::{ChannelDeposit, DepositAuthorization},
-        v2::Reason,
-    },
-    settle::{ChannelOnChain, Validity},
+    protocol::{Amount, ChainTime, IntentKey, ProblemCode, channel::ChannelDeposit, v2::Reason},
+    settle::ChannelOnChain,
 };
 
 /// What is sold, apart from the voucher.
@@ -59,15 +53,16 @@ pub(super) async fn find(
     guard: &LeaseGuard,
 ) -> Result<Found, Problem> {
     let (ledger, channel) = (&vouched.opened.route.merchant.ledger, &vouched.channel);
-    let known = channels.is_fresh(channel).filter(|_| deposit.is_none());
-    let mut state = match known {
-        Some(known) => known.state,
-        None => {
+    let mut made = None;
+    let mut state = match (channels.is_fresh(channel), deposit) {
+        (Some(known), None) => known.state,
+        (_, deposit) => {
             let mirrored = channels.read(&**ledger, channel, sale.head).await?;
-            if let Some(deposit) = deposit
-                && let Some(found) = deposited(vouched, channels, (deposit, &mirrored), sale, guard).await?
-            {
-                return Ok(found);
+            if let Some(deposit) = deposit {
+                match deposited(vouched, channels, (deposit, &mirrored), sale, guard).await? {
+                    Some(found) => return Ok(found),
+                    None => made = Some(deposit),
+                }
             }
             mirrored.state
         }
@@ -103,8 +98,14 @@ pub(super) async fn find(
             }
         };
         if is_last || channels.is_just_read(channel) {
-            let unsure = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
-            return too_little.map(Found::Refused).ok_or(unsure);
+            return match too_little {
+                // The nodes that say what is in the channel may be behind the one that says that the deposit is made.
+                Some(_) if made.is_some_and(|deposit| may_show(deposit, vouched, sale)) => {
+                    Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN))
+                }
+                Some(reason) => Ok(Found::Refused(reason)),
+                None => Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN)),
+            };
         }
         // A deposit may have been made since.
         state = channels.read(&**ledger, channel, sale.head).await?.state;
@@ -130,95 +131,5 @@ pub(super) async fn follows_after_all(
         Ok(LastCharge::Stands) => Ok(false),
         Ok(LastCharge::UnderWay) => Err(busy()),
         Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
-    }
-}
-
-/// What a deposit is good for; `None` where it is made, so that the voucher alone counts.
-async fn deposited(
-    vouched: &Vouched<'_>,
-    channels: &Channels,
-    (deposit, mirrored): (&ChannelDeposit, &Mirrored),
-    sale: &Sale,
-    guard: &LeaseGuard,
-) -> Result<Option<Found>, Problem> {
-    let (total, state) = (vouched.voucher.max_claimable, mirrored.state);
-    let unavailable = || Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
-    let verified =
-        channels.settler.verify_deposit(channels.network(), &vouched.channel.config, deposit, &vouched.voucher);
-    let verified = settler_in_time(verified).await;
-    let refused = match verified {
-        Ok(Validity::Used) => return Ok(None),
-        Ok(_) if !is_taken(channels, &vouched.channel, deposit) => {
-            Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_AUTHORIZATION_REQUIRED)
-        }
-        Ok(Validity::Valid) => None,
-        Ok(Validity::Refused(reason)) => Some(reason),
-        Err(_) => return Err(unavailable()),
-    };
-    // So few nodes answer that the ledger would not believe them what the deposit adds: nothing is made that could not be sold.
-    if refused.is_none() && is_too_unsure(mirrored) {
-        return Err(unavailable());
-    }
-    if let Some(reason) = refused {
-        // What was sent for it may still be mined, until its time is over.
-        let may_come = guard.begun().is_some() && expiry(deposit) > sale.head;
-        return if may_come {
-            Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN))
-        } else {
-            Ok(Some(Found::Refused(reason)))
-        };
-    }
-    let charged = match &mirrored.account {
-        Some(account) if !account.held.is_zero() => return Err(busy()),
-        Some(account) => units(account.spent),
-        None => units(state.claimed_at_most),
-    };
-    if charged.checked_add(units(vouched.payment.amount)) != Some(total) {
-        match &mirrored.account {
-            None => {
-                let mismatch = Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH;
-                return Ok(Some(Found::Refused(mismatch)));
-            }
-            Some(account)
-                if follows_after_all(vouched, account, (vouched.payment.amount, sale.head), Some(guard.intent()))
-                    .await? => {}
-            Some(account) => return Ok(Some(Found::Corrected(account.clone()))),
-        }
-    }
-    let memo = mirrored.account.as_ref().and_then(|account| ChannelMemo::read(&account.memo));
-    if memo.as_ref().is_some_and(|memo| memo.is_public(total)) {
-        return Ok(Some(Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH)));
-    }
-    let going_back = memo.map_or(0, |memo| memo.going_back(&state));
-    let holds = units(state.covers()).saturating_sub(going_back).saturating_add(deposit.amount);
-    // Each costs the seller a transaction.
-    let least = channels.policy.min_deposit.unwrap_or(vouched.payment.amount);
-    Ok(Some(match () {
-        () if !sale.honoured || !vouched.is_in_time() => Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS),
-        () if deposit.amount < units(least) => {
-            Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_BELOW_MIN_DEPOSIT)
-        }
-        () if holds < total => Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE),
-        () => Found::Pays(Charge::Deposit(Box::new(deposit.clone())), state),
-    }))
-}
-
-/// Whether deposits of this kind are made in the channel's token: of one without EIP-3009 only those by Permit2.
-fn is_taken(channels: &Channels, channel: &Channel, deposit: &ChannelDeposit) -> bool {
-    channels.token(channel.config.token).is_some_and(|token| token.takes(deposit))
-}
-
-/// Whether the ledger knows the channel at a block, and this reading names none: it only lowers what the channel covers.
-fn is_too_unsure(mirrored: &Mirrored) -> bool {
-    let claims = mirrored.account.as_ref().and_then(|account| account.claims.as_ref());
-    mirrored.state.as_of.is_none() && claims.is_some_and(|claims| claims.as_of.is_some())
-}
-
-/// From then on it can no longer be made.
-fn expiry(deposit: &ChannelDeposit) -> ChainTime {
-    match &deposit.authorization {
-        DepositAuthorization::Erc3009(signed) => signed.valid_before,
-        // It is valid at its last moment.
-        DepositAuthorization::Permit2(signed) => ChainTime::from_unix(signed.deadline.unix().saturating_add(1)),
     }
 }

@@ -2,6 +2,7 @@
 //! channel's account in the ledger, and the seller claims many of them at once.
 
 mod charging;
+mod deposited;
 mod drawing;
 mod finding;
 mod refund;
@@ -12,6 +13,7 @@ mod units;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use charging::{Charge, Charging};
+use deposited::expiry;
 use finding::{Found, Sale, find};
 use shown::{Vouched, channel, is_signed};
 
@@ -187,6 +189,10 @@ fn buy(
     let receipt =
         Receipt::new(Arc::clone(&route.resource), intent, payment.clone()).with_proof(ProvedBy::Authorization);
     let receipt = if is_metered { receipt.with_maximum(maximum) } else { receipt };
+    let comes_until = match &how {
+        Charge::Deposit(deposit) => Some(expiry(deposit)),
+        Charge::Drawn(..) => None,
+    };
     let charging = Charging {
         ledger: Arc::clone(&route.merchant.ledger),
         channels: channels.clone(),
@@ -196,6 +202,7 @@ fn buy(
         is_metered,
         pay_until,
         begun: Settling::new(sale.request, sale.head),
+        comes_until,
         state,
         requote: request.requote(now),
         charge: Mutex::new(Some(how)),

@@ -58,6 +58,10 @@ async fn refunded(
     let refuse = |reason| vouched.requote(request, tariff).refuse(reason, network, Some(payer));
     let head = verifier_in_time(chain.view.head()).await.map_err(|_| unavailable())?;
     let state = channels.read(&**ledger, channel, head).await.map_err(Problem::from)?.state;
+    // One of them may name a nonce that comes much later, or never: a note under it would stand until then.
+    if state.of_few {
+        return Err(unavailable().into());
+    }
     // Of nothing: it is what the voucher claims, that is all that was charged.
     let nothing = vouched.payment.clone().with_amount(Amount::ZERO);
     let drawn = || draw(channels, ledger, channel, (vouched.voucher.max_claimable, &nothing), &state);

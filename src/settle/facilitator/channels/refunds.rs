@@ -26,7 +26,7 @@ pub(super) async fn give_back(inner: &Inner, keeper: &Keeper, refund: &ChannelRe
     }
     let unknown = Settlement::Unknown(None);
     let Ok(state) = on_chain::state(&keeper.nodes, keeper.at(), config).await else { return unknown };
-    if state.refund_nonce > refund.nonce {
+    if !on_chain::is_next(&state, refund) {
         return unknown;
     }
     if Amount::from_base_units(refund.amount) > on_chain::left(&state, refund) {

@@ -107,7 +107,11 @@ impl Keeper {
                 on_chain::due(&self.nodes, *receiver, *token).await?.total_settled >= *total
             }
             Fact::Refunded(config, nonce) => {
-                on_chain::state(&self.nodes, self.at(), config).await?.refund_nonce > *nonce
+                let state = on_chain::state(&self.nodes, self.at(), config).await?;
+                if state.of_few {
+                    return Err(Failure::Silence);
+                }
+                state.refund_nonce > *nonce
             }
         })
     }

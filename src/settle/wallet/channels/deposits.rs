@@ -14,7 +14,8 @@ use crate::{
     },
 };
 
-/// Checks whether a deposit could be made now.
+/// Checks whether a deposit could be made now, or was made. One that was made is never refused: not because its time is over by now, nor
+/// for anything else that came after it.
 pub(super) async fn verify(
     core: &Core,
     config: &ChannelConfig,
@@ -25,12 +26,15 @@ pub(super) async fn verify(
         Err(reason) => return Ok(Validity::Refused(reason)),
     };
     // One that is on its way is valid, however little time is left.
-    if core.flights.are_by(&order).is_none()
-        && let Some(reason) = mistimed(core, &order).await?
-    {
-        return Ok(Validity::Refused(reason));
+    let mistimed = if core.flights.are_by(&order).is_none() { mistimed(core, &order).await? } else { None };
+    let validity = match mistimed {
+        Some(reason) => Validity::Refused(reason),
+        None => checks::verified(core, &order, Amount::ZERO).await?,
+    };
+    match validity {
+        Validity::Refused(_) if checks::is_made(core, &order).await? => Ok(Validity::Used),
+        validity => Ok(validity),
     }
-    checks::verified(core, &order, Amount::ZERO).await
 }
 
 /// The order of a deposit, or why it is none.

@@ -25,7 +25,7 @@ pub(super) async fn ordered(core: &Core, refund: &ChannelRefund) -> Result<Order
     let state = on_chain::state(&core.account.nodes, (network, core.depths()), &refund.config)
         .await
         .map_err(|_| unknown.clone())?;
-    if state.refund_nonce > refund.nonce {
+    if !on_chain::is_next(&state, refund) {
         return Err(unknown);
     }
     if Amount::from_base_units(refund.amount) > on_chain::left(&state, refund) {
