@@ -39,12 +39,6 @@ price = "0.05 USDC"
 match = "GET /reports/{id}/preview"
 free = true
 [[route]]
-match = "GET /lists"
-price = "7 USDC"
-[[route]]
-match = "GET /lists/{id}"
-price = "0.02 USDC"
-[[route]]
 match = "GET /Notes"
 price = "0.03 USDC"
 [default]
@@ -110,6 +104,9 @@ async fn every_spelling_of_a_priced_path_is_priced_or_refused() {
         ("POST /v1/complete.json", 402),
         ("POST /v1/compl%C3%A9te", 402),
         ("POST /v1/complete%3Fx", 402),
+        // For Fastify, a semicolon ends the path.
+        ("POST /v1/complete;/x", 402),
+        ("POST /v1/complete%3b/x/y", 402),
         ("GET /reports%3F/1", 400),
         ("GET /reports/1%23/x", 400),
     ] {
@@ -158,16 +155,13 @@ async fn a_path_costs_what_the_dearer_of_its_readings_costs() {
         // What is decoded too early ends the path.
         ("/reports/insights%3Fx", Some("10000000")),
         ("/reports/insights%23x", Some("10000000")),
-        // For Fastify, a semicolon ends the path.
+        // So does a semicolon, for Fastify.
         ("/reports/1/preview", None),
         ("/reports/1;/preview", Some("50000")),
         ("/reports/1%3B/preview", Some("50000")),
         ("/reports/sample;/preview", None),
         ("/reports/Sample;/preview", Some("50000")),
         ("/reports/insights;v/preview", Some("10000000")),
-        ("/lists/1", Some("20000")),
-        ("/lists;/1", Some("7000000")),
-        ("/lists;v=1/1;w", Some("7000000")),
         // What is named like none of them keeps its price.
         ("/reports/7.json", Some("50000")),
         ("/reports/in.sights", Some("50000")),

@@ -65,9 +65,11 @@ impl HeldPass {
         }
     }
 
-    /// Whether it is worse than its quote said, where it is over at this Unix time.
+    /// Whether it is worse than its quote said, where it is over at this Unix time. A quote counts calls by its own price: what an amount
+    /// buys at several paths says nothing of that.
     pub(super) fn breaks_its_promise(&self, now: u64) -> bool {
-        self.promise.is_some_and(|promise| promise.is_broken(self.calls, now))
+        let is_counted = self.worth.is_none() || self.taken.len() <= 1;
+        is_counted && self.promise.is_some_and(|promise| promise.is_broken(self.calls, now))
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct InUse {
     is_untried: bool,
     /// How many requests are under way with it, and whether one that was under way at the same time ended without a charge. What it held
     /// came back then, after others were told that nothing was left.
-    under_way: usize,
+    pub(super) under_way: usize,
     gave_back: bool,
     /// A request ended without an answer, here or in an earlier process. Its seller counts the call as spent, and gives it back later.
     may_give_back: bool,
@@ -61,7 +61,6 @@ impl InUse {
     pub(super) const fn is_left(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
         self.may_give_back = true;
-        self.pass.calls = self.pass.calls.saturating_add(1);
     }
 
     /// A request to this path was answered.

@@ -62,6 +62,8 @@ impl Ending {
             _ if is_open => Self::Open,
             (Some((PurchaseState::Refused, _)), _) => Self::Lost,
             (_, Ok(_)) => Self::Unpaid,
+            // Nothing was charged by a voucher that is refused.
+            (_, Err(Failure::VoucherRefused { .. })) => Self::Unpaid,
             (_, Err(failure)) => match failure.facts().1 {
                 Money::Untouched | Money::FeeSpent { .. } => Self::Unpaid,
                 Money::AtRisk { .. } | Money::Spent { .. } => Self::Lost,

@@ -19,9 +19,9 @@ impl Promise {
         Self { calls, until }
     }
 
-    /// Whether a pass was worse than that which is over at this Unix time, after so many calls.
+    /// Whether a pass that is over at this Unix time, after so many calls, was worse than half of that.
     pub(super) fn is_broken(self, calls: u64, now: u64) -> bool {
-        calls < self.calls && self.until.is_none_or(|until| now < until)
+        calls.saturating_mul(2) < self.calls && self.until.is_none_or(|until| now < until)
     }
 }
 
@@ -33,7 +33,7 @@ mod tests {
     fn a_promise_is_kept_by_calls_or_by_time() {
         let (timed, endless) = (Promise::new(7, Some(100), 1_000), Promise::new(7, None, 1_000));
         for (calls, now, broken_timed, broken_endless) in
-            [(0, 1_000, true, true), (6, 1_089, true, true), (7, 1_000, false, false), (0, 1_090, false, true)]
+            [(0, 1_000, true, true), (3, 1_089, true, true), (4, 1_000, false, false), (0, 1_090, false, true)]
         {
             assert_eq!(timed.is_broken(calls, now), broken_timed, "{calls} {now}");
             assert_eq!(endless.is_broken(calls, now), broken_endless, "{calls} {now}");

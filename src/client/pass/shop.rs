@@ -243,7 +243,9 @@ impl State {
 
     /// Gives the pass up at this Unix time. After one that is worse than its quote said, the next one would be no better.
     fn give_up(&mut self, now: u64) {
-        let Some(InUse { pass, .. }) = self.held.take() else { return };
+        let Some(InUse { mut pass, under_way, .. }) = self.held.take() else { return };
+        // Those under way may yet be answered.
+        pass.calls = pass.calls.saturating_add(under_way.try_into().unwrap_or(u64::MAX));
         if pass.breaks_its_promise(now) {
             tracing::warn!(url = %pass.url, calls = pass.calls, "a pass was worse than its quote said: no other is bought for a day");
             self.set_aside(now);
