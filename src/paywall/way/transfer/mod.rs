@@ -64,13 +64,13 @@ impl WayToPay for ByTransfer {
 }
 
 /// What a proof shows of a transfer.
-#[expect(clippy::large_enum_variant, reason = "it is moved on at once")]
 enum Shows {
     Redemption(Presented),
     IntentOnly,
     TransactionOnly,
 }
 
+#[expect(clippy::result_large_err, reason = "it is as large as what it is made of, and is moved on at once")]
 fn presented(request: &PricedRequest, proof: Proof) -> Result<Shows, Rejection> {
     let redemption = match proof {
         Proof::Redemption(redemption) => Some(redemption.into()),
