@@ -2,7 +2,8 @@
 
 use super::{
     charging::Charge,
-    finding::{Found, Sale, follows_after_all},
+    drawing::follows_after_all,
+    found::{Found, Sale},
     shown::Vouched,
     units::{busy, units},
 };

@@ -2,18 +2,24 @@
 
 use std::sync::Arc;
 
-use super::units::units;
+use super::{
+    shown::Vouched,
+    units::{busy, units},
+};
 use crate::{
     ledger::{Account, Draw, DrawOutcome, ErasedLedger, LedgerError, accounts_of},
     paywall::{
         refusal::{ASK_AGAIN, Problem},
-        sale::draw::{DrawGuard, PendingDraw, RenewedDraw},
+        sale::{
+            draw::{DrawGuard, PendingDraw, RenewedDraw},
+            unanswered::{LastCharge, take_back_last},
+        },
         seller::{
             channels::{Channel, Channels, record::ChannelMemo},
             time_limits::ledger_in_time,
         },
     },
-    protocol::{Amount, ProblemCode, channel::VoucherPayment},
+    protocol::{Amount, ChainTime, IntentKey, ProblemCode, channel::VoucherPayment},
     settle::ChannelOnChain,
 };
 
@@ -83,6 +89,27 @@ async fn mismatch(ledger: &Arc<dyn ErasedLedger>, channel: &Channel) -> Result<D
     match account {
         Ok(Some(account)) => Ok(Drawn::Mismatch(account)),
         Ok(None) => Ok(Drawn::Missing),
+        Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
+    }
+}
+
+/// Whether a voucher follows on what was charged before the last charge, whose answer never left: then that is taken back.
+pub(super) async fn follows_after_all(
+    vouched: &Vouched<'_>,
+    account: &Account,
+    (amount, head): (Amount, ChainTime),
+    held: Option<IntentKey>,
+) -> Result<bool, Problem> {
+    let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
+    let before = last.map(|last| last.charged.saturating_sub(last.charge));
+    let total = before.and_then(|before| before.checked_add(units(amount)));
+    if total != Some(vouched.voucher.max_claimable) {
+        return Ok(false);
+    }
+    match take_back_last(&vouched.opened.route.merchant, &vouched.channel, account, (head, held)).await {
+        Ok(LastCharge::TakenBack) => Ok(true),
+        Ok(LastCharge::Stands) => Ok(false),
+        Ok(LastCharge::UnderWay) => Err(busy()),
         Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
     }
 }

@@ -3,43 +3,19 @@
 use super::{
     charging::Charge,
     deposited::{deposited, may_show},
-    drawing::{Drawn, draw},
+    drawing::{Drawn, draw, follows_after_all},
+    found::{Found, Sale},
     shown::Vouched,
-    units::{busy, units},
+    units::busy,
 };
 use crate::{
-    ledger::Account,
     paywall::{
         refusal::{ASK_AGAIN, Problem},
-        sale::{
-            reservation::LeaseGuard,
-            unanswered::{LastCharge, take_back_last},
-        },
-        seller::channels::{Channels, record::ChannelMemo},
+        sale::reservation::LeaseGuard,
+        seller::channels::Channels,
     },
-    protocol::{Amount, ChainTime, IntentKey, ProblemCode, channel::ChannelDeposit, v2::Reason},
-    settle::ChannelOnChain,
+    protocol::{ProblemCode, channel::ChannelDeposit, v2::Reason},
 };
-
-/// What is sold, apart from the voucher.
-#[derive(Clone, Copy)]
-pub(super) struct Sale {
-    /// The digest of the request.
-    pub(super) request: [u8; 16],
-    /// Whether the quote covers the request at the present price.
-    pub(super) honoured: bool,
-    /// The chain's head.
-    pub(super) head: ChainTime,
-}
-
-/// What was found.
-pub(super) enum Found {
-    /// It pays so, in a channel of that state.
-    Pays(Charge, ChannelOnChain),
-    /// It does not follow on what was charged.
-    Corrected(Account),
-    Refused(Reason),
-}
 
 /// Finds what a reserved voucher pays by.
 ///
@@ -111,25 +87,4 @@ pub(super) async fn find(
         state = channels.read(&**ledger, channel, sale.head).await?.state;
     }
     Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))
-}
-
-/// Whether a voucher follows on what was charged before the last charge, whose answer never left: then that is taken back.
-pub(super) async fn follows_after_all(
-    vouched: &Vouched<'_>,
-    account: &Account,
-    (amount, head): (Amount, ChainTime),
-    held: Option<IntentKey>,
-) -> Result<bool, Problem> {
-    let last = ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
-    let before = last.map(|last| last.charged.saturating_sub(last.charge));
-    let total = before.and_then(|before| before.checked_add(units(amount)));
-    if total != Some(vouched.voucher.max_claimable) {
-        return Ok(false);
-    }
-    match take_back_last(&vouched.opened.route.merchant, &vouched.channel, account, (head, held)).await {
-        Ok(LastCharge::TakenBack) => Ok(true),
-        Ok(LastCharge::Stands) => Ok(false),
-        Ok(LastCharge::UnderWay) => Err(busy()),
-        Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
-    }
 }

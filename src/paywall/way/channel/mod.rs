@@ -5,6 +5,7 @@ mod charging;
 mod deposited;
 mod drawing;
 mod finding;
+mod found;
 mod refund;
 mod shown;
 mod told;
@@ -14,7 +15,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use charging::{Charge, Charging};
 use deposited::expiry;
-use finding::{Found, Sale, find};
+use finding::find;
+use found::{Found, Sale};
 use shown::{Vouched, channel, is_signed};
 
 use crate::{

@@ -7,8 +7,7 @@ use http::{HeaderValue, Response, header};
 use tracing::Instrument as _;
 
 use super::{
-    drawing::{Drawn, draw},
-    finding::follows_after_all,
+    drawing::{Drawn, draw, follows_after_all},
     shown::Vouched,
     told,
     units::{busy, units},
