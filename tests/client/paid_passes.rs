@@ -341,3 +341,111 @@ async fn a_clock_that_was_ahead_bars_no_pass() {
         assert_eq!(passes.passes().len(), purchases, "{until}");
     }
 }
+
+/// A quote counts calls by its own price. What the amount buys where answers are dearer says nothing against its seller.
+#[tokio::test]
+async fn an_amount_that_is_spent_where_answers_are_dearer_is_bought_again() {
+    let passes = PassLayer::new().preferring("ten");
+    let (bought, spent) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, charged) = (Arc::clone(&bought), Arc::clone(&spent));
+    let shop = client(&passes, move |call| {
+        at_once(match (call.path.as_str(), call.pass) {
+            ("/pass", _) => {
+                let token = counted.fetch_add(1, SeqCst);
+                charged.store(0, SeqCst);
+                answer(200, &[], format!(r#"{{"pass":"x402p_{token}","calls":null,"worth":"50","expires":null}}"#))
+            }
+            _ if call.looks => {
+                let offered = offer("/pass").replace("0.49", "45").replace(r#""calls":10"#, r#""worth":"50""#);
+                quoting("/pass").map(|_| offered.into())
+            }
+            (_, Some(_)) if charged.fetch_add(1, SeqCst) < 5 => answer(200, &[("x402-pass-remaining", "9")], ""),
+            (_, Some(_)) => answer(402, &[], r#"{"pass":"used_up"}"#),
+            (_, None) => answer(402, &[], ""),
+        })
+    });
+    for path in ["/cheap", "/dear", "/dear", "/dear", "/dear", "/dear", "/dear"] {
+        let got = shop.clone().oneshot(to(&format!("https://shop.example{path}"))).await.unwrap();
+        assert_eq!(got.status(), 200, "{path}");
+    }
+    assert_eq!(bought.load(SeqCst), 2);
+}
+
+/// It answers one call and fails all others that it says to have charged.
+#[tokio::test]
+async fn a_seller_does_not_keep_its_word_by_calls_that_fail() {
+    let passes = PassLayer::new().preferring("ten");
+    let (bought, shown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, showings) = (Arc::clone(&bought), Arc::clone(&shown));
+    let shop = client(&passes, move |call| {
+        at_once(match (call.path.as_str(), call.pass) {
+            ("/pass", _) => {
+                showings.store(0, SeqCst);
+                let token = counted.fetch_add(1, SeqCst);
+                answer(200, &[], format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":null}}"#))
+            }
+            _ if call.looks => quoting("/pass").map(|_| offer("/pass").replace("0.49", "3.90").into()),
+            (_, Some(_)) => match showings.fetch_add(1, SeqCst) {
+                0 => answer(200, &[("x402-pass-remaining", "9")], ""),
+                1..9 => answer(500, &[("x402-pass-remaining", "1")], ""),
+                _ => answer(402, &[], r#"{"pass":"used_up"}"#),
+            },
+            (_, None) => answer(402, &[], ""),
+        })
+    });
+    for _ in 0..25 {
+        let _ = shop.clone().oneshot(to("https://shop.example/answer")).await.unwrap();
+    }
+    assert_eq!(bought.load(SeqCst), 1);
+}
+
+/// Calls are under way when their seller says that all are charged: it keeps its word by them.
+#[tokio::test]
+async fn calls_under_way_count_for_the_word_of_a_seller() {
+    let passes = PassLayer::new().preferring("ten");
+    let (bought, shown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, showings) = (Arc::clone(&bought), Arc::clone(&shown));
+    let shop = client(&passes, move |call| match (call.path.as_str(), call.pass) {
+        ("/pass", _) => {
+            showings.store(0, SeqCst);
+            let token = counted.fetch_add(1, SeqCst);
+            at_once(answer(200, &[], format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":null}}"#)))
+        }
+        _ if call.looks => at_once(quoting("/pass").map(|_| offer("/pass").replace("0.49", "4.90").into())),
+        (_, Some(_)) => match showings.fetch_add(1, SeqCst) {
+            0 => at_once(answer(200, &[("x402-pass-remaining", "9")], "")),
+            1..10 => Box::pin(std::future::pending()),
+            _ => at_once(answer(402, &[], r#"{"pass":"used_up"}"#)),
+        },
+        (_, None) => at_once(answer(402, &[], "")),
+    });
+    let ask = || shop.clone().oneshot(to("https://shop.example/answer"));
+    assert_eq!(ask().await.unwrap().status(), 200);
+    let waiting: Vec<_> = (0..9).map(|_| tokio::spawn(ask())).collect();
+    while shown.load(SeqCst) < 10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((ask().await.unwrap().status().as_u16(), bought.load(SeqCst)), (200, 2));
+    waiting.into_iter().for_each(|waits| waits.abort());
+}
+
+/// A request whose body is sent once cannot find out whether lost calls came back: it buys the next pass.
+#[tokio::test]
+async fn a_pass_that_is_said_to_be_empty_stops_no_request_that_is_sent_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("passes.json");
+    std::fs::write(&file, format!(r#"[{{"url":"{PASS}","token":"x402p_old","remaining":"0"}}]"#)).unwrap();
+    let passes = PassLayer::new().buying(PASS).unwrap().kept_in(&file).unwrap();
+    let shop = client(&passes, |call| {
+        at_once(match (call.path.as_str(), call.pass.as_deref()) {
+            ("/pass", _) => answer(200, &[], r#"{"pass":"x402p_new","calls":10,"expires":null}"#),
+            (_, Some("x402p_new")) => answer(200, &[("x402-pass-remaining", "9")], ""),
+            _ => answer(402, &[], r#"{"pass":"used_up"}"#),
+        })
+    });
+    for _ in 0..2 {
+        let once = Body::once(http_body_util::Full::new(bytes::Bytes::from_static(b"{}")));
+        let got = shop.clone().oneshot(Request::post("https://shop.example/answer").body(once).unwrap()).await.unwrap();
+        assert_eq!(got.status(), 200);
+    }
+}

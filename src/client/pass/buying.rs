@@ -43,8 +43,9 @@ enum Bought {
 /// One request for a pass.
 struct Attempt<'a> {
     url: &'a Uri,
-    /// What a quote said that it costs.
+    /// What a quote said that it costs, and is good for.
     price: Option<Amount>,
+    promise: Option<Promise>,
     /// An earlier attempt had no answer. What it bought was never here.
     goes_on: bool,
     /// It pays nothing new.
@@ -84,7 +85,7 @@ impl<S> Errand<S> {
                 let goes_on = shop.begins(address.clone(), promise);
                 // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
                 self.passes.lock().save();
-                let attempt = Attempt { url: &address.url, price, goes_on, only_resumes: false };
+                let attempt = Attempt { url: &address.url, price, promise, goes_on, only_resumes: false };
                 bought = self.order(shop, &attempt).await;
             }
         }
@@ -103,7 +104,8 @@ impl<S> Errand<S> {
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        match self.order(shop, &Attempt { url: begun, price: None, goes_on: true, only_resumes: true }).await {
+        let attempt = Attempt { url: begun, price: None, promise: None, goes_on: true, only_resumes: true };
+        match self.order(shop, &attempt).await {
             Bought::Nothing => Bought::Again,
             bought => bought,
         }
@@ -182,8 +184,13 @@ impl<S> Errand<S> {
         }
         let is_pass = sold.is_some() && !is_known;
         if let Some(sold) = sold.filter(|_| !is_known) {
+            let promise = match (order.has_resumed(), attempt.goes_on) {
+                (false, _) => attempt.promise,
+                (true, true) => shop.promise(),
+                (true, false) => None,
+            };
             // Where no attempt waits for it, an earlier one may have had it.
-            shop.hold(sold, attempt.goes_on || !order.has_resumed());
+            shop.hold(sold, attempt.goes_on || !order.has_resumed(), promise);
         }
         if !shop.holds_one(now()) {
             let purchase = purchase.map(tracing::field::display);

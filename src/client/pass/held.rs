@@ -33,7 +33,7 @@ pub struct HeldPass {
     /// Paths where it was taken.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) taken: BTreeSet<String>,
-    /// How many calls it answered, or may have.
+    /// How many calls were answered by it.
     #[serde(default)]
     pub(super) calls: u64,
     /// What the quote said of it; without a token, of the next one.

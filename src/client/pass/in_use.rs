@@ -66,15 +66,18 @@ impl InUse {
     /// A request to this path was answered.
     pub(super) fn ends(&mut self, path: &str, word: Word) -> Fate {
         self.under_way = self.under_way.saturating_sub(1);
-        self.gave_back |= !matches!(word, Word::Left(_));
+        self.gave_back |= !matches!(word, Word::Left { .. });
+        if let Word::Left { is_answer: true, .. } | Word::Answered = word {
+            self.pass.calls = self.pass.calls.saturating_add(1);
+        }
         match word {
-            Word::Left(left) => {
+            Word::Left { left, .. } => {
                 self.pass.remaining = Some(left);
                 self.is_taken(path);
             }
             // No answer by a pass that counts nothing says more than that.
             Word::Answered if self.pass.is_timed => self.is_taken(path),
-            Word::Answered => self.pass.calls = self.pass.calls.saturating_add(1),
+            Word::Answered => {}
             Word::Invalid if self.pass.taken.contains(path) => return Fate::Closed,
             Word::Invalid => return Fate::Refused,
             Word::UsedUp if self.is_for_lower_prices_than_at(path) => remember(&mut self.uncovered, path),
@@ -91,7 +94,6 @@ impl InUse {
 
     fn is_taken(&mut self, path: &str) {
         self.is_untried = false;
-        self.pass.calls = self.pass.calls.saturating_add(1);
         remember(&mut self.pass.taken, path);
     }
 

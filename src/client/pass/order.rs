@@ -166,3 +166,24 @@ impl PassSale {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::TxHash;
+
+    fn ends(failure: Failure, is_open: bool) -> Ending {
+        Ending::of::<()>(&Err(failure), is_open, |_| panic!("nothing is sold"))
+    }
+
+    #[test]
+    fn a_refused_voucher_is_no_payment_and_a_refused_transfer_is_one() {
+        let purchase = PurchaseId::new([1; 16]);
+        let voucher = || Failure::VoucherRefused { purchase, reason: None };
+        let unanswered = || Failure::Unanswered { purchase, transaction: TxHash::new([2; 32]), code: None };
+        assert!(matches!(ends(voucher(), false), Ending::Unpaid));
+        assert!(matches!(ends(voucher(), true), Ending::Open));
+        assert!(matches!(ends(unanswered(), true), Ending::Open));
+        assert!(matches!(ends(unanswered(), false), Ending::Lost));
+    }
+}

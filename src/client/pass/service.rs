@@ -185,7 +185,11 @@ impl<S> Errand<S> {
     {
         let path = request.uri().path().to_owned();
         let (known, wanted) = self.passes.lock().for_request(request.uri());
-        if known.as_ref().is_some_and(|shop| shop.ends(now())) {
+        let ends = |shop: &Arc<Shop>| {
+            let is_sent_once = request.body().replay().is_none();
+            shop.ends(now()) || is_sent_once && shop.gives_up_empty(now())
+        };
+        if known.as_ref().is_some_and(ends) {
             self.passes.lock().save();
         }
         let (shop, offer) = match (known, wanted) {

@@ -208,11 +208,28 @@ impl Shop {
         ends
     }
 
-    /// Holds what was sold, just now or long ago.
-    pub(super) fn hold(&self, sold: Sold, is_untried: bool) {
+    /// What a quote said of the purchase that was begun.
+    pub(super) fn promise(&self) -> Option<Promise> {
+        self.state().promise
+    }
+
+    /// Gives up a pass of which its seller said that nothing is left, at this Unix time; tells whether there was one. What was lost of it may
+    /// come back, but only a request that can be sent again may find out.
+    pub(super) fn gives_up_empty(&self, now: u64) -> bool {
+        let mut state = self.state();
+        let is_empty = |held: &InUse| held.under_way == 0 && held.pass.remaining.as_deref() == Some("0");
+        let gives_up = state.held.as_ref().is_some_and(is_empty);
+        if gives_up {
+            state.give_up(now);
+        }
+        gives_up
+    }
+
+    /// Holds what was sold, just now or long ago, and what a quote said of it.
+    pub(super) fn hold(&self, sold: Sold, is_untried: bool, promise: Option<Promise>) {
         let mut state = self.state();
         let is_timed = sold.is_timed();
-        let (promise, pass) = (state.promise, state.pass(sold.pass));
+        let pass = state.pass(sold.pass);
         let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, promise, ..pass };
         state.held = Some(InUse::bought(pass, is_untried));
         (state.unusable_until, state.pause, state.pause_within) = (None, None, None);
@@ -271,7 +288,7 @@ impl Showing {
         self.is_answered = true;
         let mut state = self.shop.state();
         let Some(held) = state.shown(&self.value) else { return Learned::default() };
-        let (is_charge, places) = (matches!(word, Word::Left(_)), held.pass.taken.len());
+        let (is_charge, places) = (matches!(word, Word::Left { .. }), held.pass.taken.len());
         let fate = held.ends(path, word);
         let is_news = is_charge || held.pass.taken.len() > places;
         match fate {

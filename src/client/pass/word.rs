@@ -11,8 +11,12 @@ const LONGEST: usize = 256;
 /// What an answer to a request that showed a pass says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// It was charged, and so much is left.
-    Left(String),
+    /// So much is left.
+    Left {
+        left: String,
+        /// The answer is a success: it is one of the calls that the pass bought.
+        is_answer: bool,
+    },
     /// It does not count for this request, or for none any more.
     Invalid,
     /// It does not hold enough for this request.
@@ -35,7 +39,7 @@ impl Word {
         }
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         if let Some(left) = text(X402_PASS_REMAINING) {
-            return Self::Left(left.to_owned());
+            return Self::Left { left: left.to_owned(), is_answer: status.is_success() };
         }
         if text(X402_ERROR) == Some("invalid_pass") {
             return Self::Invalid;
