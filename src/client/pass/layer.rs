@@ -36,7 +36,8 @@ use crate::client::PurchaseId;
 /// - After an attempt that failed, none is bought for a minute, and requests go on without one.
 /// - After a payment that bought nothing of use, none is bought at that origin for a day: the seller refused the payment for good, or sold what is
 ///   no pass, is over by this machine's clock, or is used up before its first answer. The same holds for a pass of a quote that ends before the
-///   time that the quote named, after fewer calls than its price would have bought singly.
+///   time that the quote named, after fewer answers than half of what its price would have bought singly. A pass of an amount that was
+///   charged at several paths is not judged by that.
 /// - The purchase is closed once the pass is in memory and in its [file](Self::kept_in). Where the file cannot be written it stays open, so that a
 ///   later process gets the same pass.
 ///
