@@ -62,6 +62,8 @@ pub(crate) mod stall;
 pub(crate) mod steps;
 #[path = "../../src/bin/x402-gateway/units.rs"]
 pub(crate) mod units;
+#[path = "../../src/bin/x402-gateway/unread.rs"]
+pub(crate) mod unread;
 
 /// What its log lines are known by.
 pub(crate) const PROGRAM: &str = "datasets";

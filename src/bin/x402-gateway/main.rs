@@ -39,6 +39,7 @@ mod status;
 mod steps;
 #[allow(dead_code, reason = "each program uses a part of it")]
 mod units;
+mod unread;
 
 /// What its log lines are known by.
 pub(crate) const PROGRAM: &str = "x402_gateway";

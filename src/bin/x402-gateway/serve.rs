@@ -12,10 +12,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Version};
+use http_body_util::Either;
 use hyper::{
     body::{Body, Incoming},
-    service::Service,
+    service::{Service, service_fn},
 };
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -32,6 +33,7 @@ use super::{
     log::TARGET,
     signals::{Endings, signals},
     stall::Stall,
+    unread::Attended,
 };
 
 /// The largest head of a request, and the largest buffer of a connection.
@@ -105,7 +107,13 @@ where
 {
     let _ = stream.set_nodelay(true);
     let asked = Arc::new(AtomicBool::new(false));
-    let service = Asked { service, asked: Arc::clone(&asked) };
+    let came = Arc::clone(&asked);
+    let service = service_fn(move |request: Request<Incoming>| {
+        came.store(true, Ordering::Relaxed);
+        let version = request.version();
+        let answered = service.call(request);
+        async move { Ok::<_, S::Error>(answered.await?.map(|body| attended(body, version, head))) }
+    });
     let server = builder(head);
     let io = TokioIo::new(Stall::new(stream, head));
     let mut connection = pin!(server.serve_connection_with_upgrades(io, service));
@@ -143,20 +151,12 @@ async fn silence(asked: &AtomicBool, limit: Duration) {
     }
 }
 
-/// Notes that a request came.
-struct Asked<S> {
-    service: S,
-    asked: Arc<AtomicBool>,
-}
-
-impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Asked<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn call(&self, request: Request<Incoming>) -> S::Future {
-        self.asked.store(true, Ordering::Relaxed);
-        self.service.call(request)
+/// Over HTTP/2, a client can hold back one answer, and only that one is given up.
+fn attended<B: Body + Send + 'static>(body: B, version: Version, patience: Duration) -> Either<B, Attended<B>> {
+    if version == Version::HTTP_2 && !body.is_end_stream() {
+        Either::Right(Attended::new(body, patience))
+    } else {
+        Either::Left(body)
     }
 }
 

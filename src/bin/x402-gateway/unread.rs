@@ -1,0 +1,167 @@
+//! An answer over HTTP/2 whose client must keep reading. A client that opens no window for it stops no write on the connection,
+//! where [`Stall`](super::stall::Stall) would see it, and would keep the answer and what brings it for ever.
+
+use std::{
+    error::Error,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::{task::AbortHandle, time::sleep};
+
+/// A body that is dropped once its client took nothing of it for so long.
+#[derive(Debug)]
+pub(crate) struct Attended<B> {
+    answer: Arc<Mutex<Answer<B>>>,
+    watch: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Answer<B> {
+    /// Nothing once it is given up.
+    body: Option<Pin<Box<B>>>,
+    /// How often a part was asked for: the server asks for the next one when the client has room for the last one.
+    asked: u64,
+    /// The client has to make room. Otherwise the body has to bring something, which may take as long as it likes.
+    clients_turn: bool,
+}
+
+impl<B: Body + Send + 'static> Attended<B> {
+    pub(crate) fn new(body: B, patience: Duration) -> Self {
+        let answer = Answer { body: Some(Box::pin(body)), asked: 0, clients_turn: true };
+        let answer = Arc::new(Mutex::new(answer));
+        let watch = tokio::spawn(give_up_unread(Arc::clone(&answer), patience)).abort_handle();
+        Self { answer, watch }
+    }
+}
+
+/// Looks as often as the patience lasts, so that an answer is given up after twice that time at most.
+async fn give_up_unread<B>(answer: Arc<Mutex<Answer<B>>>, patience: Duration) {
+    let mut asked = 0;
+    loop {
+        sleep(patience).await;
+        let mut answer = locked(&answer);
+        if answer.clients_turn && answer.asked == asked {
+            answer.body = None;
+            return;
+        }
+        asked = answer.asked;
+    }
+}
+
+fn locked<B>(answer: &Mutex<Answer<B>>) -> MutexGuard<'_, Answer<B>> {
+    answer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<B> Drop for Attended<B> {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
+}
+
+impl<B: Body<Error: Into<Box<dyn Error + Send + Sync>>>> Body for Attended<B> {
+    type Data = B::Data;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
+        let mut answer = locked(&self.answer);
+        answer.asked += 1;
+        answer.clients_turn = false;
+        let Some(body) = &mut answer.body else {
+            return Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())));
+        };
+        let frame = ready!(body.as_mut().poll_frame(cx));
+        answer.clients_turn = true;
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        locked(&self.answer).body.as_ref().is_some_and(|body| body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        locked(&self.answer).body.as_ref().map_or_else(SizeHint::default, |body| body.size_hint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::{BodyExt as _, Empty, StreamBody};
+    use hyper::{body::Incoming, client::conn::http2, server, service::service_fn};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::{io::duplex, sync::mpsc, time::timeout};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const PART: &[u8] = b"part";
+
+    struct Answered {
+        /// Sends the answer's parts.
+        parts: mpsc::Sender<&'static [u8]>,
+        body: Incoming,
+        /// The connection ends with it.
+        _client: http2::SendRequest<Empty<Bytes>>,
+    }
+
+    /// An answer to a client whose window for it is so large.
+    async fn answered(window: u32) -> Answered {
+        let (parts, sent) = mpsc::channel::<&'static [u8]>(1);
+        let sent = Arc::new(Mutex::new(Some(sent)));
+        let (near, far) = duplex(64 * 1024);
+        let service = service_fn(move |_| {
+            let mut sent = sent.lock().unwrap().take().unwrap();
+            let parts = futures_util::stream::poll_fn(move |cx| {
+                sent.poll_recv(cx)
+                    .map(|part| part.map(|part| Ok::<_, Infallible>(Frame::data(Bytes::from_static(part)))))
+            });
+            async move { Ok::<_, Infallible>(Response::new(Attended::new(StreamBody::new(parts), PATIENCE))) }
+        });
+        let server = server::conn::http2::Builder::new(TokioExecutor::new());
+        tokio::spawn(server.serve_connection(TokioIo::new(near), service));
+        let mut client = http2::Builder::new(TokioExecutor::new());
+        client.initial_stream_window_size(window);
+        let (mut client, connection) = client.handshake(TokioIo::new(far)).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("http://shop.example/").body(Empty::<Bytes>::new()).unwrap();
+        let body = client.send_request(request).await.unwrap().into_body();
+        Answered { parts, body, _client: client }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_reads_is_given_up() {
+        let answered = answered(0).await;
+        answered.parts.send(PART).await.unwrap();
+        timeout(3 * PATIENCE, answered.parts.closed()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_read_to_a_part_alone_is_given_up() {
+        let answered = answered(2).await;
+        for _ in 0..2 {
+            sleep(3 * PATIENCE).await;
+            answered.parts.send(PART).await.unwrap();
+        }
+        timeout(3 * PATIENCE, answered.parts.closed()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_slow_is_waited_for() {
+        let Answered { parts, mut body, _client } = answered(64 * 1024).await;
+        for _ in 0..3 {
+            sleep(5 * PATIENCE).await;
+            parts.send(PART).await.unwrap();
+            assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), PART);
+        }
+        drop(parts);
+        assert!(body.collect().await.unwrap().to_bytes().is_empty());
+    }
+}
