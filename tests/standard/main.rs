@@ -62,7 +62,6 @@ mod version_1;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tower_x402::{
     protocol::{Address, Amount},
     testing::{DevAccount, DevChain, contracts, contracts::Word},
@@ -76,9 +75,6 @@ pub const PRICE: u128 = 490_000;
 pub const PURSE: u128 = 10_000_000;
 /// For machines that are busy with other tests.
 pub const PATIENT: Duration = Duration::from_secs(60);
-
-/// How many chains of these tests run at once. They wait for their blocks most of the time.
-static PLACES: Semaphore = Semaphore::const_new(3);
 
 /// The token at the address of USDC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,14 +98,12 @@ pub enum Payer {
 pub struct World {
     pub chain: DevChain,
     pub wallet: Address,
-    _place: SemaphorePermit<'static>,
 }
 
 impl World {
     /// A chain with that token, of which both payers have some; `None` where Node is missing.
     pub async fn with(token: Token) -> Option<Self> {
         let _ = tools::node().await?;
-        let place = PLACES.acquire().await.unwrap();
         let chain = DevChain::builder()
             .install_with_npm(true)
             .mine_every(Duration::from_secs(1))
@@ -120,7 +114,7 @@ impl World {
             .unwrap();
         let owner = chain.accounts()[1].address();
         let wallet = chain.deploy(contracts::WALLET.creation, &[Word::from(owner)]).await.unwrap();
-        let world = Self { chain, wallet, _place: place };
+        let world = Self { chain, wallet };
         match token {
             Token::Circles => drop(circle::install(&world.chain, &[(owner, PURSE), (wallet, PURSE)]).await),
             Token::Ours => world.chain.fund(owner, Amount::from_base_units(PURSE)).await.unwrap(),
