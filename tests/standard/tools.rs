@@ -37,10 +37,29 @@ pub async fn node() -> Option<&'static Path> {
     static FOUND: OnceCell<Option<PathBuf>> = OnceCell::const_new();
     found(&FOUND, || {
         let packages = npm_packages("x402-node", &PACKAGES)?;
-        filled(&packages, "scripts", &SCRIPTS, |_| Some(()))
+        filled(&packages, "scripts", &SCRIPTS, bundle)
     })
     .await
     .or_else(|| missing("node"))
+}
+
+/// Puts what each script imports into its own file: it is the packages' code as they bring it, and starts in a third of the time.
+fn bundle(scripts: &Path) -> Option<()> {
+    // Code that calls `require` is among it, which a module does not have.
+    let require = "--banner:js=import { createRequire as requires } from 'node:module'; \
+        const require = requires(import.meta.url);";
+    let mut command = Command::new("../node_modules/.bin/esbuild");
+    command.args(SCRIPTS.map(|(name, _)| name)).args([
+        "--bundle",
+        "--platform=node",
+        "--format=esm",
+        "--out-extension:.js=.mjs",
+        "--outdir=.",
+        "--allow-overwrite",
+        "--external:@modelcontextprotocol/sdk",
+        require,
+    ]);
+    succeeds(command.current_dir(scripts))
 }
 
 /// The interpreter of an environment that has the packages.
