@@ -168,6 +168,9 @@ async fn arguments_that_readers_differ_about_have_no_price() {
         r#"{"pages":{"\u0024serde_json::private::Raw\u0056alue":"3000"}}"#,
         r#"{"pages":{"$serde_json::private::Number":"3000"}}"#,
         r#"{"$serde_json::private::RawValue":"{\"pages\":3000}"}"#,
+        r#"{"pages":0,"Pages":3000}"#,
+        r#"{"pages":3,"x":[{"a":0,"A":3000}]}"#,
+        r#"{"pages\u0000":3000}"#,
     ] {
         let call =
             format!(r#"{{"id":1,"method":"tools/call","params":{{"name":"summarise","arguments":{arguments}}}}}"#);
@@ -320,6 +323,16 @@ async fn unlisted_tools_are_free_or_refused() {
     let batch = json!([call("delete_all", json!({}))]);
     assert_eq!(say(&service, &batch).await.message()["error"]["code"], -32600);
     assert_eq!(rig.runs.runs(), 1);
+    // A server may ignore case, or space around a name.
+    let service = rig.behind(&rig.layer().free("Summarise"));
+    for name in ["Search", "search ", "\u{3000}SEARCH", "ſearch"] {
+        let refused = say(&service, &call(name, json!({}))).await;
+        assert_eq!(refused.message()["error"]["code"], -32602, "{name}: {}", refused.text);
+    }
+    assert_eq!(rig.runs.runs(), 1);
+    for name in ["Summarise", "research"] {
+        assert_eq!(say(&service, &call(name, json!({}))).await.result(), &json!({ "content": [] }));
+    }
 }
 
 #[tokio::test]

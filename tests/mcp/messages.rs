@@ -52,6 +52,15 @@ async fn what_another_reader_could_see_as_a_call_is_refused() {
         (r#"{"id":1,"method":"tools/call","params":{"name\u0000":"search","name":"status"}}"#, -32600),
         (r#"{"id":1,"method":"tools/call","params":{"name":"search\u0000"}}"#, -32600),
         (r#"{"id":1,"method":"tools/call","params":{"name":"search\udc00"}}"#, -32600),
+        // A reader with derived structs takes an array for an object, by the order of its members.
+        (r#"["2.0",1,"tools/call",{"name":"search","arguments":{}}]"#, -32600),
+        (r#"[1,"tools/call",{"name":"search","arguments":{}}]"#, -32600),
+        (r#"[["2.0",1,"tools/call",{"name":"search","arguments":{}}]]"#, -32600),
+        (r#"[[{"id":1,"method":"tools/call","params":{"name":"search"}}]]"#, -32600),
+        (r#""tools/call""#, -32600),
+        // Some take a number for the place of a method in a list, or an array for its one text.
+        (r#"{"id":1,"method":7,"params":{"name":"search"}}"#, -32600),
+        (r#"{"id":1,"method":["tools/call"],"params":{"name":"search"}}"#, -32600),
         // A reader that is made with `serde_json` sees what the text says.
         (
             r#"{"$serde_json::private::RawValue":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"search\"}}"}"#,
@@ -63,7 +72,7 @@ async fn what_another_reader_could_see_as_a_call_is_refused() {
             r#"{"id":1,"method":"tools/call","params":{"$serde_json::private::RawValue":"{\"name\":\"search\"}"}}"#,
             -32600,
         ),
-        (r#"{"id":1,"method":"tools/call","params":{"name":{"$serde_json::private::RawValue":"\"search\""}}}"#, -32600),
+        (r#"{"id":1,"method":"tools/call","params":{"name":{"$serde_json::private::RawValue":"\"search\""}}}"#, -32602),
         (
             r#"[{"$serde_json::private::RawValue":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"search\"}}"}]"#,
             -32600,

@@ -35,9 +35,13 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 #[must_use]
 pub fn json_rpc_succeeded(_status: StatusCode, headers: &HeaderMap, body: &Bytes) -> bool {
     if is_event_stream(headers) {
-        return events(body).any(|event| holds_success(&event));
+        return events(body).any(|event| match event {
+            Event::Data(data) => holds_success(&data).unwrap_or(true),
+            Event::BrokenOff(data) => holds_success(&data).unwrap_or(false),
+            Event::Foreign => true,
+        });
     }
-    holds_success(body)
+    holds_success(body).unwrap_or(true)
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
@@ -46,31 +50,33 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     media.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-/// Whether a text holds a successful response, alone or in a batch, or one that cannot be read.
+/// Whether a text holds a successful response, alone or in a batch; `None` where it holds none, and something that cannot be read.
 ///
 /// The client has a say in what a response looks like: it chooses the id, which need be nothing that a Rust type holds, and by its headers
 /// the form of the body. So only what can be read to be no success is none, and no more is read than that takes.
-fn holds_success(text: &[u8]) -> bool {
+fn holds_success(text: &[u8]) -> Option<bool> {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     if text.trim_ascii().is_empty() {
-        return false;
+        return Some(false);
     }
-    let messages: Result<Vec<&RawValue>, _> = match text.trim_ascii_start().starts_with(b"[") {
-        true => serde_json::from_slice(text),
-        false => serde_json::from_slice(text).map(|message| vec![message]),
+    let messages: Vec<&RawValue> = match text.trim_ascii_start().starts_with(b"[") {
+        true => serde_json::from_slice(text).ok()?,
+        false => vec![serde_json::from_slice(text).ok()?],
     };
-    messages.map_or(true, |messages| messages.into_iter().any(is_success))
+    let read: Vec<_> = messages.into_iter().map(is_success).collect();
+    if read.contains(&Some(true)) {
+        return Some(true);
+    }
+    read.into_iter().all(|success| success.is_some()).then_some(false)
 }
 
-fn is_success(message: &RawValue) -> bool {
-    if !message.get().starts_with('{') {
-        return false;
-    }
-    let Ok(Members(members)) = serde_json::from_str(message.get()) else { return true };
+/// `None` for what is no message of JSON-RPC.
+fn is_success(message: &RawValue) -> Option<bool> {
+    let Members(members) = serde_json::from_str(message.get()).ok()?;
     // Version 1 of JSON-RPC has `"error": null` beside a result.
     let failed = member(&members, "error").is_some_and(|error| error != "null");
     let result = member(&members, "result").filter(|_| !failed && member(&members, "method").is_none());
-    result.is_some_and(|result| !is_error(result))
+    Some(result.is_some_and(|result| !is_error(result)))
 }
 
 /// Whether a result says that it is the failure of a tool.
@@ -84,36 +90,52 @@ fn member<'a>(members: &[(Cow<'_, str>, &'a RawValue)], name: &str) -> Option<&'
     members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.get())
 }
 
+/// What a stream holds.
+enum Event {
+    Data(Vec<u8>),
+    /// No blank line ends it. Few clients see it, but those that do have the answer.
+    BrokenOff(Vec<u8>),
+    /// What is no line of an event stream, such as an answer that only has its content type.
+    Foreign,
+}
+
 /// The data of each event, as the [HTML standard](https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation)
-/// reads it. An event that no blank line ends does not count: no client sees it.
-fn events(stream: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+/// reads it.
+fn events(stream: &[u8]) -> impl Iterator<Item = Event> {
     let stream = stream.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stream);
     let mut data: Option<Vec<u8>> = None;
-    lines(stream).filter_map(move |line| {
-        if line.is_empty() {
-            return data.take();
-        }
-        if let Some(value) = line.strip_prefix(b"data:") {
-            let value = value.strip_prefix(b" ").unwrap_or(value);
-            match &mut data {
-                Some(data) => {
-                    data.push(b'\n');
-                    data.extend_from_slice(value);
+    let mut lines = lines(stream);
+    std::iter::from_fn(move || {
+        for line in lines.by_ref() {
+            if line.is_empty() {
+                if let Some(data) = data.take() {
+                    return Some(Event::Data(data));
                 }
-                None => data = Some(value.to_vec()),
+                continue;
+            }
+            let (field, value) = line.split_at(memchr::memchr(b':', line).unwrap_or(line.len()));
+            match field {
+                b"data" => {
+                    let value = value.strip_prefix(b":").unwrap_or(value);
+                    let data = data.get_or_insert_default();
+                    data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
+                    data.push(b'\n');
+                }
+                b"" | b"event" | b"id" | b"retry" => {}
+                _ => return Some(Event::Foreign),
             }
         }
-        None
+        data.take().map(Event::BrokenOff)
     })
 }
 
-/// The lines that CR, LF or both end.
+/// The lines that CR, LF, both or the end of the stream end.
 fn lines(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
-        let end = memchr::memchr2(b'\r', b'\n', rest)?;
+        let end = memchr::memchr2(b'\r', b'\n', rest).or((!rest.is_empty()).then_some(rest.len()))?;
         let line = rest.get(..end)?;
         let after = if rest.get(end..)?.starts_with(b"\r\n") { end + 2 } else { end + 1 };
-        rest = rest.get(after..)?;
+        rest = rest.get(after..).unwrap_or_default();
         Some(line)
     })
 }
@@ -151,7 +173,6 @@ mod tests {
             ("[]".to_owned(), false),
             (String::new(), false),
             (" \r\n".to_owned(), false),
-            ("\"result\"".to_owned(), false),
             (format!("\u{feff}{ERROR}"), false),
             (r#"{"id":1,"result":{"isError":false,"isError":true}}"#.to_owned(), false),
             (r#"{"id":"\ud800","error":{"code":1}}"#.to_owned(), false),
@@ -178,13 +199,16 @@ mod tests {
             format!(r#"[{ERROR},{{"id":"\ud800","result":1}}]"#),
             format!(r#"[{ERROR},{{"id":NaN}}]"#),
             RESULT[1..].to_owned(),
+            "\"result\"".to_owned(),
+            format!("[[{RESULT}]]"),
+            format!("[{ERROR},[{RESULT}]]"),
             "<methodResponse/>".to_owned(),
         ] {
             assert!(sold("application/json", &body), "{body}");
             assert!(sold("text/plain", &body), "{body}");
             assert!(sold("text/event-stream", &format!("data: {PROGRESS}\n\ndata: {body}\n\n")), "{body}");
         }
-        assert!(holds_success(b"{\"id\":\"\xff\",\"result\":1}"));
+        assert_eq!(holds_success(b"{\"id\":\"\xff\",\"result\":1}"), None);
     }
 
     #[test]
@@ -201,9 +225,13 @@ mod tests {
             (stream(TOOL_FAILED), false),
             (stream(ERROR), false),
             (stream(PROGRESS), false),
-            // No client sees an event that breaks off.
-            (format!("data: {RESULT}\n"), false),
-            (RESULT.to_owned(), false),
+            // Some clients see an event that no blank line ends, but nobody sees one that breaks off.
+            (format!("data: {RESULT}\n"), true),
+            (format!("data: {RESULT}"), true),
+            (format!("data: {ERROR}\n"), false),
+            (format!("data: {}", &RESULT[..RESULT.len() - 1]), false),
+            (RESULT.to_owned(), true),
+            (format!("data: {ERROR}\n\n{RESULT}\n"), true),
         ] {
             assert_eq!(sold("Text/Event-Stream; charset=utf-8", &body), sells, "{body}");
         }

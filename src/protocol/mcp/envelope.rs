@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{
     super::{digest::Members, json_text::parse_text},
-    strict::is_own,
+    strict::{folded, is_own},
 };
 
 /// The body of a POST.
@@ -52,16 +52,17 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads one message. What is no object says nothing.
+    /// Reads one message: an object. A server may read the members of an object from an array, by their order.
     fn read(value: &'a RawValue) -> Result<Self, Unreadable> {
         if !value.get().starts_with('{') {
-            return Ok(Self::default());
+            return Err(Unreadable::Ambiguous);
         }
         let mut envelope = Self::default();
         for (name, value) in deciding(value, &DECIDING)? {
             match &*name {
                 "id" => envelope.id = Some(value),
-                "method" => envelope.method = name_in(value)?,
+                // Some take a number for the place of a method in a list, or an array for its one text.
+                "method" => envelope.method = Some(name_in(value)?.ok_or(Unreadable::Ambiguous)?),
                 "params" => envelope.params = Some(value).filter(|params| params.get() != "null"),
                 _ => {}
             }
@@ -89,11 +90,11 @@ impl<'a> Envelope<'a> {
 }
 
 /// The name of a method or a tool; `None` if this is no text. Readers differ about what such a name is with half a character in it,
-/// some end it at a control character, and some read a text in an object (see [`is_own`]).
+/// and some end it at a control character.
 fn name_in(value: &RawValue) -> Result<Option<Cow<'_, str>>, Unreadable> {
     match parse_text(value.get()) {
         Some(name) if name.contains(char::is_control) => Err(Unreadable::Ambiguous),
-        None if value.get().starts_with(['"', '{']) => Err(Unreadable::Ambiguous),
+        None if value.get().starts_with('"') => Err(Unreadable::Ambiguous),
         name => Ok(name),
     }
 }
@@ -103,7 +104,7 @@ fn name_in(value: &RawValue) -> Result<Option<Cow<'_, str>>, Unreadable> {
 fn deciding<'a>(object: &'a RawValue, names: &[&str]) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, Unreadable> {
     let Members(members) = serde_json::from_str(object.get()).map_err(|_| Unreadable::NotJson)?;
     for (index, (name, _)) in members.iter().enumerate() {
-        let folded = name.to_uppercase().to_lowercase();
+        let folded = folded(name);
         let decides = names.contains(&&*folded);
         if name.contains('\0')
             || is_own(name)
@@ -135,8 +136,13 @@ mod tests {
             (r#"{"method":"ping"}"#, Ok(None)),
             (r#"{"id":1,"result":{"method":"tools/call"}}"#, Ok(None)),
             ("[]", Ok(None)),
-            ("7", Ok(None)),
-            (r#"{"method":7}"#, Ok(None)),
+            ("7", Err(Unreadable::Ambiguous)),
+            (r#"{"method":7}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":null}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":["tools/call"]}"#, Err(Unreadable::Ambiguous)),
+            (r#"["2.0",1,"tools/call",{"name":"search"}]"#, Err(Unreadable::Ambiguous)),
+            (r#"[{"name":"search"},"tools/call"]"#, Err(Unreadable::Ambiguous)),
+            (r#"[["2.0",1,"tools/call",{"name":"search"}]]"#, Err(Unreadable::Ambiguous)),
             ("", Err(Unreadable::NotJson)),
             ("{", Err(Unreadable::NotJson)),
             ("\u{feff}{}", Err(Unreadable::NotJson)),
@@ -169,7 +175,7 @@ mod tests {
             ),
             (
                 r#"{"method":"tools/call","params":{"name":{"$serde_json::private::RawValue":"\"a\""}}}"#,
-                Err(Unreadable::Ambiguous),
+                Err(Unreadable::NoCall),
             ),
             (r#"{"method":"tools/call"}"#, Err(Unreadable::NoCall)),
             (r#"{"method":"tools/call","params":["search"]}"#, Err(Unreadable::NoCall)),
@@ -182,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_read_message_by_message() {
-        let body = br#"[{"method":"ping"},7,{"method":"tools/call","params":{"name":"a"}}]"#;
+        let body = br#"[{"method":"ping"},{"id":7,"result":{}},{"method":"tools/call","params":{"name":"a"}}]"#;
         let Ok(Message::Batch(messages)) = Message::read(body) else { panic!() };
         assert_eq!(messages.iter().map(Envelope::calls_tool).collect::<Vec<_>>(), [false, false, true]);
         assert!(Message::read(br#"[{"method":"a","method":"b"}]"#).is_err());

@@ -1,6 +1,7 @@
-//! `Strict`: JSON in which no object has a member twice and none has a name of `serde_json`'s own, so that all who read it read the same.
+//! `Strict`: JSON in which no object has a member twice, or in another case, and none has a name that some readers take for another one.
+//! So all who read it read the same.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -14,6 +15,11 @@ const OWN: &str = "$serde_json::private::";
 /// put that in the object's place, so that `{"$serde_json::private::RawValue":"7"}` is 7 to it, and an object to all others.
 pub(super) fn is_own(name: &str) -> bool {
     name.starts_with(OWN)
+}
+
+/// A name as readers that ignore its case compare it.
+pub(crate) fn folded(name: &str) -> String {
+    name.to_uppercase().to_lowercase()
 }
 
 /// Any JSON value. A number that is an integer is one, however it is written.
@@ -68,15 +74,16 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut members = Map::new();
+        let (mut members, mut names) = (Map::new(), HashSet::new());
         while let Some(name) = map.next_key::<String>()? {
             if is_own(&name) {
                 return map.next_value().map(|HandedOn(number)| Value::Number(plain(&number)));
             }
-            let Strict(value) = map.next_value()?;
-            if members.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member is given twice"));
+            if name.contains('\0') || !names.insert(folded(&name)) {
+                return Err(A::Error::custom("a member is given twice, or has a name that ends early"));
             }
+            let Strict(value) = map.next_value()?;
+            members.insert(name, value);
         }
         Ok(Value::Object(members))
     }
@@ -121,6 +128,9 @@ mod tests {
         for json in [
             r#"{"a":1,"a":2}"#,
             r#"[{"a":{"b":1,"b":1}}]"#,
+            r#"{"pages":0,"Pages":3000}"#,
+            r#"[{"a":{"price\u017f":1,"prices":1}}]"#,
+            r#"{"pages\u0000":1}"#,
             r#"{"$serde_json::private::RawValue":"7"}"#,
             r#"{"$serde_json::private::RawValue":7}"#,
             r#"{"$serde_json::private::Number":"7"}"#,

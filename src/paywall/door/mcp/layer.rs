@@ -30,6 +30,8 @@ use crate::paywall::{
 ///
 /// ```
 /// # use tower_x402::{BuildError, Merchant};
+/// use bytes::Bytes;
+/// use http::Response;
 /// use tower_x402::{Price, mcp::McpLayer, protocol::Amount};
 ///
 /// # fn layer(merchant: &Merchant) -> Result<McpLayer, BuildError> {
@@ -38,7 +40,10 @@ use crate::paywall::{
 ///     .charge("search", "0.01 USDC")?
 ///     // One cent for each started 1,000 characters; USDC has 6 decimals.
 ///     .price_with("summarise", |arguments| {
-///         let text = arguments.get("text").and_then(|text| text.as_str()).unwrap_or_default();
+///         // What the server may find under another spelling of the name has no price.
+///         let Some(text) = arguments.get("text").and_then(|text| text.as_str()) else {
+///             return Price::Refuse(Response::new(Bytes::from("Give the text as `text`.")).into());
+///         };
 ///         Price::Charge(Amount::from_cents(text.len().div_ceil(1000).max(1) as u64, 6))
 ///     })?
 ///     .free("status")
@@ -76,7 +81,8 @@ impl McpLayer {
     /// Charges for each call of this tool what a closure computes from its arguments.
     ///
     /// It runs for the quote and again for each payment. A quote is bound to the tool and to the arguments that it was made for.
-    /// [`Price::Refuse`] answers a call that cannot succeed: the response's body is the text of the result.
+    /// [`Price::Refuse`] answers a call that cannot succeed: the response's body is the text of the result. Refuse what lacks a member that
+    /// the price is made of, or has it with another type: the server may find it under another spelling of its name.
     ///
     /// # Errors
     /// As [`charge`](Self::charge).

@@ -54,7 +54,7 @@ impl From<Unreadable> for Refusal {
             Unreadable::NotJson => Self::of(-32700, "Parse error: send one JSON-RPC message in UTF-8."),
             Unreadable::Ambiguous => Self::of(
                 -32600,
-                "Invalid request: a member is given twice or in another case, or a name has a control character or half a character, or begins with $serde_json::private::. Give each once, without these.",
+                "Invalid request: a message is an object with a text as its method, and has each member once, in one case. No name has a control character or half a character, or begins with $serde_json::private::.",
             ),
             Unreadable::NoCall => Self::of(
                 -32602,

@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::json;
 
-use crate::paywall::seller::{inner::MerchantInner, pricing::Prices, redelivery::Redelivery, route::Route};
+use crate::{
+    paywall::seller::{inner::MerchantInner, pricing::Prices, redelivery::Redelivery, route::Route},
+    protocol::mcp::folded,
+};
 
 /// What the ids of sold calls begin with, as the server sees them. A client's own id could be one that the server sends the answer to by
 /// another way.
@@ -84,9 +87,16 @@ impl Table {
     pub(super) fn listed(&self, tool: &str) -> Listed {
         match self.priced.get(tool) {
             Some(route) => Listed::Priced(Arc::clone(route)),
-            None if self.refuse_unlisted && !self.free.contains(tool) => Listed::Refused,
+            None if self.free.contains(tool) => Listed::Free,
+            None if self.refuse_unlisted || self.is_almost_priced(tool) => Listed::Refused,
             None => Listed::Free,
         }
+    }
+
+    /// Whether a server that ignores case, or space around a name, would take this for a tool that has a price.
+    fn is_almost_priced(&self, tool: &str) -> bool {
+        let name = folded(tool.trim());
+        self.priced.keys().any(|priced| folded(priced.trim()) == name)
     }
 
     /// What the list of tools says of the price of one, in JSON.
