@@ -80,6 +80,22 @@ async fn trailers_say_nothing_to_the_upstream() {
     assert!(values(&last(&upstream).await, "trailer").is_empty());
 }
 
+/// A client of HTTP/1 would leave it out where nothing announces it, and the answer to half a question would be sold.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_body_of_a_get_reaches_the_upstream() {
+    let upstream = upstream();
+    let (_shop, gateway) = free(&upstream);
+    let mut stream = crate::raw::connect(&gateway.url).await;
+    let request = "GET /digest HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
+    tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"bytes\": 2"), "{answer}");
+    assert_eq!(ask(&gateway.url, "GET /any", "").await.status, 200);
+    let headers = last(&upstream).await;
+    assert!(values(&headers, "transfer-encoding").is_empty() && values(&headers, "content-length").is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_tunnel_leads_past_the_prices_of_tools() {
     let upstream = upstream();

@@ -1,11 +1,15 @@
 //! SECURITY row 68: whatever a path looks like, it costs what it costs at the upstream, or is refused.
 
+use std::time::Duration;
+
 use serde_json::Value;
+use tokio::time::{sleep, timeout};
 use tower_x402::testing::DevChain;
 
 use crate::{
-    program::{Shop, seen, upstream},
+    program::{PATIENT, Shop, seen, upstream},
     raw::ask,
+    support::tools::write_secret,
 };
 
 const ROUTES: &str = r#"
@@ -178,4 +182,43 @@ async fn a_path_costs_what_the_dearer_of_its_readings_costs() {
         assert_eq!(ask(&gateway.url, &format!("GET {path}"), "").await.status, 404, "{path}");
     }
     assert_eq!(seen(&upstream).await.len(), 5);
+}
+
+/// rmcp and others answer at each path below the one that they are mounted at.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_below_the_tools_is_no_way_around_their_prices() {
+    let chain = DevChain::builder().install_with_npm(true).start().await.unwrap();
+    let upstream = upstream();
+    let shop = Shop::new(chain.rpc_url(), &upstream.url);
+    write_secret(shop.folder.path().join("settle.key"), chain.accounts()[3].private_key());
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}"#;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let ask = async |url: &str, path: &str| {
+        let request = client.post(format!("{url}{path}")).header("content-type", "application/json").body(call);
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let below = ["/mcp/x", "/mcp/x/y", "/MCP;v=1/x", "/x/../%6dcp//x/"];
+    for (default, status) in [("\"free\"", 200), ("{ price = \"0.001 USDC\" }", 404), ("\"deny\"", 404)] {
+        let rest = format!(
+            "[[route]]\nmatch = \"/mcp/notes\"\nfree = true\n[default]\naction = {default}\n[mcp]\npath = \"/mcp\"\n\
+             [mcp.tools]\nsearch = \"0.01 USDC\""
+        );
+        shop.write("", "settle_key_file = \"settle.key\"", &rest);
+        let gateway = shop.start();
+        let sells = async {
+            while !ask(&gateway.url, "/mcp").await.1.contains("\"amount\":\"10000\"") {
+                sleep(Duration::from_millis(200)).await;
+            }
+        };
+        timeout(PATIENT, sells).await.unwrap();
+        for path in below {
+            let (told, body) = ask(&gateway.url, path).await;
+            assert_eq!(told, status, "{default} {path}: {body}");
+            assert!(status == 404 || body.contains("\"amount\":\"10000\""), "{default} {path}: {body}");
+        }
+        // A route says what its own path costs.
+        assert_eq!(ask(&gateway.url, "/mcp/notes").await.0, 200);
+    }
+    assert_eq!(seen(&upstream).await.len(), 3);
 }

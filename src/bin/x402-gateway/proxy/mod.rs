@@ -124,7 +124,8 @@ impl Upstream {
         let (parts, body) = request.into_parts();
         let (body, progress) = progress::watched(body);
         let (uri, method) = (parts.uri.clone(), parts.method.clone());
-        let head = match outbound::head(self, parts, body.size_hint().exact(), switch.is_some()) {
+        let length = if body.is_end_stream() { Some(0) } else { body.size_hint().exact() };
+        let head = match outbound::head(self, parts, length, switch.is_some()) {
             Ok(head) => head,
             Err(_) => {
                 let detail = "The address does not fit the service behind this one.";

@@ -1,6 +1,6 @@
 //! The head of the request that the upstream sees.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header, request::Parts, uri::PathAndQuery};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request::Parts, uri::PathAndQuery};
 use tower_x402::Receipt;
 
 use super::{
@@ -30,6 +30,10 @@ pub(super) fn head(
         headers.get(header::CONTENT_LENGTH).map(|value| value.to_str().ok().and_then(|text| text.parse().ok()));
     if announced.is_some_and(|announced| announced != length) {
         headers.remove(header::CONTENT_LENGTH);
+    }
+    // A client of HTTP/1 takes the body of these for none where nothing announces one.
+    if length.is_none() && matches!(parts.method, Method::GET | Method::HEAD) {
+        headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     if switches {
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));

@@ -113,8 +113,14 @@ impl Routes {
         let bare = all().find(|route| route.pattern.matches_with_extension(method, path));
         match bare {
             Some(bare) => Some(read.unwrap_or(&self.default).or_dearer(&bare.target)),
-            None => read,
+            None => read.or_else(|| self.below_tools(path)),
         }
+    }
+
+    /// What no route names below the MCP endpoint: a server that is mounted there may serve its tools at each such path.
+    fn below_tools(&self, path: &Reading) -> Option<&Target> {
+        let mcp = self.mcp.as_ref().filter(|mcp| mcp.pattern.is_above(path))?;
+        Some(self.default.or_dearer(&mcp.target))
     }
 }
 

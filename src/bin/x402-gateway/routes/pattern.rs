@@ -106,6 +106,12 @@ impl Pattern {
         long_enough && takes_each(mine, theirs)
     }
 
+    /// Whether a path is below its own.
+    pub(crate) fn is_above(&self, path: &Reading) -> bool {
+        let (mine, theirs) = (&self.segments, path.segments());
+        theirs.len() > mine.len() && takes_each(mine, theirs)
+    }
+
     /// Its method, if its answers are never sold: they have no content, or the gateway refuses it.
     pub(crate) fn never_sold(&self) -> Option<&Method> {
         self.method.as_ref().filter(|method| matches!(**method, Method::HEAD | Method::CONNECT | Method::TRACE))
