@@ -259,6 +259,73 @@ async fn a_settled_payment_that_is_shown_without_its_signature_stays_free() {
     }
 }
 
+/// The signature is the payer's, copied from the chain, or the settler is silent: then it is looked at under a lease. Once the payer has asked
+/// for the payment, the copy does not get it again.
+#[tokio::test(start_paused = true)]
+async fn a_copy_does_not_keep_a_settled_payment_from_its_payer_who_waits() {
+    for (settler_answers, unquoted_copy) in [(true, false), (true, true), (false, false), (false, true)] {
+        let stall = Stall::open().await;
+        let service = layered(&stall.shop.layer(), echo(Counter::default()));
+        let (prepared, offer) = (offered(&service).await, offered(&service).await);
+        let transaction = settled_by_another(&stall, &offer).await;
+        let copy = if unquoted_copy { unquoted(&prepared) } else { prepared };
+        let copied = paid(&sign(&copy, authorization(&offer, NONCE))).into_parts().0;
+        let shown = || Request::from_parts(copied.clone(), Body::from(r#"{"query":"why"}"#));
+        if !settler_answers {
+            stall.settler.answer_verify(Err(SettleError::unavailable()));
+        }
+        let mut is_held = true;
+        for (payer_gets, copy_gets) in [(409, 403), (200, 409)] {
+            stall.shop.chain.delay(Duration::from_secs(5));
+            let mut looked_at = Box::pin(ask(&service, shown()));
+            let at_once = tokio::time::timeout(Duration::from_secs(1), &mut looked_at).await;
+            assert_eq!(at_once.is_err(), is_held, "looked at under a lease: {settler_answers} {unquoted_copy}");
+            stall.shop.chain.delay(Duration::ZERO);
+            let told = ask(&service, by_payer(&offer, transaction)).await;
+            assert_eq!(told.status(), payer_gets, "{settler_answers} {unquoted_copy}");
+            let copied = match at_once {
+                Ok(told) => told,
+                Err(_) => looked_at.await,
+            };
+            assert_eq!(copied.status(), copy_gets, "{settler_answers} {unquoted_copy}");
+            is_held = false;
+        }
+    }
+}
+
+/// Its answer failed after it was settled for no quote, so that it is redeemed by its payer's signature, and a copy names the same record.
+#[tokio::test(start_paused = true)]
+async fn nor_one_that_was_settled_here_without_a_quote() {
+    let stall = Stall::open().await;
+    let works = layered(&stall.shop.layer(), echo(Counter::default()));
+    let fails = layered(&stall.shop.layer().settle_first(), crate::support::status(500));
+    let offer = offered(&works).await;
+    let payment = unquoted(&offer);
+    let transaction = super::settled(&ask(&fails, paid(&pays(&payment))).await).transaction.unwrap();
+    stall.shop.chain.delay(Duration::from_secs(5));
+    let mut looked_at = Box::pin(ask(&works, paid(&pays(&payment))));
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut looked_at).await.is_err());
+    stall.shop.chain.delay(Duration::ZERO);
+    assert_problem(ask(&works, by_payer(&offer, transaction)).await, 409, "redemption_in_progress").await;
+    assert_problem(looked_at.await, 403, "payment_bound").await;
+    assert_problem(ask(&works, paid(&pays(&payment))).await, 409, "redemption_in_progress").await;
+    assert_eq!(ask(&works, by_payer(&offer, transaction)).await.status(), 200);
+}
+
+/// Who waits at the one door with the same payment goes on at the other, where it was settled for the quote.
+#[tokio::test(start_paused = true)]
+async fn a_payer_that_waits_goes_on_by_the_same_header() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    let offer = offered(&service).await;
+    stall.settler.script([Settling::Held]);
+    assert_problem(ask(&service, paid(&pays(&offer))).await, 503, "outcome_unknown").await;
+    let transaction = stall.settler.release()[0];
+    assert_problem(ask(&service, by_payer(&offer, transaction)).await, 409, "redemption_in_progress").await;
+    stall.lease_runs_out();
+    assert_eq!(ask(&service, paid(&pays(&offer))).await.status(), 200);
+}
+
 /// The release of a thief's reservation was lost, with the process or with the ledger: it is no sign that he settled anything.
 #[tokio::test(start_paused = true)]
 async fn a_thief_whose_reservation_was_left_behind_gets_nothing() {

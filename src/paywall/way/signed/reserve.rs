@@ -11,7 +11,7 @@ use crate::{
             attempts::Claimed,
             chain::SellingChain,
             pricing::Cost,
-            time_limits::{SETTLER, verifier_in_time},
+            time_limits::{SETTLER, ledger_in_time, verifier_in_time},
         },
         way::signed::{
             Signed,
@@ -20,7 +20,7 @@ use crate::{
             showing::Showing,
         },
     },
-    protocol::{ChainTime, ProblemCode, ProvedBy, PurchaseKey, Receipt, v2::Reason},
+    protocol::{ChainTime, PaymentId, ProblemCode, ProvedBy, PurchaseKey, Receipt, v2::Reason},
 };
 
 /// A signed payment that is offered.
@@ -71,6 +71,11 @@ pub(crate) async fn reserve_signed<S: Signed>(
     reserved.showing_mut().begin().await;
     // In a future block, so after everything that this ledger has forgotten.
     let signed = reserved.payment(ChainTime::from_unix(head.unix() + 1));
+    if opened.route.merchant.attempts.is_awaited(signed.id())
+        && let Err(problem) = Box::pin(goes_on(&opened, reserved.showing(), signed.id())).await
+    {
+        return Err(opened.unless_consumed(shown, problem.into()).await);
+    }
     let claim = opened.claim(head).purchase(purchase.filter(|_| proven)).payments([signed]);
     let mut guard = match opened.grant(claim, |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
@@ -125,6 +130,19 @@ pub(crate) async fn reserve_signed<S: Signed>(
     };
     guard.release().await;
     Err(rejection)
+}
+
+/// Whether a signature alone may still buy by a payment that its payer has shown to be made and waits for. It does where that was settled for
+/// its quote. Any other is public, and buys nothing by it: looked at under a lease, a copy would hold it as often as it is shown.
+async fn goes_on(opened: &Opened<'_>, showing: &Showing, payment: PaymentId) -> Result<(), Problem> {
+    let in_progress = || Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN);
+    if !showing.is_quoted() {
+        return Err(in_progress());
+    }
+    match ledger_in_time(opened.route.merchant.ledger.begun(opened.key, payment)).await {
+        Ok(begun) => begun.map(drop).ok_or_else(in_progress),
+        Err(_) => Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
+    }
 }
 
 /// What to answer to a payment that buys nothing now.
