@@ -78,7 +78,7 @@ pub(super) async fn watch(
                 }
                 // Nodes that disagree keep its place for a while only. The payment's own nonce tells, later, what became of it.
                 if spent.get_or_insert_with(Instant::now).elapsed() >= core.certain_within() {
-                    if matches!(look, Look::Reverted) {
+                    if matches!(look, Look::Reverted) && !may_be_paid(core, order).await {
                         remember(core, order).await;
                     }
                     return Settlement::Unknown(newest(sent));
@@ -198,6 +198,14 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
 /// The last transaction that was sent for the payment.
 fn newest(sent: &[Sent]) -> Option<TxHash> {
     sent.iter().rev().find(|one| one.settles).map(|one| one.signed.hash)
+}
+
+/// Whether a node says that the nonce is used, or none says that it is not. Another may have sent the same call and been first: then ours
+/// failed, and the payer has paid.
+async fn may_be_paid(core: &Core, order: &Order) -> bool {
+    let told = core.account.nodes.each(|node| trial::is_used(order, node, "latest")).await;
+    let mut told = told.into_iter().flatten().flatten().peekable();
+    told.peek().is_none() || told.any(|is_used| is_used)
 }
 
 /// Remembers a payer with code that let the trial succeed and the transaction fail.

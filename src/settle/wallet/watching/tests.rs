@@ -15,8 +15,17 @@ use crate::{
 /// More than a settler waits for what is to become certain.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A settler on a node that counts five transactions, and on a port where nothing listens. Whether the node has receipts.
-async fn core(has_receipts: bool) -> Core {
+/// What a node says of the transactions that it is asked about.
+#[derive(Clone, Copy, Default)]
+struct Says {
+    /// The status in their receipts; `None` where it has none.
+    status: Option<&'static str>,
+    /// Whether it calls the payment's nonce used.
+    used: bool,
+}
+
+/// A settler on a node that counts five transactions and knows code at every account, and on a port where nothing listens.
+async fn core(says: Says) -> Core {
     let answer = move |Json(question): Json<Value>| async move {
         let word = |byte: &str| format!("0x{}", byte.repeat(32));
         let result = match question["method"].as_str() {
@@ -25,9 +34,11 @@ async fn core(has_receipts: bool) -> Core {
             Some("eth_getBlockByNumber") => {
                 json!({ "number": "0x64", "hash": word("02"), "parentHash": word("01"), "timestamp": "0x66000000" })
             }
-            Some("eth_getTransactionReceipt") if has_receipts => json!({
-                "transactionHash": question["params"][0], "blockNumber": "0x63", "blockHash": word("01"), "status": "0x1",
+            Some("eth_getTransactionReceipt") if says.status.is_some() => json!({
+                "transactionHash": question["params"][0], "blockNumber": "0x63", "blockHash": word("01"), "status": says.status,
             }),
+            Some("eth_getCode") => json!("0x60"),
+            Some("eth_call") => json!(format!("0x{:064x}", u8::from(says.used))),
             _ => Value::Null,
         };
         Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }))
@@ -50,7 +61,7 @@ async fn sent(core: &Core, nonce: u64) -> Sent {
 
 #[tokio::test]
 async fn what_is_settled_is_watched_for_a_while_where_a_node_is_gone() {
-    let core = core(true).await;
+    let core = core(Says { status: Some("0x1"), ..Says::default() }).await;
     let sent = sent(&core, 3).await;
     let kept = timeout(PATIENCE, keep(&core, &[sent], &core.hold(3))).await;
     assert_eq!(kept, Ok(false), "no node but one says that it stays");
@@ -59,7 +70,7 @@ async fn what_is_settled_is_watched_for_a_while_where_a_node_is_gone() {
 
 #[tokio::test]
 async fn a_nonce_that_something_else_used_gives_its_place_back_where_a_node_is_gone() {
-    let core = core(false).await;
+    let core = core(Says::default()).await;
     let order = order(1, 9);
     let (progress, flight) = core.flights.enter(&order).unwrap();
     let mut all = vec![sent(&core, 3).await];
@@ -68,4 +79,20 @@ async fn a_nonce_that_something_else_used_gives_its_place_back_where_a_node_is_g
     let outcome = timeout(PATIENCE, watch(&core, &order, &flight, &none, &mut all, &held)).await;
     assert_eq!(outcome, Ok(Settlement::Unknown(Some(hash))), "the chain says, later, what became of it");
     assert!(progress.borrow().outcome.is_none());
+}
+
+/// Another sent the same call, was mined first, and so made ours fail: its payer paid.
+#[tokio::test]
+async fn a_payer_is_not_refused_for_a_call_that_failed_because_another_had_paid_by_it() {
+    for used in [true, false] {
+        let core = core(Says { status: Some("0x0"), used }).await;
+        let order = order(1, 9);
+        let (_progress, flight) = core.flights.enter(&order).unwrap();
+        let mut all = vec![sent(&core, 3).await];
+        let hash = all[0].signed.hash;
+        let (flight, held, none) = (flight.unwrap(), core.hold(3), TransactionRecorder::none());
+        let outcome = timeout(PATIENCE, watch(&core, &order, &flight, &none, &mut all, &held)).await;
+        assert_eq!(outcome, Ok(Settlement::Unknown(Some(hash))));
+        assert_eq!(core.reverted.get(&order.payer).is_none(), used, "used: {used}");
+    }
 }
