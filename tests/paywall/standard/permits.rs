@@ -253,6 +253,23 @@ async fn what_was_charged_before_a_crash_buys_the_answer_whatever_it_would_cost_
     }
 }
 
+/// Permit2 takes a permit at its deadline: in that second, nothing has its payer sign another.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_over_after_its_deadline_and_not_at_it() {
+    let metered = open().await;
+    let (stall, offer) = (&metered.stall, metered.offered().await);
+    let signed = sign(permit(&offer));
+    stall.settler.script([Settling::Unknown]);
+    assert_problem(metered.show(&offer, &signed).await, 503, "outcome_unknown").await;
+    stall.lease_runs_out();
+    for (time, status, code) in [(300, 503, "outcome_unknown"), (301, 402, "authorization_refused")] {
+        stall.shop.clock.set_unix(NOW + time);
+        stall.shop.chain.set_head(ChainTime::from_unix(NOW + time));
+        assert_problem(metered.show(&offer, &signed).await, status, code).await;
+    }
+    assert_eq!((metered.runs.runs(), stall.settler.settlements()), (1, 1));
+}
+
 /// The transfer of a permit of this nonce.
 fn charged(offer: &UpToRequirements, nonce: [u8; 32]) -> Transfer {
     Transfer::new(offer.network, EARLIER, 0)

@@ -67,7 +67,9 @@ impl ReservedPermit {
     ) -> Self {
         let terms = opened.route.terms(chain, opened.recipient, Amount::from_base_units(1));
         let Permit { from, amount, deadline, .. } = payment.permit.permit;
-        let signed = SignedTerms { payer: from, amount, until: deadline };
+        // It is valid at its last moment.
+        let until = ChainTime::from_unix(deadline.unix().saturating_add(1));
+        let signed = SignedTerms { payer: from, amount, until };
         let showing = Showing::new(chain, opened, (quote, signed), request, head);
         Self { showing, permits: permits.clone(), payment, promise: None, terms, unused: false }
     }

@@ -41,7 +41,7 @@ pub(crate) struct ShownQuote {
 pub(crate) struct SignedTerms {
     pub(crate) payer: Address,
     pub(crate) amount: Amount,
-    /// After that it can no longer be settled.
+    /// From then on it can no longer be settled.
     pub(crate) until: ChainTime,
 }
 
