@@ -61,6 +61,9 @@ pub(crate) trait Unsettled: Send + Sync {
     /// The reply about a payment that was made and has bought nothing yet.
     fn made(&self, transaction: TxHash) -> SettleResponse;
 
+    /// Ends what counts against its payer as long as it is not settled: it is.
+    fn is_settled(&mut self) {}
+
     /// Gives back what is held besides the lease, where nothing is sold.
     fn let_go(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
@@ -147,12 +150,12 @@ impl<A, ResB, E> From<NotSettled> for Ending<A, ResB, E> {
 /// It has a task of its own. When the client leaves, what the settler says must still be recorded, and the lease stays with the payment
 /// until then; after that it is released, so that the next request need not wait until it runs out.
 pub(crate) fn settle(
-    unsettled: Box<dyn Unsettled>,
+    mut unsettled: Box<dyn Unsettled>,
     mut guard: LeaseGuard,
 ) -> impl Future<Output = Option<Box<Settlement>>> {
     // Boxed, and so is what it gives: most redemptions settle nothing, and are no larger for it.
     let mut work = Box::pin(async move {
-        let outcome = settle_under(&*unsettled, &mut guard).await;
+        let outcome = settle_under(&mut *unsettled, &mut guard).await;
         Box::new(Settlement { unsettled, guard, outcome })
     });
     async move {
@@ -167,7 +170,7 @@ pub(crate) fn settle(
     }
 }
 
-async fn settle_under(unsettled: &dyn Unsettled, guard: &mut LeaseGuard) -> Result<(), NotSettled> {
+async fn settle_under(unsettled: &mut dyn Unsettled, guard: &mut LeaseGuard) -> Result<(), NotSettled> {
     let begun = match unsettled.sends() {
         true => guard.begin_settling(unsettled.record()).await,
         false => Ok(RenewOutcome::Held),
@@ -194,6 +197,8 @@ async fn settle_under(unsettled: &dyn Unsettled, guard: &mut LeaseGuard) -> Resu
     match unsettled.conclude(settled, begun.as_ref()) {
         Outcome::Sell(paid) => {
             guard.paid_by(paid);
+            // The handler may be still to run, and the money is gone from the payer's balance.
+            unsettled.is_settled();
             Ok(())
         }
         Outcome::Refuse(rejection) => match guard.is_not_settled().await {

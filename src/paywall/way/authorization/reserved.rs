@@ -31,7 +31,7 @@ pub(super) struct ReservedAuthorization {
     showing: Showing,
     standard: Standard,
     payment: SignedPayment,
-    /// Counts against the payer's balance until this ends, once it is reserved.
+    /// Counts against the payer's balance once it is reserved, until it is settled or this ends.
     promise: Option<Promise>,
     terms: Terms,
     /// Its nonce was unused just before it was reserved.
@@ -122,6 +122,10 @@ impl Signed for ReservedAuthorization {
         self.promise = self.standard.promises.take_on(account, self.showing.amount());
         self.payment.promised = self.promise.as_ref().map_or(Amount::ZERO, |promise| promise.others);
         self.promise.is_some()
+    }
+
+    fn is_settled(&mut self) {
+        self.promise = None;
     }
 
     async fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> Found {

@@ -37,7 +37,7 @@ pub(super) struct ReservedPermit {
     showing: Showing,
     permits: Permits,
     payment: PermitPayment,
-    /// Counts against the payer's balance until this ends, once it is reserved.
+    /// Counts against the payer's balance once it is reserved, until it is settled or this ends.
     promise: Option<Promise>,
     /// Of any amount: how much was charged, only the chain tells.
     terms: Terms,
@@ -134,6 +134,10 @@ impl Signed for ReservedPermit {
         self.promise = self.permits.promises.take_on(account, self.showing.amount());
         self.payment.promised = self.promise.as_ref().map_or(Amount::ZERO, |promise| promise.others);
         self.promise.is_some()
+    }
+
+    fn is_settled(&mut self) {
+        self.promise = None;
     }
 
     async fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> Found {

@@ -54,6 +54,9 @@ pub(crate) trait Signed: Send + Sync + 'static {
     /// payments are within their limit.
     fn take_on(&mut self) -> bool;
 
+    /// It is settled: it no longer counts as promised.
+    fn is_settled(&mut self);
+
     /// Returns whether it can be settled, or was. Where it is not `payable` now, only the chain is asked.
     fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> impl Future<Output = Found> + Send;
 

@@ -55,6 +55,10 @@ impl<S: Signed> Unsettled for ToSettle<S> {
         }
     }
 
+    fn is_settled(&mut self) {
+        self.reserved.is_settled();
+    }
+
     fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem {
         self.reserved.showing().outcome_unknown(transaction)
     }
