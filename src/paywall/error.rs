@@ -72,6 +72,16 @@ pub enum BuildError {
         "no payment by x402: with `.tools()` call `.settler(…)` or `.accept_submitted_transfers()` on the merchant's builder, or no client could pay for a call"
     )]
     NoStandard,
+    /// A settler was set, and clients would be asked to make their signatures valid for so short a time that none could be settled.
+    #[error(
+        "no time to settle: clients would sign for {valid_for:?}, and {least:?} are needed at least; with `.settler(…)`, raise `max_payment_age` or `quote_ttl`"
+    )]
+    NoTimeToSettle {
+        /// For how long they would be valid.
+        valid_for: Duration,
+        /// For how long they must be.
+        least: Duration,
+    },
     /// No ledger was set, so one payment would buy any number of answers.
     #[error("no ledger: call `.ledger(…)`, or one payment would buy any number of answers")]
     NoLedger,

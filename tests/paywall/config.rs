@@ -8,7 +8,7 @@ use tower_x402::{
     BuildError, HealthError, Merchant, MerchantBuilder, Price, PriceTag, Refusal,
     ledger::{LedgerError, MemoryLedger},
     protocol::{Address, Amount, Asset, ChainTime, Network, SealingKeys},
-    testing::ScriptedVerifier,
+    testing::{ScriptedSettler, ScriptedVerifier},
     verify::{VerifyError, VerifyErrorKind},
 };
 
@@ -129,6 +129,25 @@ async fn an_unbound_payment_is_never_held_for_longer_than_half_its_life() {
         complete().max_payment_age(Duration::from_secs(1)).build().await.is_ok(),
         "shortened where none is asked for"
     );
+}
+
+/// What clients sign must be over before the ledger forgets it, and last until it is settled.
+#[tokio::test]
+async fn what_is_signed_has_time_to_be_settled() {
+    let seconds = Duration::from_secs;
+    let signed = |age, life| {
+        let chain = ScriptedVerifier::new(ChainTime::from_unix(NOW));
+        complete()
+            .verifier(chain.clone())
+            .settler(ScriptedSettler::new(chain))
+            .max_payment_age(seconds(age))
+            .quote_ttl(seconds(life))
+    };
+    assert!(signed(40, 10).build().await.is_ok());
+    assert_refused!(signed(39, 10), BuildError::NoTimeToSettle { valid_for, .. } if *valid_for == seconds(9));
+    assert_refused!(signed(40, 9), BuildError::NoTimeToSettle { valid_for, .. } if *valid_for == seconds(9));
+    assert_refused!(signed(1, 900), BuildError::NoTimeToSettle { valid_for, .. } if valid_for.is_zero());
+    assert!(complete().max_payment_age(seconds(39)).build().await.is_ok(), "nothing is signed");
 }
 
 #[tokio::test]

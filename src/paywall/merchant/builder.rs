@@ -20,6 +20,7 @@ use crate::{
             text,
             unbound::UnboundPolicy,
         },
+        way::signed::check_timeout,
     },
     protocol::{Address, Asset, Network, SealingKeys},
     settle::{ChannelSettler, PermitSettler, Settler},
@@ -326,7 +327,8 @@ impl MerchantBuilder {
 
     /// Sets how old a payment may be, in chain time, when it is redeemed; 24 hours by default, 1 second to a year.
     ///
-    /// The ledger must remember sales for that long.
+    /// The ledger must remember sales for that long. Signed payments must be over by then, so clients are asked to sign for at least half a
+    /// minute less: with a settler this must be 40 seconds or more.
     pub fn max_payment_age(mut self, age: Duration) -> Self {
         self.max_payment_age = age;
         self
@@ -335,7 +337,7 @@ impl MerchantBuilder {
     /// Sets how long a handler may take for a paid answer; 10 minutes by default, 1 second to a day.
     ///
     /// Signed payments are settled when the handler is done. Clients are asked to make them valid for two minutes longer than this, at
-    /// most for as long as a [quote can be paid](Self::quote_ttl).
+    /// most for as long as a [quote can be paid](Self::quote_ttl), and half a minute less than [payments count](Self::max_payment_age).
     pub fn max_hold(mut self, hold: Duration) -> Self {
         self.max_hold = hold;
         self
@@ -477,7 +479,7 @@ impl MerchantBuilder {
         if let Some(url) = &self.public_url {
             check_url(url)?;
         }
-        Ok(MerchantInner {
+        let inner = MerchantInner {
             chains: Chains::new(first, others),
             recipients: self.recipients,
             realm: self.realm,
@@ -500,7 +502,9 @@ impl MerchantBuilder {
             page: self.page,
             catalog: Catalog::default(),
             attempts: Arc::default(),
-        })
+        };
+        check_timeout(&inner)?;
+        Ok(inner)
     }
 }
 

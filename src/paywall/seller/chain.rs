@@ -35,6 +35,11 @@ impl SellingChain {
         self.view.reader()
     }
 
+    /// Whether anything is paid by a signature.
+    pub(crate) const fn takes_signatures(&self) -> bool {
+        self.standard.is_some() || self.permits.is_some() || self.channels.is_some()
+    }
+
     /// Whether payments in this token count.
     pub(crate) fn accepts(&self, token: Address) -> bool {
         self.accepted.iter().any(|asset| asset.contract() == token)

@@ -9,7 +9,7 @@ pub(crate) mod pass;
 mod permit;
 #[cfg(all(test, feature = "test-util"))]
 mod scripted;
-mod signed;
+pub(crate) mod signed;
 pub(crate) mod transfer;
 mod way_to_pay;
 

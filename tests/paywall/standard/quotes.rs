@@ -5,12 +5,12 @@ use std::time::Duration;
 use http::{Request, header};
 use tower_x402::{
     Price,
-    protocol::{Address, Amount, Asset, Network, TokenDomain, headers::PAYMENT_REQUIRED},
+    protocol::{Address, Amount, Asset, ChainTime, Network, TokenDomain, headers::PAYMENT_REQUIRED},
     settle::SettleError,
 };
 
-use super::{Stall, offered, required, requirements, units};
-use crate::support::{Counter, Shop, ask, echo, intent_of, layered, post, recipient};
+use super::{Stall, authorization, offered, paid, required, requirements, sign, units};
+use crate::support::{Counter, NOW, Shop, ask, echo, intent_of, layered, post, recipient};
 
 #[tokio::test]
 async fn one_402_speaks_both_dialects_about_one_intent() {
@@ -41,6 +41,20 @@ async fn an_authorization_is_asked_to_outlast_the_longest_hold_within_the_quotes
         let stall = Stall::open_with(|builder| builder.max_hold(minutes(hold)).quote_ttl(minutes(life))).await;
         let service = layered(&stall.shop.layer(), echo(Counter::default()));
         assert_eq!(offered(&service).await.max_timeout_seconds, seconds);
+    }
+}
+
+/// What is valid for longer than payments count is refused: nobody is asked to sign that, even by a clock that is a little ahead.
+#[tokio::test]
+async fn an_authorization_is_asked_to_end_before_the_ledger_forgets_it() {
+    let stall = Stall::open_with(|builder| builder.max_payment_age(Duration::from_secs(300))).await;
+    let service = layered(&stall.shop.layer(), echo(Counter::default()));
+    for (nonce, ahead) in [(1, 0), (2, 20)] {
+        let offer = offered(&service).await;
+        assert!(offer.max_timeout_seconds >= 240, "{}", offer.max_timeout_seconds);
+        let end = ChainTime::from_unix(NOW + ahead + offer.max_timeout_seconds);
+        let signed = authorization(&offer, [nonce; 32]).valid_between(ChainTime::from_unix(0), end);
+        assert_eq!(ask(&service, paid(&sign(&offer, signed))).await.status(), 200, "{ahead} s ahead");
     }
 }
 

@@ -11,6 +11,7 @@ use std::{future::Future, time::Duration};
 use crate::{
     ledger::Settling,
     paywall::{
+        error::BuildError,
         sale::{reservation::Records, settle::Settled},
         seller::inner::MerchantInner,
         way::signed::{judgement::Found, showing::Showing},
@@ -22,6 +23,10 @@ use crate::{
 const SETTLING_TIME: Duration = Duration::from_secs(120);
 /// How long a signature must be valid still, so that it can be settled.
 const LAST_MOMENT: Duration = Duration::from_secs(6);
+/// How long clients must be able to make a signature valid: it has to be shown, too.
+const SHORTEST: Duration = Duration::from_secs(10);
+/// How much a client's clock may be ahead.
+const CLOCK_AHEAD: Duration = Duration::from_secs(30);
 /// How long a settler may take to settle. Facilitators wait for a block.
 pub(crate) const SETTLE: Duration = Duration::from_secs(100);
 /// How long a settled payment may take to be confirmed by the verifier.
@@ -64,9 +69,24 @@ pub(crate) trait Signed: Send + Sync + 'static {
     fn settle(&self, charge: Amount, records: &Records) -> impl Future<Output = Settled> + Send;
 }
 
-/// How long clients are asked to make a signature valid, in seconds: it is settled when the handler is done, and must be valid still.
+/// How long clients are asked to make a signature valid, in seconds: it is settled when the handler is done, and must be valid still. It must
+/// be over before the ledger forgets it, also if a client's clock is ahead.
 pub(crate) fn timeout(merchant: &MerchantInner) -> u64 {
-    merchant.max_hold.saturating_add(SETTLING_TIME).as_secs().min(merchant.quote_ttl.as_secs())
+    let remembered = merchant.max_payment_age.saturating_sub(CLOCK_AHEAD);
+    merchant.max_hold.saturating_add(SETTLING_TIME).min(merchant.quote_ttl).min(remembered).as_secs()
+}
+
+/// Checks that a signature as clients are asked for one can be settled.
+///
+/// # Errors
+/// [`BuildError::NoTimeToSettle`] where it would be over too soon.
+pub(crate) fn check_timeout(merchant: &MerchantInner) -> Result<(), BuildError> {
+    let valid_for = Duration::from_secs(timeout(merchant));
+    let is_signed = merchant.chains.iter().any(|chain| chain.takes_signatures());
+    match is_signed && valid_for < SHORTEST {
+        true => Err(BuildError::NoTimeToSettle { valid_for, least: SHORTEST }),
+        false => Ok(()),
+    }
 }
 
 /// Why a signature cannot be settled now, by the clock.
