@@ -32,8 +32,8 @@ const SCRIPTS: [(&str, &str); 4] = [
 /// For machines that are busy with other tests.
 const PATIENT: Duration = Duration::from_secs(240);
 
-/// Browsers are large: one at a time.
-static PLACE: Semaphore = Semaphore::const_new(1);
+/// Browsers are large: three at a time.
+static PLACES: Semaphore = Semaphore::const_new(3);
 
 /// What a visit needs of the machine: a browser, and Node with its packages.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Browser {
 
     /// Goes through a scenario at this address of a shop, and tells what came of it.
     pub async fn visit(&self, shop: &Shop, scenario: &str, url: &str, more: Value) -> Value {
-        let _place = PLACE.acquire().await.unwrap();
+        let _place = PLACES.acquire().await.unwrap();
         let mut settings = json!({
             "program": self.program,
             "url": url,
