@@ -22,6 +22,9 @@ use crate::protocol::{Address, Network, TxHash};
 /// The longest that endpoints are asked for the fees of the moment.
 const FEES_LIMIT: Duration = Duration::from_secs(10);
 
+/// The same for their counts of the account's transactions.
+const COUNTS_LIMIT: Duration = Duration::from_secs(10);
+
 /// A key, and the nodes that its transactions go to.
 pub(crate) struct Account {
     pub(crate) nodes: Nodes,
@@ -65,6 +68,13 @@ impl Account {
             return Err(failure);
         }
         Ok(self.nonces.next(&counted, self.nodes.len()).ok_or(Absurd))
+    }
+
+    /// Whether most nodes' counts give a nonce to use next. Those that are slow are not waited for.
+    pub(crate) async fn has_next_nonce(&self) -> bool {
+        let ask = |node| Node::counted(node, self.address);
+        let counted = self.nodes.most(COUNTS_LIMIT, &ask).await;
+        counted.is_ok_and(|counted| self.nonces.next(&counted, self.nodes.len()).is_some())
     }
 
     /// What a transaction is to offer now.

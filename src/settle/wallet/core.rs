@@ -115,10 +115,19 @@ impl Core {
         Depths { final_after, deposit_confirmations }
     }
 
-    /// How long a transaction may take to be as deep as it is to be. A node that does not follow the chain keeps nobody for longer.
+    /// How long a transaction may take to be as deep as it is to be, on Base.
     pub(super) fn certain_within(&self) -> Duration {
-        let blocks = u32::try_from(self.policy.final_after).unwrap_or(u32::MAX).saturating_add(3);
-        self.policy.settled_within.saturating_add(BLOCK_TIME.saturating_mul(blocks))
+        self.within_blocks_of(BLOCK_TIME)
+    }
+
+    /// The same on a chain with a block in that time.
+    pub(super) fn within_blocks_of(&self, block_time: Duration) -> Duration {
+        self.policy.settled_within.saturating_add(block_time.saturating_mul(self.blocks_to_certainty()))
+    }
+
+    /// After how many blocks nodes can tell what became of a transaction, with some to spare.
+    pub(super) fn blocks_to_certainty(&self) -> u32 {
+        u32::try_from(self.policy.final_after).unwrap_or(u32::MAX).saturating_add(3)
     }
 
     pub(super) fn new(account: Account, policy: Policy) -> Self {

@@ -8,6 +8,7 @@ mod flights;
 mod gaps;
 mod inquiries;
 mod order;
+mod patience;
 mod permits;
 mod reasons;
 mod recall;
@@ -125,8 +126,11 @@ impl Settler for WalletSettler {
 
     async fn health(&self) -> Result<(), SettleError> {
         checks::has_ether(&self.core, self.core.policy.min_balance).await?;
-        // Without one nothing can be sent.
-        checks::next_nonce(&self.core).await.map(|_| ())
+        // Without a next nonce nothing can be sent.
+        match self.core.account.has_next_nonce().await {
+            true => Ok(()),
+            false => checks::next_nonce(&self.core).await.map(|_| ()),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use alloy::consensus::TxEip1559;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
     flights::Flight,
     gaps,
     order::Order,
+    patience::Patience,
     trial,
 };
 use crate::{
@@ -67,7 +68,7 @@ pub(super) async fn watch(
 ) -> Settlement {
     let start = Instant::now();
     // Since when the nonce is used by something else.
-    let mut spent: Option<Instant> = None;
+    let mut spent: Option<Patience> = None;
     loop {
         sleep(pause(start.elapsed())).await;
         match look(core, sent, held.nonce).await {
@@ -77,7 +78,11 @@ pub(super) async fn watch(
                     return outcome;
                 }
                 // Nodes that disagree keep its place for a while only. The payment's own nonce tells, later, what became of it.
-                if spent.get_or_insert_with(Instant::now).elapsed() >= core.certain_within() {
+                let patience = match &mut spent {
+                    Some(patience) => patience,
+                    none => none.insert(Patience::begin(core).await),
+                };
+                if patience.is_over(core).await {
                     if matches!(look, Look::Reverted) && !may_be_paid(core, order).await {
                         remember(core, order).await;
                     }
@@ -103,7 +108,7 @@ pub(super) async fn watch(
 /// Watches what settled a payment until its block is believed to stay. What a reorganisation removes is sent again: the answer was
 /// delivered for it. Returns whether it is known to stay, or to be lost: nodes may not tell.
 pub(super) async fn keep(core: &Core, sent: &[Sent], held: &Held<'_>) -> bool {
-    timeout(core.certain_within(), until_deep(core, sent, held)).await.is_ok()
+    Patience::begin(core).await.within(core, until_deep(core, sent, held)).await.is_some()
 }
 
 async fn until_deep(core: &Core, sent: &[Sent], held: &Held<'_>) {

@@ -1,15 +1,18 @@
 //! SECURITY row 50: one of two nodes is gone, so that nothing is ever certain.
 
-use std::net::TcpListener as Closed;
+use std::{net::TcpListener as Closed, sync::Arc};
 
 use axum::{Json, Router, routing::post};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::timeout};
 
 use super::*;
 use crate::{
     evm::wallet::{account::Account, connect},
-    settle::wallet::{core::Policy, order::tests::order},
+    settle::{
+        Settler as _,
+        wallet::{WalletSettler, core::Policy, order::tests::order},
+    },
 };
 
 /// More than a settler waits for what is to become certain.
@@ -22,21 +25,40 @@ struct Says {
     status: Option<&'static str>,
     /// Whether it calls the payment's nonce used.
     used: bool,
+    /// How long it takes to the next block; `None` where none comes.
+    block_time: Option<Duration>,
 }
 
-/// A settler on a node that counts five transactions and knows code at every account, and on a port where nothing listens.
+/// A settler on a node, and on a port where nothing listens.
 async fn core(says: Says) -> Core {
+    let gone = format!("http://{}", Closed::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    core_on(&[node(says).await, gone])
+}
+
+/// A settler on these nodes.
+fn core_on(urls: &[String]) -> Core {
+    let nodes = connect::connect_lazily(urls, false, 8453).ok().unwrap();
+    let signer = connect::key(&"11".repeat(32)).ok().unwrap();
+    let policy = Policy { final_after: 0, settled_within: Duration::ZERO, ..Policy::default() };
+    Core::new(Account::new(nodes, signer), policy)
+}
+
+/// A node that counts five transactions and knows code at every account.
+async fn node(says: Says) -> String {
+    let start = Instant::now();
     let answer = move |Json(question): Json<Value>| async move {
         let word = |byte: &str| format!("0x{}", byte.repeat(32));
+        let blocks = says.block_time.map_or(0, |time| start.elapsed().as_secs() / time.as_secs());
         let result = match question["method"].as_str() {
             Some("eth_chainId") => json!("0x2105"),
             Some("eth_getTransactionCount") => json!("0x5"),
             Some("eth_getBlockByNumber") => {
-                json!({ "number": "0x64", "hash": word("02"), "parentHash": word("01"), "timestamp": "0x66000000" })
+                json!({ "number": format!("0x{:x}", 100 + blocks), "hash": word("02"), "parentHash": word("01"), "timestamp": "0x66000000" })
             }
             Some("eth_getTransactionReceipt") if says.status.is_some() => json!({
                 "transactionHash": question["params"][0], "blockNumber": "0x63", "blockHash": word("01"), "status": says.status,
             }),
+            Some("eth_getBalance") => json!("0xde0b6b3a7640000"),
             Some("eth_getCode") => json!("0x60"),
             Some("eth_call") => json!(format!("0x{:064x}", u8::from(says.used))),
             _ => Value::Null,
@@ -44,13 +66,9 @@ async fn core(says: Says) -> Core {
         Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }))
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let live = format!("http://{}", listener.local_addr().unwrap());
+    let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(answer))).await });
-    let gone = format!("http://{}", Closed::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
-    let nodes = connect::connect_lazily(&[live, gone], false, 8453).ok().unwrap();
-    let signer = connect::key(&"11".repeat(32)).ok().unwrap();
-    let policy = Policy { final_after: 0, settled_within: Duration::ZERO, ..Policy::default() };
-    Core::new(Account::new(nodes, signer), policy)
+    url
 }
 
 async fn sent(core: &Core, nonce: u64) -> Sent {
@@ -81,11 +99,31 @@ async fn a_nonce_that_something_else_used_gives_its_place_back_where_a_node_is_g
     assert!(progress.borrow().outcome.is_none());
 }
 
+/// Its blocks come half as fast as those of Base, so that three of them take twelve seconds.
+#[tokio::test]
+async fn what_is_settled_is_watched_for_as_long_as_a_slow_chain_takes() {
+    let block_time = Some(Duration::from_secs(4));
+    let core = core(Says { status: Some("0x1"), block_time, ..Says::default() }).await;
+    let (sent, start) = (sent(&core, 3).await, Instant::now());
+    assert_eq!(timeout(PATIENCE, keep(&core, &[sent], &core.hold(3))).await, Ok(false));
+    assert!(start.elapsed() >= Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+/// More than half of the nodes say that there is a next nonce. One that hangs is not waited for.
+#[tokio::test]
+async fn a_settler_is_well_by_the_word_of_most_nodes() {
+    let hangs = Closed::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", hangs.local_addr().unwrap());
+    let core = core_on(&[node(Says::default()).await, node(Says::default()).await, url]);
+    let settler = WalletSettler { core: Arc::new(core) };
+    assert_eq!(timeout(Duration::from_secs(4), settler.health()).await, Ok(Ok(())));
+}
+
 /// Another sent the same call, was mined first, and so made ours fail: its payer paid.
 #[tokio::test]
 async fn a_payer_is_not_refused_for_a_call_that_failed_because_another_had_paid_by_it() {
     for used in [true, false] {
-        let core = core(Says { status: Some("0x0"), used }).await;
+        let core = core(Says { status: Some("0x0"), used, ..Says::default() }).await;
         let order = order(1, 9);
         let (_progress, flight) = core.flights.enter(&order).unwrap();
         let mut all = vec![sent(&core, 3).await];
