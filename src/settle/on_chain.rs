@@ -16,7 +16,7 @@ use crate::{
         },
     },
     protocol::{
-        Address, Amount, Network,
+        Address, Amount, ChainTime, Network,
         channel::{BATCH_SETTLEMENT, ChannelConfig, Voucher, VoucherClaim},
         v2::Reason,
     },
@@ -93,9 +93,17 @@ async fn read_chunk(
     let (question, gas) = (questions::states(&ids), STATE_GAS.saturating_mul(ids.len() as u64));
     let call = Call { from: BATCH_SETTLEMENT, to: BATCH_SETTLEMENT, data: &question, gas, fees: None };
     let ask = async |node: &Node| said_by(node, depths, &call, ids.len()).await;
-    let answers = nodes.each(ask).await;
+    agreed(nodes, nodes.each_following(ask).await, ids.len())
+}
+
+/// What comes of the answers of nodes about so many channels.
+fn agreed(
+    nodes: &Nodes,
+    answers: Vec<Result<Vec<ChannelOnChain>, Failure>>,
+    channels: usize,
+) -> Result<Vec<ChannelOnChain>, Failure> {
     let heard: Vec<_> = answers.iter().flatten().cloned().collect();
-    let by_most: Vec<_> = (0..ids.len()).map(|channel| said_by_most(nodes, &heard, channel)).collect();
+    let by_most: Vec<_> = (0..channels).map(|channel| said_by_most(nodes, &heard, channel)).collect();
     let worse = |one: Vec<ChannelOnChain>, other: Vec<ChannelOnChain>| {
         one.into_iter().zip(other).map(|(one, other)| one.worse(other)).collect()
     };
@@ -130,19 +138,20 @@ fn highest_of_most<T: Copy + Ord>(nodes: &Nodes, said: impl Iterator<Item = T>) 
     said.into_iter().rev().enumerate().find(|(above, _)| nodes.are_most(above + 1)).map(|(_, value)| value)
 }
 
-/// What one node says: of its newest block, in which a claim and a deposit count only as far as they are in a block that is believed to
-/// stay.
+/// What one node says: of its newest block, whose time comes with it, in which a claim and a deposit count only as far as they are in a block
+/// that is believed to stay.
 async fn said_by(
     node: &Node,
     depths: Depths,
     call: &Call<'_>,
     channels: usize,
-) -> Result<Vec<ChannelOnChain>, Failure> {
+) -> Result<(ChainTime, Vec<ChannelOnChain>), Failure> {
     let at = async |block: &str| {
         let returned = node.run(call, block).await?;
         returned.ok().and_then(|returned| questions::read_states(&returned, channels)).ok_or(Failure::Nonsense)
     };
-    let head = node.head().await?.number;
+    let newest = node.head().await?;
+    let (head, time) = (newest.number, newest.time);
     let below = |blocks: u64| head.saturating_sub(blocks);
     let [claims_at, deposits_at] = [below(depths.final_after), below(depths.deposit_confirmations.saturating_sub(1))];
     let newest = match at(&hex(head)).await {
@@ -170,7 +179,8 @@ async fn said_by(
         false => try_join(deep(claims_at), deep(deposits_at)).await?,
     };
     let deep = claims_at.iter().zip(&deposits_at);
-    Ok(newest.into_iter().zip(deep).map(|(newest, (claims, deposits))| newest.sure_of(claims, deposits)).collect())
+    let sure = newest.into_iter().zip(deep).map(|(newest, (claims, deposits))| newest.sure_of(claims, deposits));
+    Ok((time, sure.collect()))
 }
 
 /// Whether the payer's account signed a voucher: every node that answers says so, and most of them do.

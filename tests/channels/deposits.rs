@@ -126,6 +126,23 @@ async fn while_most_nodes_are_silent_no_deposit_is_made_for_an_answer_that_could
 #[tokio::test]
 async fn one_that_is_used_and_not_seen_yet_is_not_denied() {
     for before in [0, PRICE] {
+/// What the deposit adds would be read as something from before.
+#[tokio::test(start_paused = true)]
+async fn by_the_word_of_a_node_that_is_behind_no_deposit_is_made() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let holds = |block| ChannelOnChain::new(units(PRICE), units(0)).at_block(block);
+    stall.channels.set_state(id(&config), holds(10));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+    stall.channels.set_state(id(&config), holds(9));
+    let offer = offered(&service).await;
+    let top_up = || stall.deposits(&offer, &config, 2 * PRICE, 5 * PRICE);
+    let _ = assert_problem(ask(&service, top_up()).await, 503, "verification_unavailable").await;
+    assert_eq!((counter.runs(), stall.channels.deposits()), (1, 0));
+    stall.channels.set_state(id(&config), holds(10));
+    assert_eq!(told(&ask(&service, top_up()).await), (PRICE, 2 * PRICE));
+}
+
         let stall = Stall::open().await;
         let (service, counter, offer, _) = serving(&stall).await;
         let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();

@@ -1,6 +1,6 @@
 //! The whole way on a real chain: a deposit, vouchers, a claim, a sweep, a refund. Every unit is where it belongs.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use alloy::{
     primitives::B256,
@@ -14,14 +14,17 @@ use tower_x402::{
         channel::{ChannelConfig, ChannelDeposit, ChannelPayload, Erc3009Deposit, Voucher},
         v2::{ChannelRequirements, SettleResponse},
     },
-    settle::WalletSettler,
+    settle::{WalletSettler, WalletSettlerBuilder},
     testing::DevChain,
     verify::EvmVerifier,
 };
 
 use crate::{
     counter::{PRICE, counting, number, offered, plain, refused, shows, told, units},
-    support::{Counter, ask, assert_problem, by_header, intent_of, layered},
+    support::{
+        Counter, ask, assert_problem, by_header, intent_of, layered,
+        node::{Proxy, stuck_at},
+    },
 };
 
 const SELLER: Address = Address::new([0x5e; 20]);
@@ -44,45 +47,72 @@ fn pays(
     shows(offer, ChannelPayload::Voucher { channel_config: *config, voucher: voucher(key, config, total) })
 }
 
+/// Shows a first voucher with a deposit of twenty answers.
+async fn opens(
+    chain: &DevChain,
+    key: &PrivateKeySigner,
+    offer: &ChannelRequirements,
+    config: &ChannelConfig,
+) -> http::Request<axum::body::Body> {
+    let end = chain.timestamp().await.unwrap().after(Duration::from_secs(900));
+    let mut deposit = Erc3009Deposit::new([9; 32], [ChainTime::from_unix(0), end], signed(key, [0; 32]));
+    let domain = TokenDomain::new(chain.usdc(), "USD Coin", "2");
+    deposit.signature = signed(key, deposit.digest(config, 20 * PRICE, &domain, Network::BASE));
+    let deposit = ChannelDeposit::new(20 * PRICE, deposit);
+    shows(offer, ChannelPayload::Deposit { channel_config: *config, voucher: voucher(key, config, PRICE), deposit })
+}
+
+fn settler(chain: &DevChain) -> WalletSettlerBuilder {
+    let key = chain.accounts()[0].private_key();
+    WalletSettler::builder().key(key).final_after(0).max_fee_per_gas(1_000_000_000_000)
+}
+
+async fn selling(chain: &DevChain, settler: WalletSettler, folder: &Path) -> Merchant {
+    Merchant::builder(SELLER)
+        .verifier(EvmVerifier::connect([chain.rpc_url()]).await.unwrap())
+        .channel_settler(settler)
+        .channel_policy(ChannelPolicy::new().withdraw_delay(Duration::from_secs(900)))
+        .ledger(Arc::new(SqliteLedger::open(folder.join("ledger.db")).await.unwrap()))
+        .sealing_keys(SealingKeys::new([7; 32]))
+        .build()
+        .await
+        .unwrap()
+}
+
+/// One of three nodes names the same old block for ever: no deposit is made for an answer that is then not sold.
+#[tokio::test]
+async fn a_node_that_is_stuck_at_an_old_block_keeps_no_deposit_from_buying() {
+    let builder = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).with_channels();
+    let chain = builder.start().await.unwrap();
+    let key: PrivateKeySigner = chain.accounts()[1].private_key().parse().unwrap();
+    let [stuck, third] = [Proxy::before(chain.rpc_url()).await, Proxy::before(chain.rpc_url()).await];
+    stuck.set("eth_getBlockByNumber", stuck_at(&chain, chain.block_number().await.unwrap(), 300).await);
+    let settler = settler(&chain).endpoints([chain.rpc_url(), stuck.url(), third.url()]).connect().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let merchant = selling(&chain, settler, folder.path()).await;
+    let service = layered(&merchant.charge("answer", "0.0001 USDC").unwrap(), counting(&Counter::default(), None));
+    let offer = offered(&service).await;
+    let config = offer.channel_of(chain.accounts()[1].address(), [1; 32]).unwrap();
+    let answer = ask(&service, opens(&chain, &key, &offer, &config).await).await;
+    assert_eq!(told(&answer), (PRICE, PRICE));
+}
+
 #[tokio::test]
 async fn what_is_sold_is_what_the_seller_gets_and_the_rest_goes_back() {
     let builder = DevChain::builder().install_with_npm(true).mine_every(Duration::from_secs(1)).with_channels();
     let chain = builder.start().await.unwrap();
     let key: PrivateKeySigner = chain.accounts()[1].private_key().parse().unwrap();
     let payer = chain.accounts()[1].address();
-    let settler = WalletSettler::builder()
-        .key(chain.accounts()[0].private_key())
-        .final_after(0)
-        .max_fee_per_gas(1_000_000_000_000)
-        .endpoint(chain.rpc_url())
-        .connect()
-        .await
-        .unwrap();
-    let verifier = EvmVerifier::connect([chain.rpc_url()]).await.unwrap();
+    let settler = settler(&chain).endpoint(chain.rpc_url()).connect().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let ledger = SqliteLedger::open(folder.path().join("ledger.db")).await.unwrap();
-    let merchant = Merchant::builder(SELLER)
-        .verifier(verifier)
-        .channel_settler(settler)
-        .channel_policy(ChannelPolicy::new().withdraw_delay(Duration::from_secs(900)))
-        .ledger(Arc::new(ledger))
-        .sealing_keys(SealingKeys::new([7; 32]))
-        .build()
-        .await
-        .unwrap();
+    let merchant = selling(&chain, settler, folder.path()).await;
     let counter = Counter::default();
     let service = layered(&merchant.charge("answer", "0.0001 USDC").unwrap(), counting(&counter, None));
 
     let before = number(chain.usdc_balance(payer).await.unwrap());
     let offer = offered(&service).await;
     let config = offer.channel_of(payer, [1; 32]).unwrap();
-    let end = chain.timestamp().await.unwrap().after(Duration::from_secs(900));
-    let mut deposit = Erc3009Deposit::new([9; 32], [ChainTime::from_unix(0), end], signed(&key, [0; 32]));
-    let domain = TokenDomain::new(chain.usdc(), "USD Coin", "2");
-    deposit.signature = signed(&key, deposit.digest(&config, 20 * PRICE, &domain, Network::BASE));
-    let deposit = ChannelDeposit::new(20 * PRICE, deposit);
-    let voucher = voucher(&key, &config, PRICE);
-    let first = shows(&offer, ChannelPayload::Deposit { channel_config: config, voucher, deposit });
+    let first = opens(&chain, &key, &offer, &config).await;
     assert_eq!(told(&ask(&service, first).await), (PRICE, PRICE));
     for sale in 2..=12 {
         let offer = offered(&service).await;

@@ -8,6 +8,7 @@ use std::{
 use axum::{Router, body::Bytes, extract::State, http::StatusCode};
 
 use serde_json::{Value, json};
+use tower_x402::testing::DevChain;
 
 pub const CANARY: &str = "s3cret-canary";
 
@@ -32,8 +33,18 @@ pub enum Odd {
     Pending(&'static str),
     /// Those about state with what waits are about the newest block, as on op-geth.
     PendingIsLatest,
+    /// This, to those about the newest block.
+    Newest(Value),
     /// An error, to those questions of which this holds.
     Refused(fn(&Value) -> bool),
+}
+
+/// The newest block of a node that is stuck at this one, so many seconds behind the chain.
+pub async fn stuck_at(chain: &DevChain, number: u64, seconds: u64) -> Odd {
+    let mut block = chain.rpc("eth_getBlockByNumber", json!([format!("{number:#x}"), false])).await.unwrap();
+    let time = chain.timestamp().await.unwrap().unix() - seconds;
+    block["timestamp"] = json!(format!("{time:#x}"));
+    Odd::Newest(block)
 }
 
 pub struct Proxy {
@@ -139,6 +150,7 @@ async fn serve(State(behind): State<Behind>, body: Bytes) -> (StatusCode, String
     let odd = match odd {
         Some(Odd::OldState(status)) => is_old.then_some(Odd::Status(status)),
         Some(Odd::Pending(result)) => (question["params"][1] == "pending").then(|| Odd::Result(json!(result))),
+        Some(Odd::Newest(block)) => (question["params"][0] == "latest").then_some(Odd::Result(block)),
         Some(Odd::Refused(is_refused)) => {
             is_refused(&question["params"]).then_some(Odd::Error(-32005, "the range is too wide"))
         }
@@ -166,6 +178,7 @@ async fn serve(State(behind): State<Behind>, body: Bytes) -> (StatusCode, String
             | Odd::OldState(_)
             | Odd::Pending(_)
             | Odd::PendingIsLatest
+            | Odd::Newest(_)
             | Odd::Refused(_)
             | Odd::Lost,
         )

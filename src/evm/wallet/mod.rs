@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod connect;
 pub(crate) mod fees;
+mod following;
 pub(crate) mod median;
 pub(crate) mod node;
 pub(crate) mod nodes;

@@ -10,8 +10,14 @@ use futures_util::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::node::{Failure, Node};
-use crate::protocol::Address;
+use super::{
+    following::following,
+    node::{Failure, Node},
+};
+use crate::{
+    clock::{Clock as _, SystemClock},
+    protocol::{Address, ChainTime},
+};
 
 #[derive(Debug)]
 pub(crate) struct Nodes {
@@ -66,7 +72,15 @@ impl Nodes {
         join_all(self.live().into_iter().map(|node| self.heard(node, &ask))).await
     }
 
-    /// The same, each as it arrives: a caller that has enough answers need not wait for the others.
+    /// The same, where one that does not follow the chain counts as silent. Each says the time of its newest block, too.
+    pub(crate) async fn each_following<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Vec<Result<T, Failure>>
+    where
+        F: Future<Output = Result<(ChainTime, T), Failure>>,
+    {
+        following(self.each(ask).await, SystemClock.unix())
+    }
+
+    /// The same as [`each`](Self::each), each as it arrives: a caller that has enough answers need not wait for the others.
     pub(crate) fn as_they_answer<'a, T, F>(
         &'a self,
         ask: &'a impl Fn(&'a Node) -> F,
@@ -112,6 +126,28 @@ impl Nodes {
                 async move { Ok(node.chain_id().await? == self.chain_id && said.await?) }
             })
             .await;
+        self.is_said_by_all(answers)
+    }
+
+    /// The same of those that [follow the chain](Self::each_following).
+    pub(crate) async fn all_following_say<'a, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> bool
+    where
+        F: Future<Output = Result<(ChainTime, bool), Failure>>,
+    {
+        let answers = self
+            .each_following(|node| {
+                let said = ask(node);
+                async move {
+                    let is_ours = node.chain_id().await? == self.chain_id;
+                    let (newest, said) = said.await?;
+                    Ok((newest, is_ours && said))
+                }
+            })
+            .await;
+        self.is_said_by_all(answers)
+    }
+
+    fn is_said_by_all(&self, answers: Vec<Result<bool, Failure>>) -> bool {
         let heard: Vec<bool> = answers.into_iter().flatten().collect();
         heard.iter().all(|said| *said) && self.are_most(heard.len())
     }

@@ -62,8 +62,13 @@ pub(super) async fn balance(order: &Order, node: &Node, at: &str) -> Result<Opti
 /// Tries a settling call on the state with what waits, at these fees.
 pub(super) async fn tried(core: &Core, order: &Order, fees: Fees) -> Result<Trial, Failure> {
     let try_on = |node| tried_on(core, order, fees, node);
+    // To one that is stuck before the claim, it would succeed again and again.
+    let try_at = async |node: &Node| {
+        let (head, trial) = try_join(node.head(), tried_on(core, order, fees, node)).await?;
+        Ok((head.time, trial))
+    };
     match order.method {
-        Method::Claim => best(core.account.nodes.each(try_on).await),
+        Method::Claim => best(core.account.nodes.each_following(try_at).await),
         _ => core.account.nodes.first(try_on).await,
     }
 }
@@ -124,10 +129,14 @@ pub(super) async fn is_used(order: &Order, node: &Node, at: &str) -> Result<Opti
 /// Whether the call has happened in a block that is believed to stay.
 pub(super) async fn stays(core: &Core, order: &Order) -> bool {
     let happened = async |node: &Node| {
-        let Some(height) = node.head().await?.number.checked_sub(core.policy.final_after) else { return Ok(false) };
-        Ok(is_used(order, node, &hex(height)).await? == Some(true))
+        let head = node.head().await?;
+        let is_used = match head.number.checked_sub(core.policy.final_after) {
+            Some(height) => is_used(order, node, &hex(height)).await?,
+            None => None,
+        };
+        Ok((head.time, is_used == Some(true)))
     };
-    core.account.nodes.all_say(happened).await
+    core.account.nodes.all_following_say(happened).await
 }
 
 /// Whether the payer signed: by its key, or by its contract's own word.

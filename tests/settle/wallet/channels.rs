@@ -10,6 +10,7 @@ use tower_x402::{
 };
 
 use super::*;
+use crate::support::node::stuck_at;
 
 /// Of the chain's accounts: the first one settles.
 const PAYER: usize = 1;
@@ -578,6 +579,29 @@ async fn a_node_that_does_not_follow_the_chain_keeps_no_claim_under_way() {
     let again = tokio::time::timeout(Duration::from_secs(20), claimed(&chain, &settler, &claims)).await;
     assert_eq!(again, Ok(ClaimOutcome::Claimed(None)));
     assert_eq!(state(&settler, &config).await, holding(100, 30));
+}
+
+/// To it nothing happened since: by its word, a deposit would be made and not sold, and a claim sent again and again.
+#[tokio::test]
+async fn a_node_that_is_stuck_at_an_old_block_is_no_witness() {
+    let chain = with_channels().await;
+    let [slow, third] = [Proxy::before(chain.rpc_url()).await, Proxy::before(chain.rpc_url()).await];
+    let before = chain.block_number().await.unwrap();
+    let honest = settler(&chain).await;
+    let config = opened(&chain, &honest, 0, &[1]).await[0];
+    slow.set("eth_getBlockByNumber", stuck_at(&chain, before, 10).await);
+    let three = builder(&chain).endpoints([slow.url(), chain.rpc_url(), third.url()]).connect().await.unwrap();
+    let two = builder(&chain).endpoints([slow.url(), chain.rpc_url()]).connect().await.unwrap();
+    assert_eq!(state(&three, &config).await.balance, Amount::ZERO, "one that is a little behind counts");
+    slow.set("eth_getBlockByNumber", stuck_at(&chain, before, 120).await);
+    let seen = three.channel_state(Network::BASE, &config).await.unwrap();
+    assert_eq!((seen.balance, seen.of_few), (units(100), false));
+    assert!(seen.as_of > Some(before), "{seen:?}");
+    assert_eq!(state(&two, &config).await, holding(100, 0).of_few_nodes(), "one of two is not most");
+    let claims = [row(&chain, &config, 50, 30)];
+    assert!(matches!(claimed(&chain, &honest, &claims).await, ClaimOutcome::Claimed(Some(_))));
+    assert_eq!(claimed(&chain, &three, &claims).await, ClaimOutcome::Claimed(None));
+    assert_eq!(state(&three, &config).await, holding(100, 30));
 }
 
 #[tokio::test]

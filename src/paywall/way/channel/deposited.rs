@@ -103,10 +103,11 @@ fn is_taken(channels: &Channels, channel: &Channel, deposit: &ChannelDeposit) ->
     channels.token(channel.config.token).is_some_and(|token| token.takes(deposit))
 }
 
-/// Whether few nodes said it, or the ledger knows the channel at a block, and this reading names none: it only lowers what the channel covers.
+/// Whether few nodes said it, or the ledger knows the channel at a block, and this reading names none or an earlier one: it only lowers what the
+/// channel covers, or nothing.
 fn is_too_unsure(Mirrored { state, account }: &Mirrored) -> bool {
-    let claims = account.as_ref().and_then(|account| account.claims.as_ref());
-    state.of_few || state.as_of.is_none() && claims.is_some_and(|claims| claims.as_of.is_some())
+    let known = account.as_ref().and_then(|account| account.claims.as_ref()?.as_of);
+    state.of_few || known.is_some_and(|known| state.as_of.is_none_or(|as_of| as_of < known))
 }
 
 /// Whether it can still be made, by the time of the newest block.

@@ -52,11 +52,12 @@ pub(super) async fn are_claimed(nodes: &Nodes, claims: &[VoucherClaim], final_af
     let gas = VIEW_GAS.saturating_mul(claims.len() as u64 + 1);
     let call = Call { from: BATCH_SETTLEMENT, to: BATCH_SETTLEMENT, data: &question, gas, fees: None };
     let ask = async |node: &Node| {
-        let Some(height) = node.head().await?.number.checked_sub(final_after) else { return Ok(false) };
+        let head = node.head().await?;
+        let Some(height) = head.number.checked_sub(final_after) else { return Ok((head.time, false)) };
         let returned = node.run(&call, &hex(height)).await?.ok();
         let claimed = returned.and_then(|returned| questions::read_claimed_of(&returned)).ok_or(Failure::Nonsense)?;
         let is_claimed = |(claimed, claim): (&u128, &VoucherClaim)| *claimed >= claim.total_claimed;
-        Ok(claimed.len() == claims.len() && claimed.iter().zip(claims).all(is_claimed))
+        Ok((head.time, claimed.len() == claims.len() && claimed.iter().zip(claims).all(is_claimed)))
     };
-    nodes.all_say(ask).await
+    nodes.all_following_say(ask).await
 }
