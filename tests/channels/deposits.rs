@@ -122,10 +122,6 @@ async fn while_most_nodes_are_silent_no_deposit_is_made_for_an_answer_that_could
     assert_eq!(stall.channels.deposits(), 1);
 }
 
-/// One node says that the deposit is used, and the worst of all does not have it yet: in a new channel, and on top of what is there.
-#[tokio::test]
-async fn one_that_is_used_and_not_seen_yet_is_not_denied() {
-    for before in [0, PRICE] {
 /// What the deposit adds would be read as something from before.
 #[tokio::test(start_paused = true)]
 async fn by_the_word_of_a_node_that_is_behind_no_deposit_is_made() {
@@ -143,6 +139,10 @@ async fn by_the_word_of_a_node_that_is_behind_no_deposit_is_made() {
     assert_eq!(told(&ask(&service, top_up()).await), (PRICE, 2 * PRICE));
 }
 
+/// One node says that the deposit is used, and the worst of all does not have it yet: in a new channel, and on top of what is there.
+#[tokio::test]
+async fn one_that_is_used_and_not_seen_yet_is_not_denied() {
+    for before in [0, PRICE] {
         let stall = Stall::open().await;
         let (service, counter, offer, _) = serving(&stall).await;
         let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
@@ -223,6 +223,21 @@ async fn the_end_of_a_quote_refuses_no_deposit_that_may_be_on_its_way() {
     stall.shop.chain.set_head(ChainTime::from_unix(NOW + 600));
     assert_eq!(refused(&ask(&service, shown()).await), "invalid_payment_requirements");
     assert_eq!(stall.channels.deposits(), 1);
+}
+
+/// The process died behind the deposit, and its payer comes back long after.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_begun_in_time_pays_after_the_end_of_its_quote() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, _) = serving(&stall).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    let shown = || stall.deposits(&offer, &config, PRICE, 10 * PRICE);
+    stall.channels.script([ChannelStep::DoneUnsure]);
+    is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
+    stall.shop.clock.advance(std::time::Duration::from_secs(970));
+    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 970));
+    assert_eq!(told(&ask(&service, shown()).await), (PRICE, PRICE));
+    assert_eq!((counter.runs(), stall.channels.deposits()), (2, 1));
 }
 
 /// No bill, and the problem of what is not known.

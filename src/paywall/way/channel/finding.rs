@@ -43,7 +43,9 @@ pub(super) async fn find(
             mirrored.state
         }
     };
-    let is_payable = sale.honoured && vouched.is_in_time();
+    // What was begun for this quote in its time is paid for.
+    let is_begun = made.is_some() && guard.begun().is_some();
+    let is_payable = sale.honoured && (is_begun || vouched.is_in_time());
     for is_last in [false, true] {
         let drawn = || draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment), &state);
         let outcome = match drawn().await? {
