@@ -183,6 +183,9 @@ pub struct ChannelOnChain {
     pub withdraw_requested_at: Option<ChainTime>,
     /// How many refunds there were: the nonce of the next one. By the word of most nodes, where there are several; the lowest where too few answer.
     pub refund_nonce: u64,
+    /// Whether nodes differ about it: some know of a refund of which others do not, and the balance is that of the former. What a signed refund
+    /// may take from it may be taken already.
+    pub refunds_differ: bool,
     /// The number of the block that was read: the lowest. `None` where the settler does not know it, or where too few nodes answered to be
     /// sure of it. By it the ledger tells the later of two readings, and believes only a later one that a claim is gone. Once it knows one, a
     /// reading without a number only lowers what the channel covers: it neither raises that nor claims anything.
@@ -203,6 +206,7 @@ impl ChannelOnChain {
             withdrawing: Amount::ZERO,
             withdraw_requested_at: None,
             refund_nonce: 0,
+            refunds_differ: false,
             as_of: None,
             of_few: false,
         }
@@ -236,6 +240,13 @@ impl ChannelOnChain {
         self
     }
 
+    /// Notes that nodes differ about how many refunds there were.
+    #[must_use]
+    pub const fn with_differing_refunds(mut self) -> Self {
+        self.refunds_differ = true;
+        self
+    }
+
     /// Returns up to which total vouchers are covered, whatever the payer does: the balance without what is being withdrawn, and never less
     /// than what is claimed.
     ///
@@ -264,6 +275,7 @@ impl ChannelOnChain {
             withdraw_requested_at: [self, other].into_iter().filter_map(|state| state.withdraw_requested_at).min(),
             // What was signed may go back until its nonce is used.
             refund_nonce: self.refund_nonce.min(other.refund_nonce),
+            refunds_differ: self.refunds_differ || other.refunds_differ || self.refund_nonce != other.refund_nonce,
             // A node that claims to be far ahead must not make later readings look old.
             as_of: self.as_of.zip(other.as_of).map(|(one, other)| one.min(other)),
             of_few: self.of_few || other.of_few,
@@ -396,6 +408,7 @@ mod tests {
             withdrawing: units(5),
             withdraw_requested_at: Some(time(9)),
             refund_nonce: 1,
+            refunds_differ: true,
             as_of: Some(6),
             of_few: false,
         };

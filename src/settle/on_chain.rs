@@ -301,3 +301,27 @@ pub(super) fn misfit_of(network: Network, authorizer: Address, refund: &ChannelR
         None => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A refund of 400 was just mined, and one of three nodes has its block: what it says is left must not be less once more.
+    #[test]
+    fn nodes_that_are_a_block_apart_are_known_to_differ_about_refunds() {
+        let units = Amount::from_base_units;
+        let nodes =
+            Nodes::new((1..=3).map(|port| Node::new(&format!("http://127.0.0.1:{port}")).unwrap()).collect(), 1);
+        let state = |balance, nonce, block| {
+            ChannelOnChain::new(units(balance), units(0)).with_refund_nonce(nonce).at_block(block)
+        };
+        let agreed = |states: [ChannelOnChain; 3]| {
+            let answers = states.map(|state| Ok(vec![state])).into_iter().collect();
+            agreed(&nodes, answers, 1).ok().unwrap()[0]
+        };
+        let [before, after] = [state(1_000, 3, 10), state(600, 4, 11)];
+        assert_eq!(agreed([after, before, before]), state(600, 3, 10).with_differing_refunds());
+        assert_eq!(agreed([before, after, after]), state(600, 4, 10).with_differing_refunds());
+        assert_eq!(agreed([after; 3]), after);
+    }
+}

@@ -7,8 +7,8 @@ use tower_x402::{
 };
 
 use crate::{
-    counter::{PRICE, Stall, channel_in, id, offered, refused, serving, told, units},
-    support::{ask, assert_problem, read},
+    counter::{PRICE, Stall, channel_in, counting, id, offered, refused, serving, told, units},
+    support::{ask, assert_problem, layered, read},
 };
 
 #[tokio::test]
@@ -134,6 +134,35 @@ async fn what_few_nodes_say_undoes_no_note_of_a_refund() {
     stall.channels.set_state(id(&config), state(1_000).with_refund_nonce(1).at_block(11));
     stall.shop.clock.advance(std::time::Duration::from_secs(301));
     assert_eq!(told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await), (PRICE, 2 * PRICE));
+}
+
+/// A refund was just mined, and one of three nodes has its block: what it left must not be taken for what it still takes from.
+#[tokio::test]
+async fn while_nodes_differ_about_a_refund_nothing_is_refused_for_it() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    stall.channels.script([ChannelStep::Unknown]);
+    let offer = offered(&service).await;
+    let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, Some(500))).await;
+    let _ = assert_problem(answer, 503, "outcome_unknown").await;
+    let left = ChannelOnChain::new(units(500), units(0));
+    stall.channels.set_state(id(&config), left.with_differing_refunds());
+    stall.shop.clock.advance(std::time::Duration::from_secs(301));
+    let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+    let _ = assert_problem(answer, 503, "verification_unavailable").await;
+    let top_up = ask(&service, stall.deposits(&offer, &config, 2 * PRICE, PRICE)).await;
+    let _ = assert_problem(top_up, 503, "verification_unavailable").await;
+    assert_eq!((counter.runs(), stall.channels.deposits()), (1, 0));
+    stall.channels.set_state(id(&config), left.with_refund_nonce(1));
+    stall.shop.clock.advance(std::time::Duration::from_secs(3));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await), (PRICE, 2 * PRICE));
+    // What is more than any of them says is there is no such doubt.
+    stall.channels.set_state(id(&config), left.with_refund_nonce(1).with_differing_refunds());
+    let dear = layered(&stall.shop.merchant.charge("dear", "0.0005 USDC").unwrap(), counting(&counter, None));
+    stall.shop.clock.advance(std::time::Duration::from_secs(301));
+    let answer = ask(&dear, stall.pays(&offered(&dear).await, &config, 7 * PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
 }
 
 /// The same node while a refund is asked for: none is signed or noted under a nonce that most do not name.

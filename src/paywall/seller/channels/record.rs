@@ -211,6 +211,7 @@ pub(crate) fn read_note(note: &AccountMemo) -> Option<ChannelOnChain> {
         withdrawing,
         withdraw_requested_at,
         refund_nonce,
+        refunds_differ: false,
         // The account has it.
         as_of: None,
         of_few: false,

@@ -87,12 +87,14 @@ async fn looked_at(
         return Ok(refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH));
     }
     let going_back = memo.map_or(0, |memo| memo.going_back(&state));
+    let covered = units(state.covers()).saturating_add(deposit.amount);
     let holds = units(state.covers()).saturating_sub(going_back).saturating_add(deposit.amount);
     // Each costs the seller a transaction.
     let least = channels.policy.min_deposit.unwrap_or(vouched.payment.amount);
     Ok(match () {
         () if !sale.honoured || !vouched.is_in_time() => refused(Reason::INVALID_PAYMENT_REQUIREMENTS),
         () if deposit.amount < units(least) => refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_BELOW_MIN_DEPOSIT),
+        () if holds < total && total <= covered && state.refunds_differ => return Err(unavailable()),
         () if holds < total => refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE),
         () => Some(Found::Pays(Charge::Deposit(Box::new(deposit.clone())), state)),
     })

@@ -34,7 +34,7 @@ pub(super) enum Drawn {
     /// The channel holds less than the voucher.
     TooLittle,
     /// Only one of the two covers the voucher: the chain's last word, which few nodes said, or the ledger, which read a later block. Or few nodes
-    /// alone could say whether a signed refund is made.
+    /// alone could say whether a signed refund is made; or nodes differ about that.
     Unsure,
     /// A claim has shown this voucher to everyone: it is no longer its payer's word for a request.
     Public,
@@ -66,9 +66,10 @@ pub(super) async fn draw(
             // The ledger knows of more than this reading: it is of an earlier block, and has no payer deposit again. What may go back by
             // then covers nothing.
             let covered = units(state.covers());
+            let is_unsure = total > covered || state.of_few || state.refunds_differ;
             if total > covered.saturating_sub(memo.going_back(state)) && !payment.amount.is_zero() {
                 guard.release().await;
-                return Ok(if total > covered || state.of_few { Drawn::Unsure } else { Drawn::TooLittle });
+                return Ok(if is_unsure { Drawn::Unsure } else { Drawn::TooLittle });
             }
             if !payment.amount.is_zero() && memo.is_public(total) && !memo.is_taken_back(total, payment.intent()) {
                 guard.release().await;
