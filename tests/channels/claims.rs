@@ -341,6 +341,36 @@ async fn what_a_claim_shows_buys_nothing_for_who_reads_it() {
     assert_eq!(told(&ask(&other, stall.pays(&offer, &config, 60 + 70)).await), (70, 130), "not claimed yet");
 }
 
+/// One of a few nodes says that far more is claimed: which vouchers a claim has shown is not forgotten for that.
+#[tokio::test]
+async fn what_few_nodes_say_makes_no_voucher_secret_again() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let selling = |charge| layered(&stall.metered(), counting(&Counter::default(), Some(charge)));
+    let cheap = layered(&stall.shop.merchant.charge("cheap", "0.000005 USDC").unwrap(), counting(&counter, None));
+    let metered = selling(90);
+    let offer = offered(&metered).await;
+    let config = stall.channel(&offer, 1_000);
+    assert_eq!(told(&ask(&metered, stall.pays(&offer, &config, PRICE)).await), (90, 90));
+    let _ = stall.shop.merchant.claim_now().await.unwrap();
+    let sound = stall.channels.state(id(&config));
+    let mut lie = sound.of_few_nodes();
+    lie.claimed_at_most = units(1_000);
+    let read = |state| {
+        stall.channels.set_state(id(&config), state);
+        stall.shop.clock.advance(Duration::from_secs(301));
+    };
+    read(lie);
+    let metered = selling(5);
+    let offer = offered(&metered).await;
+    assert_eq!(told(&ask(&metered, stall.pays(&offer, &config, 90 + PRICE)).await), (5, 95));
+    // The voucher over 100 stands in the claim, and 5 more are what the other route costs.
+    read(sound);
+    let answer = ask(&cheap, stall.pays(&offered(&cheap).await, &config, PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");
+    assert_eq!(counter.runs(), 0);
+}
+
 /// The process dies while it notes what a claim shows: what it held is free soon.
 #[tokio::test(start_paused = true)]
 async fn a_crash_while_a_note_is_written_blocks_a_channel_for_a_moment_only() {

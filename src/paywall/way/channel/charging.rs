@@ -126,7 +126,11 @@ impl Charging {
         };
         // What is sold now is covered again, and so is all before.
         let (network, config) = (self.channels.network(), self.channel.config);
-        let public = before.public_above(units(state.claimed_at_most));
+        // One of a few nodes may lie about what is claimed.
+        let public = match state.of_few {
+            true => before.public.clone(),
+            false => before.public_above(units(state.claimed_at_most)),
+        };
         let memo = ChannelMemo { network, config, refund: before.refund, lost: 0, public, last: Some(last) };
         // It was short enough when it was reserved.
         let Some(memo) = memo.write() else { return Settled::Unknown(None) };
