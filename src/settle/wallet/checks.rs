@@ -69,12 +69,12 @@ fn known_refusal(core: &Core, order: &Order) -> Option<Reason> {
     core.refusals.get(&order.digest())
 }
 
-/// Returns whether the payer signed it, and its nonce is used.
+/// Returns whether the payer signed it, and its nonce is used: by the word of any node, since one that is behind does not know it yet.
 pub(super) async fn is_made(core: &Core, order: &Order) -> Result<bool, SettleError> {
     let overloaded = || SettleError::new(SettleErrorKind::Overloaded);
     let _place = core.inquiries.enter(order).await.ok_or_else(overloaded)?;
     Ok(is_plausible(core, order).await?
-        && trial::standing(core, order).await? == Standing::Used
+        && trial::is_used_anywhere(core, order).await?
         && trial::is_signed(core, order).await?)
 }
 

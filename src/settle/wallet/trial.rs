@@ -53,6 +53,17 @@ pub(super) async fn standing(core: &Core, order: &Order) -> Result<Standing, Fai
     })
 }
 
+/// Whether any node says that the nonce is used. That it is not takes all that answer, and more than half of all.
+pub(super) async fn is_used_anywhere(core: &Core, order: &Order) -> Result<bool, Failure> {
+    let nodes = &core.account.nodes;
+    let heard: Vec<_> = nodes.each(|node| is_used(order, node, "pending")).await.into_iter().flatten().collect();
+    match heard.contains(&Some(true)) {
+        true => Ok(true),
+        false if nodes.are_most(heard.len()) => Ok(false),
+        false => Err(Failure::Silence),
+    }
+}
+
 /// The payer's balance in the token; `None` where the contract does not tell.
 pub(super) async fn balance(order: &Order, node: &Node, at: &str) -> Result<Option<Amount>, Failure> {
     let balance = node.word_at(order.token, &erc20::balance_of(order.payer), at).await?;

@@ -604,6 +604,38 @@ async fn a_node_that_is_stuck_at_an_old_block_is_no_witness() {
     assert_eq!(state(&three, &config).await, holding(100, 30));
 }
 
+/// No nonce of an authorization is used.
+fn unused(params: &Value, result: &mut Value) {
+    if params[0]["data"].as_str().is_some_and(|data| data.starts_with("0xe94a0102")) {
+        *result = format!("0x{}", "00".repeat(32)).into();
+    }
+}
+
+/// One node does not know of the deposit yet, and its time is over by now.
+#[tokio::test]
+async fn a_deposit_that_any_node_knows_of_is_never_refused() {
+    let chain = with_channels().await;
+    let [behind, other] = [Proxy::before(chain.rpc_url()).await, Proxy::before(chain.rpc_url()).await];
+    let maker = settler(&chain).await;
+    let config = channel(&chain, 0, 1);
+    let (made, late) = (deposit_of(&chain, &config, 100, 7).await, deposit_of(&chain, &config, 100, 8).await);
+    transaction(deposited(&chain, &maker, &config, &made).await);
+    chain.increase_time(Duration::from_secs(3_601)).await.unwrap();
+    chain.mine(1).await.unwrap();
+    behind.set("eth_call", Odd::Replaced(unused));
+    let verified = async |urls: [&str; 2], deposit: &ChannelDeposit| {
+        let settler = builder(&chain).endpoints(urls).connect().await.unwrap();
+        settler.verify_deposit(Network::BASE, &config, deposit, &shown(&config)).await
+    };
+    assert_eq!(verified([behind.url(), chain.rpc_url()], &made).await, Ok(Validity::Used));
+    let too_late = Ok(Validity::Refused(word("payload_authorization_valid_before")));
+    assert_eq!(verified([behind.url(), chain.rpc_url()], &late).await, too_late);
+    // By the word of a few that it is not used, nothing is refused.
+    other.set("eth_call", Odd::Status(500));
+    let unknown = Err(SettleError::unavailable());
+    assert_eq!(verified([behind.url(), other.url()], &late).await, unknown);
+}
+
 #[tokio::test]
 async fn gas_has_its_limits() {
     let chain = with_channels().await;
