@@ -1,10 +1,14 @@
 //! A deposit is made once, behind the handler and before the answer.
 
-use http::StatusCode;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
 use tower_x402::{
-    ChannelPolicy,
+    ChannelPolicy, RequestBody,
+    ledger::{AccountId, AccountLedger as _, Draw, DrawLease, DrawOutcome},
     protocol::{
-        ChainTime,
+        ChainTime, Network,
         headers::PAYMENT_REQUIRED,
         v2::{Reason, SettleResponse},
     },
@@ -238,6 +242,39 @@ async fn one_that_was_begun_in_time_pays_after_the_end_of_its_quote() {
     stall.shop.chain.set_head(ChainTime::from_unix(NOW + 970));
     assert_eq!(told(&ask(&service, shown()).await), (PRICE, PRICE));
     assert_eq!((counter.runs(), stall.channels.deposits()), (2, 1));
+}
+
+/// Something else holds the channel once the deposit is made: it pays for its quote later, and after its end as well.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_made_and_found_the_channel_busy_is_remembered() {
+    let stall = Stall::open().await;
+    let (service, _, offer, config) = serving(&stall).await;
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+    let account = AccountId::new(id(&config).account_bytes(Network::BASE));
+    let draw = Draw::new(account, units(1), std::time::Duration::from_secs(60));
+    let (ledger, held) = (Arc::clone(&stall.shop.ledger), Arc::<Mutex<Option<DrawLease>>>::default());
+    let holding = Arc::clone(&held);
+    let holds = layered(
+        &stall.fixed(),
+        tower::service_fn(move |_: Request<RequestBody<Body>>| {
+            let (ledger, draw, holding) = (Arc::clone(&ledger), draw.clone(), Arc::clone(&holding));
+            async move {
+                let DrawOutcome::Granted(lease) = ledger.draw(&draw).await.unwrap() else { panic!("not granted") };
+                *holding.lock().unwrap() = Some(lease);
+                Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
+            }
+        }),
+    );
+    let offer = offered(&holds).await;
+    let shown = || stall.deposits(&offer, &config, 2 * PRICE, 5 * PRICE);
+    let _ = assert_problem(ask(&holds, shown()).await, 409, "channel_busy").await;
+    assert_eq!(stall.channels.deposits(), 1);
+    let lease = held.lock().unwrap().take().unwrap();
+    stall.shop.ledger.release_draw(&lease).await.unwrap();
+    stall.shop.clock.advance(std::time::Duration::from_secs(970));
+    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 970));
+    assert_eq!(told(&ask(&service, shown()).await), (PRICE, 2 * PRICE));
+    assert_eq!(stall.channels.deposits(), 1);
 }
 
 /// No bill, and the problem of what is not known.

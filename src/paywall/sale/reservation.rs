@@ -248,6 +248,12 @@ impl LeaseGuard {
         !matches!(renewed, Ok(Ok(RenewOutcome::LeaseLost)))
     }
 
+    /// What had to be sent for the payment is settled, and nothing is sold: the record of that stays. It is not sent again, so that the lease
+    /// need not run out.
+    pub(crate) const fn is_settled(&mut self) {
+        self.kept = false;
+    }
+
     /// The payment is settled, so: the sale is recorded with it. It is not sent again, so that the lease need not run out,
     /// and the record of its settlement keeps it for its intent.
     pub(crate) fn paid_by(&mut self, payment: Payment) {

@@ -103,6 +103,9 @@ pub(crate) enum Outcome {
     Sell(Payment),
     /// The payment is not settled under this lease: the lease ends, and this is the answer.
     Refuse(Rejection),
+    /// What had to be sent for the payment is settled, and buys nothing under this lease: the lease ends, its record stays, and this is the
+    /// answer.
+    Keep(Rejection),
     /// The payment may be settled: the lease is left to run out, and this is the answer.
     Unknown(Problem),
 }
@@ -205,6 +208,10 @@ async fn settle_under(unsettled: &mut dyn Unsettled, guard: &mut LeaseGuard) -> 
             true => Err(NotSettled::Refused(rejection)),
             false => Err(NotSettled::LeaseLost),
         },
+        Outcome::Keep(rejection) => {
+            guard.is_settled();
+            Err(NotSettled::Refused(rejection))
+        }
         Outcome::Unknown(problem) => {
             tracing::error!(payment = %guard.payment().id(), "whether the payment is settled is not known");
             Err(NotSettled::Unknown(problem))

@@ -210,7 +210,8 @@ impl Unsettled for Charging {
             Settled::Refused(reason) => {
                 let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match (refused, begun) {
-                    (Some(rejection), _) => Outcome::Refuse(rejection),
+                    // Where a deposit was sent, it is made.
+                    (Some(rejection), _) => Outcome::Keep(rejection),
                     // What was sent for the deposit, now or under an earlier lease, may still be mined, or be sent again by others.
                     (None, Some(begun)) if self.comes_until.is_some_and(|until| until > self.begun.head) => {
                         Outcome::Unknown(self.outcome_unknown(begun.transaction))
