@@ -10,6 +10,7 @@ mod binding;
 mod chain_time;
 mod challenge;
 pub mod channel;
+mod delivery;
 mod digest;
 mod encoding;
 pub mod headers;
@@ -77,6 +78,7 @@ pub use transfer::Transfer;
 pub use tx_hash::TxHash;
 
 pub(crate) use challenge::{Challenge, Challenged, Origin, ResourceUrl, Way};
+pub(crate) use delivery::delivers;
 #[cfg(feature = "mcp")]
 pub(crate) use digest::digest_call;
 pub(crate) use digest::{DigestedHeaders, Members, ProofMembers, digest_request, without_proof_members};

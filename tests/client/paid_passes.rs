@@ -235,13 +235,15 @@ async fn a_pass_that_is_less_than_its_quote_said_is_bought_once_a_day() {
     let calls = r#""calls":10"#;
     let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 2;
     for (terms, expires, said, purchases) in [
-        (calls, None, Ok("0"), 1),
+        (calls, None, Ok((200, "0")), 1),
         // After a good answer, or after none.
         (calls, None, Err("used_up"), 1),
         (calls, None, Err("expired"), 1),
-        (r#""seconds":86400"#, Some(soon), Ok("9"), 1),
-        // As many as the quote said.
-        (r#""calls":1"#, None, Ok("0"), 5),
+        (r#""seconds":86400"#, Some(soon), Ok((200, "9")), 1),
+        // As many as the quote said, be they redirects. A failure is no answer.
+        (r#""calls":1"#, None, Ok((200, "0")), 5),
+        (r#""calls":1"#, None, Ok((303, "0")), 5),
+        (r#""calls":1"#, None, Ok((404, "0")), 1),
     ] {
         let passes = PassLayer::new().preferring("ten");
         let (bought, shown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -258,7 +260,7 @@ async fn a_pass_that_is_less_than_its_quote_said_is_bought_once_a_day() {
                     quoting("/pass").map(|_| body.into())
                 }
                 (_, Some(_)) => match said {
-                    Ok(left) => answer(200, &[("x402-pass-remaining", left)], ""),
+                    Ok((status, left)) => answer(status, &[("x402-pass-remaining", left)], ""),
                     Err(_) if showings.fetch_add(1, SeqCst) == 0 => answer(200, &[("x402-pass-remaining", "9")], ""),
                     Err(word) => answer(402, &[], format!(r#"{{"pass":"{word}"}}"#)),
                 },

@@ -3,7 +3,10 @@
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::protocol::headers::{PAYMENT_RESPONSE, X402_ERROR, X402_PASS_REMAINING};
+use crate::protocol::{
+    delivers,
+    headers::{PAYMENT_RESPONSE, X402_ERROR, X402_PASS_REMAINING},
+};
 
 /// The longest token that is taken.
 const LONGEST: usize = 256;
@@ -14,7 +17,7 @@ pub(super) enum Word {
     /// So much is left.
     Left {
         left: String,
-        /// The answer is a success: it is one of the calls that the pass bought.
+        /// The answer delivers something: it is one of the calls that the pass bought.
         is_answer: bool,
     },
     /// It does not count for this request, or for none any more.
@@ -25,7 +28,7 @@ pub(super) enum Word {
     Expired,
     /// The request costs money, and nothing is said of the pass.
     Billed,
-    /// A success that says nothing of it.
+    /// An answer that says nothing of it.
     Answered,
     Nothing,
 }
@@ -39,7 +42,7 @@ impl Word {
         }
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         if let Some(left) = text(X402_PASS_REMAINING) {
-            return Self::Left { left: left.to_owned(), is_answer: status.is_success() };
+            return Self::Left { left: left.to_owned(), is_answer: delivers(status, headers) };
         }
         if text(X402_ERROR) == Some("invalid_pass") {
             return Self::Invalid;
@@ -54,7 +57,7 @@ impl Word {
         }
         match headers.contains_key(PAYMENT_RESPONSE) {
             true => Self::Billed,
-            false if status.is_success() => Self::Answered,
+            false if delivers(status, headers) => Self::Answered,
             false => Self::Nothing,
         }
     }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, response::Parts};
 
-use crate::protocol::headers::GRPC_STATUS;
-
 /// Decides, in the extensions of a handler's response, whether this answer is sold, in place of the route's rule.
 ///
 /// It reaches the layer only if every layer in between keeps the response's extensions. A layer that builds a new
@@ -50,20 +48,6 @@ impl BodyRule {
     pub(crate) fn sells(&self, head: &Parts, body: &Bytes) -> bool {
         (self.sells)(head.status, &head.headers, body)
     }
-}
-
-/// The rule of a route that sets none.
-pub(crate) fn delivers(status: StatusCode, headers: &HeaderMap) -> bool {
-    let by_status = status == StatusCode::SWITCHING_PROTOCOLS
-        || status.is_success()
-        || status.is_redirection() && status != StatusCode::NOT_MODIFIED;
-    by_status && !is_grpc_failure(headers)
-}
-
-/// Whether an answer says that it is a failure of gRPC, which is HTTP 200 all the same.
-fn is_grpc_failure(headers: &HeaderMap) -> bool {
-    // By the names that are there: one that is looked for would have to be hashed.
-    headers.iter().any(|(name, status)| name == GRPC_STATUS && status != "0")
 }
 
 /// What the head of an answer says about its sale.

@@ -19,7 +19,7 @@ use crate::{
             bypass::Bypass,
             catalog::Listing,
             chain::SellingChain,
-            consumption::{BodyRule, ConsumeRule, delivers},
+            consumption::{BodyRule, ConsumeRule},
             demands::{Demands, Offers},
             inner::MerchantInner,
             nested::Nested,
@@ -30,7 +30,7 @@ use crate::{
             text,
         },
     },
-    protocol::{Address, Amount, PriceText, QuoteTemplate, Seals, Terms, v2::Extensions},
+    protocol::{Address, Amount, PriceText, QuoteTemplate, Seals, Terms, delivers, v2::Extensions},
 };
 
 /// One priced route: its merchant, its price, and how its requests are read and sold.
