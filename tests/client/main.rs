@@ -48,6 +48,7 @@ mod hostile;
 #[expect(dead_code, reason = "what only its `main` uses")]
 #[path = "../../examples/hyper_client.rs"]
 mod hyper_client;
+mod judged_passes;
 mod kept_passes;
 mod left_over;
 mod lost;

@@ -34,7 +34,7 @@ fn paid_for(seller: &Seller) -> usize {
         .len()
 }
 
-fn bill(amount: &str, asked: &Asked, body: String) -> Reply {
+pub fn bill(amount: &str, asked: &Asked, body: String) -> Reply {
     let bill = Bill { intent: format!("intent-{}", asked.before + 1), ..Bill::of(amount) };
     let pay = bill.pay();
     let headers = [("pay", &*pay), ("x-price-intent", &*bill.intent), ("x-payment-contracts", &*bill.contracts)];

@@ -6,7 +6,7 @@
 use std::{future::Future, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response, response::Parts};
+use http::{Request, Response, StatusCode, response::Parts};
 use http_body::Body;
 use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
@@ -24,9 +24,9 @@ use crate::{
             from_quote,
             left_over::{self, TooOld},
         },
-        http::{ReplayRequest, RequestIdentity},
+        http::{Peek, ReplayRequest, RequestIdentity},
         inner::ClientInner,
-        pass::{Ending, PassOrder, PassSale},
+        pass::{BILL_MAX, Ending, PassOrder, PassSale},
         way::{
             Asking, Authorizing, ChannelPlan, Followed, Permitting, TransferDriver, Vouching, Way, charge,
             transfer::in_time,
@@ -237,9 +237,15 @@ where
 
     /// The answer to the request as it is, a bill included.
     async fn unpaid(&mut self, first: Option<Response<R>>) -> Result<Response<ResponseBody<R>>, Failure> {
-        match first {
-            Some(first) => Ok(first.map(ResponseBody::untouched)),
-            None => in_time(self.deadline, "the seller's answer", self.seller.forward()).await?,
+        let answer = match first {
+            Some(first) => first.map(ResponseBody::untouched),
+            None => in_time(self.deadline, "the seller's answer", self.seller.forward()).await??,
+        };
+        match self.request().pass_order().cloned() {
+            Some(order) if answer.status() == StatusCode::PAYMENT_REQUIRED => {
+                Ok(told(&order, answer, self.deadline).await)
+            }
+            _ => Ok(answer),
         }
     }
 
@@ -557,6 +563,20 @@ where
     fn lap(&mut self) -> Duration {
         mem::replace(&mut self.started, Instant::now()).elapsed()
     }
+}
+
+/// Tells the layer of passes what a bill says. It cannot look itself, and then hand the bill on.
+async fn told<R: Body<Data = Bytes>>(
+    order: &PassOrder,
+    bill: Response<ResponseBody<R>>,
+    deadline: Instant,
+) -> Response<ResponseBody<R>> {
+    let (parts, body) = bill.into_parts();
+    let mut beginning = Peek::of_rest(body);
+    // A bill that is late, or breaks off, says nothing.
+    let _ = timeout_at(deadline, beginning.read(BILL_MAX)).await;
+    order.reads(beginning.whole());
+    Response::from_parts(parts, beginning.into_body())
 }
 
 /// The earlier one of a moment and a limit.

@@ -20,5 +20,5 @@ mod word;
 
 pub use held::{HeldPass, PassError};
 pub use layer::PassLayer;
-pub(crate) use order::{Ending, PassOrder, PassSale};
+pub(crate) use order::{BILL_MAX, Ending, PassOrder, PassSale};
 pub use service::UsePass;

@@ -5,12 +5,16 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::{Response, StatusCode};
 
 use crate::{
     client::{Failure, Money, Purchase, PurchaseId, PurchaseState, flow::PurchaseRegistry},
     protocol::Amount,
 };
+
+/// The longest bill that is read, in bytes.
+pub(crate) const BILL_MAX: usize = 64 * 1024;
 
 /// A request extension. Clones are one order.
 #[derive(Clone)]
@@ -33,6 +37,7 @@ struct Told {
     has_resumed: bool,
     approving: Duration,
     is_billed: bool,
+    bill: Option<Bytes>,
     ending: Option<Ending>,
 }
 
@@ -122,6 +127,11 @@ impl PassOrder {
         self.told().is_billed = true;
     }
 
+    /// Tells what a bill says that is returned as it is, where all of it could be read.
+    pub(crate) fn reads(&self, bill: Option<&[u8]>) {
+        self.told().bill = bill.map(Bytes::copy_from_slice);
+    }
+
     /// Tells how it ended.
     pub(crate) fn ends(&self, ending: Ending) {
         self.told().ending = Some(ending);
@@ -137,6 +147,10 @@ impl PassOrder {
 
     pub(super) fn is_billed(&self) -> bool {
         self.told().is_billed
+    }
+
+    pub(super) fn bill(&self) -> Option<Bytes> {
+        self.told().bill.clone()
     }
 
     /// `None` where the layer inside does not tell it.

@@ -241,16 +241,15 @@ impl<S> Errand<S> {
         let mut waits = 0;
         loop {
             let (again, order) = (copy(&request), PassOrder::nothing_new());
-            if again.is_some() {
-                request.extensions_mut().insert(order.clone());
-            }
+            request.extensions_mut().insert(order.clone());
             let answer = self.send(request).await?;
             // It was paid for before, and says nothing of the pass.
             if order.has_resumed() {
                 return Ok(Outcome::Answered(answer));
             }
             let Some(mut again) = again else {
-                self.learn(showing, &path, Word::of(answer.status(), answer.headers(), None));
+                // It cannot be sent again, and gets the bill; the next request may get another pass.
+                self.learn(showing, &path, Word::of(answer.status(), answer.headers(), order.bill().as_deref()));
                 return Ok(Outcome::Answered(answer));
             };
             if let Some(pause) = busy_for(answer.headers()).filter(|_| may_wait && waits < MOST_BUSY) {
