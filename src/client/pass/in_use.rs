@@ -1,10 +1,8 @@
 //! `InUse`: the pass that is held, and what its showings have told of it.
 
-use std::collections::BTreeSet;
+use super::{held::HeldPass, notes::Notes, word::Word};
 
-use super::{held::HeldPass, word::Word};
-
-/// How many paths are remembered.
+/// How many paths are kept where it was taken.
 const MOST_PATHS: usize = 1_000;
 
 /// What becomes of the pass.
@@ -32,13 +30,13 @@ pub(super) struct InUse {
     /// A request ended without an answer, here or in an earlier process. Its seller counts the call as spent, and gives it back later.
     may_give_back: bool,
     /// Paths whose price is above its amount.
-    uncovered: BTreeSet<String>,
+    uncovered: Notes,
 }
 
 impl InUse {
     /// A pass that was sold just now, or long ago.
     pub(super) const fn bought(pass: HeldPass, is_untried: bool) -> Self {
-        let uncovered = BTreeSet::new();
+        let uncovered = Notes::new();
         Self { pass, is_untried, under_way: 0, gave_back: false, may_give_back: false, uncovered }
     }
 
@@ -48,7 +46,7 @@ impl InUse {
     }
 
     pub(super) fn counts_at(&self, path: &str) -> bool {
-        !self.uncovered.contains(path)
+        !self.uncovered.has(path)
     }
 
     /// A request goes out with it.
@@ -80,10 +78,10 @@ impl InUse {
             Word::Answered => {}
             Word::Invalid if self.pass.taken.contains(path) => return Fate::Closed,
             Word::Invalid => return Fate::Refused,
-            Word::UsedUp if self.is_for_lower_prices_than_at(path) => remember(&mut self.uncovered, path),
+            Word::UsedUp if self.is_for_lower_prices_than_at(path) => self.uncovered.add(path),
             Word::UsedUp | Word::Expired => return Fate::Over { bought_nothing: self.is_untried },
             // No word against the pass. Where it was taken before, the next one may be, too.
-            Word::Billed if self.pass.taken.contains(path) => remember(&mut self.uncovered, path),
+            Word::Billed if self.pass.taken.contains(path) => self.uncovered.add(path),
             Word::Billed => return Fate::Refused,
             Word::Nothing => {}
         }
@@ -94,7 +92,10 @@ impl InUse {
 
     fn is_taken(&mut self, path: &str) {
         self.is_untried = false;
-        remember(&mut self.pass.taken, path);
+        let taken = &mut self.pass.taken;
+        if taken.len() < MOST_PATHS {
+            taken.insert(path.to_owned());
+        }
     }
 
     /// An amount may be below one price and above others. It is used up where it does not cover what it covered before.
@@ -102,11 +103,5 @@ impl InUse {
         let is_whole = self.pass.remaining.is_none();
         let covers_others = self.pass.worth.is_some() && (is_whole || !self.pass.taken.is_empty());
         covers_others && !self.pass.taken.contains(path)
-    }
-}
-
-pub(super) fn remember(paths: &mut BTreeSet<String>, path: &str) {
-    if paths.len() < MOST_PATHS || paths.contains(path) {
-        paths.insert(path.to_owned());
     }
 }

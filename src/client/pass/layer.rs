@@ -44,7 +44,7 @@ use crate::client::PurchaseId;
 /// The layer gives a pass up on its seller's clear words alone: nothing is left and no other call is under way, a quote says `used_up` or
 /// `expired`, or it is refused where it was taken before. Once a call ended without an answer, in this process or perhaps in an earlier one, what is
 /// left may come back: then only a refusal or a quote ends the pass. Where it is refused otherwise, or the route asks for money without a word about the
-/// pass, the request is sent again without it, and the pass is kept for other paths. So is a pass of an amount at a price above what is left
+/// pass, the request is sent again without it, and the pass is kept for other paths: at that path it is shown again after ten minutes. So is a pass of an amount at a price above what is left
 /// of it, unless it has covered that path's price before.
 ///
 /// A request that was paid for and has no answer yet is finished first, without a pass. A request with a payment of its own in a header is sent as

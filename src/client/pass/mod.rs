@@ -10,6 +10,7 @@ mod held;
 mod in_use;
 mod layer;
 mod limits;
+mod notes;
 mod offered;
 mod order;
 mod promise;

@@ -6,7 +6,7 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use http::Uri;
@@ -15,13 +15,12 @@ use tokio::time::Instant;
 use super::{
     address::{Address, origin},
     held::{HeldPass, PassError},
+    notes::LASTING,
     offered::{Offered, Wanted},
     shop::Shop,
 };
 use crate::client::{PurchaseId, flow::journal::sync_folder};
 
-/// How long no quote is asked for again where none named a pass that is wanted.
-const PAUSE: Duration = Duration::from_secs(600);
 /// How many such addresses are remembered.
 const MOST_LOOKED_AT: usize = 1_000;
 
@@ -92,13 +91,13 @@ impl Purse {
     fn looks_at(&self, uri: &Uri) -> Option<Wanted> {
         let (wanted, origin) = (self.wanted.clone()?, origin(uri)?);
         let looked = self.looked.get(&(origin, uri.path().to_owned()));
-        looked.is_none_or(|looked| looked.elapsed() >= PAUSE).then_some(wanted)
+        looked.is_none_or(|looked| looked.elapsed() >= LASTING).then_some(wanted)
     }
 
     /// There is no such pass at this address.
     pub(super) fn looked(&mut self, uri: &Uri) {
         if self.looked.len() >= MOST_LOOKED_AT {
-            self.looked.retain(|_, looked| looked.elapsed() < PAUSE);
+            self.looked.retain(|_, looked| looked.elapsed() < LASTING);
         }
         if let Some(origin) = origin(uri).filter(|_| self.looked.len() < MOST_LOOKED_AT) {
             self.looked.insert((origin, uri.path().to_owned()), Instant::now());

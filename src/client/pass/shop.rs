@@ -1,7 +1,6 @@
 //! `Shop`: a seller of passes, the pass that is held there, and whether another one is bought.
 
 use std::{
-    collections::BTreeSet,
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -16,7 +15,8 @@ use tokio::{
 use super::{
     address::Address,
     held::HeldPass,
-    in_use::{Fate, InUse, remember},
+    in_use::{Fate, InUse},
+    notes::Notes,
     promise::Promise,
     word::{Sold, Word},
 };
@@ -52,7 +52,7 @@ struct State {
     /// The same for requests with limits of their own.
     pause_within: Option<Instant>,
     /// Paths where no pass counts.
-    refused: BTreeSet<String>,
+    refused: Notes,
 }
 
 /// What follows from the answer to a request with a pass.
@@ -77,7 +77,7 @@ impl Shop {
             unusable_until: None,
             pause: None,
             pause_within: None,
-            refused: BTreeSet::new(),
+            refused: Notes::new(),
         };
         Some(Self { origin, is_quoted, buying: AsyncMutex::new(()), state: Mutex::new(state) })
     }
@@ -138,7 +138,7 @@ impl Shop {
     pub(super) fn counts_at(&self, path: &str, now: u64) -> bool {
         let state = self.state();
         let held = state.held.as_ref().filter(|_| state.header(now).is_some());
-        held.is_none_or(|held| held.counts_at(path)) && !state.refused.contains(path)
+        held.is_none_or(|held| held.counts_at(path)) && !state.refused.has(path)
     }
 
     /// Whether one may be bought at this Unix time, for a request with limits of its own or without.
@@ -179,7 +179,7 @@ impl Shop {
             state.promise = promise;
         }
         if state.address != address {
-            state.refused.clear();
+            state.refused = Notes::new();
             state.address = address;
         }
         mem::replace(&mut state.is_unfinished, true) && goes_on
@@ -293,7 +293,7 @@ impl Showing {
         let is_news = is_charge || held.pass.taken.len() > places;
         match fate {
             Fate::Kept => {}
-            Fate::Refused => remember(&mut state.refused, path),
+            Fate::Refused => state.refused.add(path),
             Fate::Over { bought_nothing } => {
                 state.give_up(now);
                 if bought_nothing {

@@ -1,0 +1,36 @@
+//! `Notes`: paths where a pass does not count, as far as is known.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::Instant;
+
+/// How long what was found at a path holds: one stray answer is not to count for as long as the process lives.
+pub(super) const LASTING: Duration = Duration::from_secs(600);
+/// How many paths are remembered.
+const MOST: usize = 1_000;
+
+#[derive(Default)]
+pub(super) struct Notes(BTreeMap<String, Instant>);
+
+impl Notes {
+    pub(super) const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.0.get(path).is_some_and(is_fresh)
+    }
+
+    pub(super) fn add(&mut self, path: &str) {
+        if self.0.len() >= MOST {
+            self.0.retain(|_, noted| is_fresh(noted));
+        }
+        if self.0.len() < MOST || self.0.contains_key(path) {
+            self.0.insert(path.to_owned(), Instant::now());
+        }
+    }
+}
+
+fn is_fresh(noted: &Instant) -> bool {
+    noted.elapsed() < LASTING
+}
