@@ -10,13 +10,13 @@ use std::{
 
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
-use tokio::time::advance;
+use tokio::{sync::Semaphore, time::advance};
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::client::{Body, PassLayer};
 
 use super::{
     Market,
-    kept_passes::{Answer, PASS, answer, at_once, client, to},
+    kept_passes::{Answer, PASS, answer, at_once, client, offer, quoting, to},
     paid_passes::bill,
     rig::{AnyBody, Seller, reply},
 };
@@ -26,6 +26,155 @@ const ANSWER: &str = "https://shop.example/answer";
 fn ten(token: usize, expires: Option<u64>) -> Answer {
     let expires = expires.map_or("null".to_owned(), |end| end.to_string());
     answer(200, &[], format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":{expires}}}"#))
+}
+
+/// Other calls run in between.
+async fn later(answer: Answer) -> Answer {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    answer
+}
+
+/// It charges each call, and answers none: by what its quote says it need not, or there is no quote.
+#[tokio::test]
+async fn a_pass_that_answers_no_call_is_bought_once() {
+    for (is_quoted, left, is_later_process) in
+        [(false, "0", false), (false, "9", false), (true, "0", false), (true, "9", false), (false, "9", true)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            let passes =
+                if is_quoted { PassLayer::new().preferring("ten") } else { PassLayer::new().buying(PASS).unwrap() };
+            passes.kept_in(folder.path().join("passes.json")).unwrap()
+        };
+        let (bought, shown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, showings) = (Arc::clone(&bought), Arc::clone(&shown));
+        let sells = move |call: super::kept_passes::Call| {
+            at_once(match (call.path.as_str(), call.pass) {
+                ("/pass", _) => {
+                    showings.store(0, SeqCst);
+                    ten(counted.fetch_add(1, SeqCst), None)
+                }
+                // Less than one answer costs.
+                _ if call.looks => quoting("/pass").map(|_| offer("/pass").replace("0.49", "0.10").into()),
+                (_, Some(_)) if showings.fetch_add(1, SeqCst) < 3 => answer(500, &[("x402-pass-remaining", left)], ""),
+                (_, Some(_)) => answer(402, &[], r#"{"pass":"used_up"}"#),
+                (_, None) => answer(402, &[], ""),
+            })
+        };
+        let mut passes = open();
+        for _ in 0..25 {
+            let _ = client(&passes, sells.clone()).oneshot(to(ANSWER)).await.unwrap();
+            if is_later_process {
+                passes = open();
+            }
+        }
+        assert_eq!(bought.load(SeqCst), 1, "{is_quoted} {left} {is_later_process}");
+    }
+}
+
+/// Its time is over before the first answer.
+#[tokio::test]
+async fn a_pass_that_fails_until_its_end_is_bought_once() {
+    for (status, purchases) in [(500, 1), (200, 2)] {
+        let passes = PassLayer::new().buying(PASS).unwrap();
+        let bought = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&bought);
+        let shop = client(&passes, move |call| {
+            at_once(match (call.path.as_str(), call.pass) {
+                ("/pass", _) => {
+                    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+                    ten(counted.fetch_add(1, SeqCst), Some(now + 2))
+                }
+                (_, Some(_)) if status == 200 => answer(200, &[("x402-pass-remaining", "9")], ""),
+                (_, Some(_)) => answer(status, &[], ""),
+                (_, None) => answer(402, &[], ""),
+            })
+        });
+        for _ in 0..2 {
+            let _ = shop.clone().oneshot(to(ANSWER)).await.unwrap();
+            // By the clock of this machine.
+            std::thread::sleep(Duration::from_secs(3));
+        }
+        assert_eq!(bought.load(SeqCst), purchases, "{status}");
+    }
+}
+
+/// Nine calls are under way when it says that the pass is used up. It answers them, or says the same.
+#[tokio::test]
+async fn a_seller_does_not_keep_its_word_by_calls_that_it_refuses_later() {
+    for (answers, purchases) in [(true, 3), (false, 2)] {
+        let passes = PassLayer::new().preferring("ten");
+        let (bought, shown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, showings) = (Arc::clone(&bought), Arc::clone(&shown));
+        let released = Arc::new(Semaphore::new(0));
+        let waits = Arc::clone(&released);
+        let used_up = || answer(402, &[], r#"{"pass":"used_up"}"#);
+        let shop = client(&passes, move |call| match (call.path.as_str(), call.pass.as_deref()) {
+            ("/pass", _) => {
+                showings.store(0, SeqCst);
+                at_once(ten(counted.fetch_add(1, SeqCst), None))
+            }
+            _ if call.looks => at_once(quoting("/pass").map(|_| offer("/pass").replace("0.49", "4.90").into())),
+            (_, Some(token)) => match (token, showings.fetch_add(1, SeqCst)) {
+                ("x402p_0", 1..10) => {
+                    let waits = Arc::clone(&waits);
+                    Box::pin(async move {
+                        waits.acquire().await.unwrap().forget();
+                        if answers { answer(200, &[("x402-pass-remaining", "0")], "") } else { used_up() }
+                    })
+                }
+                (_, 0) => at_once(answer(200, &[("x402-pass-remaining", "9")], "")),
+                ("x402p_1", 1..10) => at_once(answer(200, &[("x402-pass-remaining", "8")], "")),
+                _ => at_once(used_up()),
+            },
+            (_, None) => at_once(answer(402, &[], "")),
+        });
+        let ask = || shop.clone().oneshot(to(ANSWER));
+        assert_eq!(ask().await.unwrap().status(), 200);
+        let waiting: Vec<_> = (0..9).map(|_| tokio::spawn(ask())).collect();
+        while shown.load(SeqCst) < 10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((ask().await.unwrap().status().as_u16(), bought.load(SeqCst)), (200, 2));
+        released.add_permits(9);
+        for waits in waiting {
+            let _ = waits.await.unwrap().unwrap();
+        }
+        for _ in 0..10 {
+            let _ = ask().await.unwrap();
+        }
+        assert_eq!(bought.load(SeqCst), purchases, "{answers}");
+    }
+}
+
+/// One gets the last call of a pass, and the others the next pass.
+#[tokio::test]
+async fn calls_at_once_at_the_end_of_a_pass_wait_for_the_next_one() {
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    let (bought, shown, singles) = <(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+    let (counted, showings, paid) = (Arc::clone(&bought), shown, Arc::clone(&singles));
+    let shop = client(&passes, move |call| match (call.path.as_str(), call.pass.as_deref()) {
+        ("/pass", _) => Box::pin(later(ten(counted.fetch_add(1, SeqCst), None))),
+        (_, Some("x402p_0")) => match showings.fetch_add(1, SeqCst) {
+            before @ 0..10 => Box::pin(later(answer(200, &[("x402-pass-remaining", &(9 - before).to_string())], ""))),
+            _ => Box::pin(later(answer(402, &[], r#"{"pass":"used_up"}"#))),
+        },
+        (_, Some(_)) => at_once(answer(200, &[("x402-pass-remaining", "5")], "")),
+        (_, None) => {
+            paid.fetch_add(1, SeqCst);
+            at_once(answer(200, &[("payment-response", "e30=")], ""))
+        }
+    });
+    for _ in 0..9 {
+        assert_eq!(shop.clone().oneshot(to(ANSWER)).await.unwrap().status(), 200);
+    }
+    let calls = (0..5).map(|_| shop.clone().oneshot(to(ANSWER)));
+    for got in futures_util::future::join_all(calls).await {
+        assert_eq!(got.unwrap().status(), 200);
+    }
+    assert_eq!((bought.load(SeqCst), singles.load(SeqCst)), (2, 0));
 }
 
 /// What is left does not cover its price, or its seller says that the time is over. It is sent once, so the next request buys.

@@ -82,7 +82,7 @@ impl<S> Errand<S> {
         };
         for _ in 0..2 {
             if let Bought::Again = bought {
-                let goes_on = shop.begins(address.clone(), promise);
+                let goes_on = shop.begins(address.clone(), promise, now());
                 // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
                 self.passes.lock().save();
                 let attempt = Attempt { url: &address.url, price, promise, goes_on, only_resumes: false };

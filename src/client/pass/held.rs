@@ -36,6 +36,9 @@ pub struct HeldPass {
     /// How many calls were answered by it.
     #[serde(default)]
     pub(super) calls: u64,
+    /// A call failed with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_failed: bool,
     /// What the quote said of it; without a token, of the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) promise: Option<Promise>,
@@ -59,17 +62,18 @@ impl HeldPass {
             is_timed: false,
             taken: BTreeSet::new(),
             calls: 0,
+            has_failed: false,
             promise: None,
             unusable_until: None,
             is_unfinished: false,
         }
     }
 
-    /// Whether it is worse than its quote said, where it is over at this Unix time. A quote counts calls by its own price: what an amount
-    /// buys at several paths says nothing of that.
-    pub(super) fn breaks_its_promise(&self, now: u64) -> bool {
+    /// Whether it is worse than its quote said, where it is over at this Unix time, after so many calls. A quote counts calls by its own
+    /// price: what an amount buys at several paths says nothing of that.
+    pub(super) fn breaks_its_promise(&self, calls: u64, now: u64) -> bool {
         let is_counted = self.worth.is_none() || self.taken.len() <= 1;
-        is_counted && self.promise.is_some_and(|promise| promise.is_broken(self.calls, now))
+        is_counted && self.promise.is_some_and(|promise| promise.is_broken(calls, now))
     }
 }
 

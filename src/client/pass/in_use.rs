@@ -21,7 +21,7 @@ pub(super) enum Fate {
 
 pub(super) struct InUse {
     pub(super) pass: HeldPass,
-    /// It was paid for just now, and bought nothing yet.
+    /// It was paid for by this client, and answered no call yet.
     is_untried: bool,
     /// How many requests are under way with it, and whether one that was under way at the same time ended without a charge. What it held
     /// came back then, after others were told that nothing was left.
@@ -42,7 +42,8 @@ impl InUse {
 
     /// A pass of an earlier process.
     pub(super) fn restored(pass: HeldPass) -> Self {
-        Self { may_give_back: true, ..Self::bought(pass, false) }
+        let is_untried = pass.has_failed && pass.calls == 0;
+        Self { may_give_back: true, ..Self::bought(pass, is_untried) }
     }
 
     pub(super) fn counts_at(&self, path: &str) -> bool {
@@ -63,11 +64,8 @@ impl InUse {
 
     /// A request to this path was answered.
     pub(super) fn ends(&mut self, path: &str, word: Word) -> Fate {
-        self.under_way = self.under_way.saturating_sub(1);
+        self.counts(&word);
         self.gave_back |= !matches!(word, Word::Left { .. });
-        if let Word::Left { is_answer: true, .. } | Word::Answered = word {
-            self.pass.calls = self.pass.calls.saturating_add(1);
-        }
         match word {
             Word::Left { left, .. } => {
                 self.pass.remaining = Some(left);
@@ -83,15 +81,42 @@ impl InUse {
             // No word against the pass. Where it was taken before, the next one may be, too.
             Word::Billed if self.pass.taken.contains(path) => self.uncovered.add(path),
             Word::Billed => return Fate::Refused,
-            Word::Nothing => {}
+            Word::Failed | Word::Nothing => {}
         }
         let is_last = self.under_way == 0 && !self.gave_back && !self.may_give_back;
         let is_used_up = self.pass.remaining.as_deref() == Some("0") && is_last;
-        if is_used_up { Fate::Over { bought_nothing: false } } else { Fate::Kept }
+        if is_used_up { Fate::Over { bought_nothing: self.is_untried } } else { Fate::Kept }
+    }
+
+    /// A request has ended, perhaps after the pass was given up. A call that failed is none that the pass bought, charged or not.
+    pub(super) fn counts(&mut self, word: &Word) {
+        self.under_way = self.under_way.saturating_sub(1);
+        match word {
+            Word::Left { is_answer: true, .. } | Word::Answered => {
+                self.pass.calls = self.pass.calls.saturating_add(1);
+                // Without a word of a pass that is counted, it may have cost nothing.
+                self.is_untried &= *word == Word::Answered && !self.pass.is_timed;
+            }
+            Word::Left { is_answer: false, .. } | Word::Failed => self.pass.has_failed = true,
+            _ => {}
+        }
+    }
+
+    /// Whether its time is over, at this Unix time, and that is not all that is to be said of it.
+    pub(super) fn ends_badly(&self, now: u64) -> bool {
+        let is_over = self.pass.expires.is_some_and(|end| now >= end);
+        let may_be_untried = self.is_untried && (self.pass.has_failed || self.under_way > 0);
+        is_over && (may_be_untried || self.pass.breaks_its_promise(self.pass.calls, now))
+    }
+
+    /// Whether it was worse than its quote said, or bought nothing, where it ended at this Unix time. Those under way may yet be answered.
+    pub(super) fn was_bad(&self, ended: u64) -> bool {
+        let under_way = self.under_way.try_into().unwrap_or(u64::MAX);
+        let bought_nothing = self.is_untried && self.pass.has_failed && under_way == 0;
+        bought_nothing || self.pass.breaks_its_promise(self.pass.calls.saturating_add(under_way), ended)
     }
 
     fn is_taken(&mut self, path: &str) {
-        self.is_untried = false;
         let taken = &mut self.pass.taken;
         if taken.len() < MOST_PATHS {
             taken.insert(path.to_owned());

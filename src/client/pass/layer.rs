@@ -35,17 +35,19 @@ use crate::client::PurchaseId;
 ///   and answer together. Where they stand in the way, other requests still buy one.
 /// - After an attempt that failed, none is bought for a minute, and requests go on without one.
 /// - After a payment that bought nothing of use, none is bought at that origin for a day: the seller refused the payment for good, or sold what is
-///   no pass, is over by this machine's clock, or is used up before its first answer. The same holds for a pass of a quote that ends before the
-///   time that the quote named, after fewer answers than half of what its price would have bought singly. A pass of an amount that was
-///   charged at several paths is not judged by that.
+///   no pass, is over by this machine's clock, is used up before its first answer, or ends after calls that failed and none that was answered. The
+///   same holds for a pass of a quote that ends before the time that the quote named, after fewer answers than half of what its price would
+///   have bought singly. Calls that are under way when it ends count as answered until they end, too. A pass of an amount that was charged at
+///   several paths is not judged by that.
 /// - The purchase is closed once the pass is in memory and in its [file](Self::kept_in). Where the file cannot be written it stays open, so that a
 ///   later process gets the same pass.
 ///
 /// The layer gives a pass up on its seller's clear words alone: nothing is left and no other call is under way, a quote says `used_up` or
 /// `expired`, or it is refused where it was taken before. Once a call ended without an answer, in this process or perhaps in an earlier one, what is
 /// left may come back: then only a refusal or a quote ends the pass. Where it is refused otherwise, or the route asks for money without a word about the
-/// pass, the request is sent again without it, and the pass is kept for other paths: at that path it is shown again after ten minutes. So is a pass of an amount at a price above what is left
-/// of it, unless it has covered that path's price before.
+/// pass, the request is sent again without it, and the pass is kept for other paths: at that path it is shown again after ten minutes. So is a
+/// pass of an amount at a price above what is left of it, unless it has covered that path's price before. A request whose body can be sent once
+/// gets the bill that ends a pass, and the next request buys another.
 ///
 /// A request that was paid for and has no answer yet is finished first, without a pass. A request with a payment of its own in a header is sent as
 /// it is. What is left may be held by other calls at the same time (`pass_busy`): such a request waits, up to half a minute.

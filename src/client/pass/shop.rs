@@ -46,7 +46,9 @@ struct State {
     held: Option<InUse>,
     /// The last token that was given up.
     given_up: Option<String>,
-    /// Nothing is bought until then, in Unix seconds: what came could not be used.
+    /// Passes that were given up while requests were under way with them, and when, in Unix seconds.
+    leaving: Vec<(InUse, u64)>,
+    /// Nothing new is bought until then, in Unix seconds: what came could not be used.
     unusable_until: Option<u64>,
     pause: Option<Instant>,
     /// The same for requests with limits of their own.
@@ -60,7 +62,7 @@ struct State {
 pub(super) struct Learned {
     /// What is kept has changed.
     pub(super) is_news: bool,
-    /// The pass was given up because it is over.
+    /// The pass is over, and was given up by this answer or before.
     pub(super) is_over: bool,
 }
 
@@ -74,6 +76,7 @@ impl Shop {
             is_unfinished: false,
             held: None,
             given_up: None,
+            leaving: Vec::new(),
             unusable_until: None,
             pause: None,
             pause_within: None,
@@ -145,10 +148,8 @@ impl Shop {
     pub(super) fn may_buy(&self, now: u64, within_limits: bool) -> bool {
         let state = self.state();
         let is_over = |until: Option<Instant>| until.is_none_or(|until| Instant::now() >= until);
-        // A moment further off was written by a clock that was ahead.
-        let soon = now..=now.saturating_add(LONG_PAUSE);
-        let was_unusable = state.unusable_until.is_some_and(|until| now < until && soon.contains(&until));
-        is_over(state.pause) && (!within_limits || is_over(state.pause_within)) && !was_unusable
+        let is_paused = !is_over(state.pause) || within_limits && !is_over(state.pause_within);
+        !is_paused && !state.is_barred(now)
     }
 
     /// Buys nothing for a while: where the attempt had limits of its request, for such requests alone.
@@ -171,8 +172,9 @@ impl Shop {
         (state.is_unfinished && state.address.url != *next).then(|| state.address.url.clone())
     }
 
-    /// A purchase begins there: until it has its answer, it is finished before another one begins. Tells whether it is one that had none.
-    pub(super) fn begins(&self, address: Address, promise: Option<Promise>) -> bool {
+    /// A purchase begins there, at this Unix time: until it has its answer, it is finished before another one begins. Tells whether it is one
+    /// that had none.
+    pub(super) fn begins(&self, address: Address, promise: Option<Promise>, now: u64) -> bool {
         let mut state = self.state();
         let goes_on = state.is_unfinished && state.address.url == address.url;
         if !goes_on {
@@ -182,6 +184,8 @@ impl Shop {
             state.refused = Notes::new();
             state.address = address;
         }
+        // What bars others may have been found a moment ago.
+        state.unusable_until = state.unusable_until.filter(|_| state.is_barred(now));
         mem::replace(&mut state.is_unfinished, true) && goes_on
     }
 
@@ -197,11 +201,11 @@ impl Shop {
         [held, state.given_up.as_deref()].contains(&Some(token))
     }
 
-    /// Gives up a pass whose time is over, where that is worse than its quote said, at this Unix time; tells whether there was one.
+    /// Gives up a pass whose time is over, where that is worse than its quote said, or it bought nothing, at this Unix time; tells whether
+    /// there was one.
     pub(super) fn ends(&self, now: u64) -> bool {
         let mut state = self.state();
-        let is_over = |held: &InUse| held.pass.expires.is_some_and(|end| now >= end);
-        let ends = state.held.as_ref().is_some_and(|held| is_over(held) && held.pass.breaks_its_promise(now));
+        let ends = state.held.as_ref().is_some_and(|held| held.ends_badly(now));
         if ends {
             state.give_up(now);
         }
@@ -232,7 +236,8 @@ impl Shop {
         let pass = state.pass(sold.pass);
         let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, promise, ..pass };
         state.held = Some(InUse::bought(pass, is_untried));
-        (state.unusable_until, state.pause, state.pause_within) = (None, None, None);
+        // What came of an earlier one meanwhile bars the next.
+        (state.pause, state.pause_within) = (None, None);
     }
 }
 
@@ -254,20 +259,47 @@ impl State {
         self.held.as_mut().filter(|held| held.pass.token.as_bytes() == value.as_bytes())
     }
 
+    fn is_barred(&self, now: u64) -> bool {
+        // A moment further off was written by a clock that was ahead.
+        let soon = now..=now.saturating_add(LONG_PAUSE);
+        self.unusable_until.is_some_and(|until| now < until && soon.contains(&until))
+    }
+
     fn set_aside(&mut self, now: u64) {
         self.unusable_until = Some(now.saturating_add(LONG_PAUSE));
     }
 
-    /// Gives the pass up at this Unix time. After one that is worse than its quote said, the next one would be no better.
+    /// Gives the pass up at this Unix time. While requests are under way with it, it keeps its word by them.
     fn give_up(&mut self, now: u64) {
-        let Some(InUse { mut pass, under_way, .. }) = self.held.take() else { return };
-        // Those under way may yet be answered.
-        pass.calls = pass.calls.saturating_add(under_way.try_into().unwrap_or(u64::MAX));
-        if pass.breaks_its_promise(now) {
-            tracing::warn!(url = %pass.url, calls = pass.calls, "a pass was worse than its quote said: no other is bought for a day");
-            self.set_aside(now);
+        let Some(held) = self.held.take() else { return };
+        self.given_up = Some(held.pass.token.clone());
+        if !self.judge(&held, now) && held.under_way > 0 {
+            self.leaving.push((held, now));
         }
-        self.given_up = Some(pass.token);
+    }
+
+    /// Judges a pass that was given up at this Unix time; tells whether it was bad. Then the next one would be no better.
+    fn judge(&mut self, given_up: &InUse, ended: u64) -> bool {
+        let (pass, was_bad) = (&given_up.pass, given_up.was_bad(ended));
+        if was_bad {
+            tracing::warn!(url = %pass.url, calls = pass.calls, "a pass bought too little: no other is bought for a day");
+            self.set_aside(pass.expires.map_or(ended, |end| end.min(ended)));
+        }
+        was_bad
+    }
+
+    /// A request with a pass that was given up has ended. After the last one the pass is judged again, by those that were answered. Tells
+    /// whether it was bad.
+    fn ends_late(&mut self, value: &HeaderValue, word: &Word) -> bool {
+        let is_it = |(pass, _): &(InUse, u64)| pass.pass.token.as_bytes() == value.as_bytes();
+        let Some(at) = self.leaving.iter().position(is_it) else { return false };
+        let (mut given_up, ended) = self.leaving.swap_remove(at);
+        given_up.counts(word);
+        if given_up.under_way > 0 {
+            self.leaving.push((given_up, ended));
+            return false;
+        }
+        self.judge(&given_up, ended)
     }
 }
 
@@ -287,10 +319,14 @@ impl Showing {
     pub(super) fn learn(mut self, path: &str, word: Word, now: u64) -> Learned {
         self.is_answered = true;
         let mut state = self.shop.state();
-        let Some(held) = state.shown(&self.value) else { return Learned::default() };
-        let (is_charge, places) = (matches!(word, Word::Left { .. }), held.pass.taken.len());
+        let Some(held) = state.shown(&self.value) else {
+            // Another request learned it before.
+            let is_over = matches!(word, Word::UsedUp | Word::Expired);
+            return Learned { is_news: state.ends_late(&self.value, &word), is_over };
+        };
+        let (is_charge, before) = (matches!(word, Word::Left { .. }), (held.pass.taken.len(), held.pass.has_failed));
         let fate = held.ends(path, word);
-        let is_news = is_charge || held.pass.taken.len() > places;
+        let is_news = is_charge || before != (held.pass.taken.len(), held.pass.has_failed);
         match fate {
             Fate::Kept => {}
             Fate::Refused => state.refused.add(path),
@@ -315,8 +351,12 @@ impl Drop for Showing {
         if mem::replace(&mut self.is_answered, true) {
             return;
         }
-        if let Some(held) = self.shop.state().shown(&self.value) {
-            held.is_left();
+        let mut state = self.shop.state();
+        match state.shown(&self.value) {
+            Some(held) => held.is_left(),
+            None => {
+                state.ends_late(&self.value, &Word::Nothing);
+            }
         }
     }
 }

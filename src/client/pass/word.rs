@@ -30,6 +30,8 @@ pub(super) enum Word {
     Billed,
     /// An answer that says nothing of it.
     Answered,
+    /// A failure of the seller's that says nothing of it.
+    Failed,
     Nothing,
 }
 
@@ -58,6 +60,7 @@ impl Word {
         match headers.contains_key(PAYMENT_RESPONSE) {
             true => Self::Billed,
             false if delivers(status, headers) => Self::Answered,
+            false if status.is_server_error() => Self::Failed,
             false => Self::Nothing,
         }
     }
