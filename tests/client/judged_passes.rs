@@ -18,7 +18,7 @@ use super::{
     Market,
     kept_passes::{Answer, PASS, answer, at_once, client, offer, quoting, to},
     paid_passes::bill,
-    rig::{AnyBody, Seller, reply},
+    rig::{AnyBody, Reply, Seller, reply},
 };
 
 const ANSWER: &str = "https://shop.example/answer";
@@ -241,4 +241,29 @@ async fn a_stray_bill_is_forgotten_after_ten_minutes() {
             assert_eq!(ask().await, text, "{stray} {seconds}");
         }
     }
+}
+
+/// An earlier process began a purchase and paid nothing. The next one pays by a quote that says less, and is left before its answer.
+#[tokio::test(start_paused = true)]
+async fn a_pass_is_judged_by_the_quote_that_it_was_paid_by() {
+    let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+    let layer = market.layer().await;
+    let file = folder.path().join("passes.json");
+    let begun =
+        format!(r#"[{{"url":"{PASS}","name":"ten","token":"","is_unfinished":true,"promise":{{"calls":100}}}}]"#);
+    std::fs::write(&file, begun).unwrap();
+    let passes = PassLayer::new().preferring("ten").kept_in(&file).unwrap();
+    let seller = super::kept_passes::seller(|asked| match asked.proofs {
+        0 => Reply::Hangs,
+        proofs => {
+            let body = format!(r#"{{"pass":"x402p_{proofs}","calls":1,"expires":null}}"#);
+            reply(200, &[("payment-response", "e30=")], body)
+        }
+    });
+    let bought = super::kept_passes::bought;
+    let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/answer"));
+    assert!(left.await.is_err());
+    assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(kept.contains(r#""promise":{"calls":1}"#), "{kept}");
 }

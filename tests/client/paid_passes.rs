@@ -121,14 +121,14 @@ async fn a_dud_that_comes_late_is_paid_for_once() {
 /// What was begun at `/pass-a` is paid and has no answer yet, whatever its seller says meanwhile: nothing is paid at `/pass-b`.
 #[tokio::test(start_paused = true)]
 async fn a_paid_pass_without_an_answer_keeps_others_from_being_bought() {
-    for status in [502, 404, 400] {
+    for (status, text) in [(502, ""), (404, ""), (400, ""), (200, "<html>")] {
         let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
         let layer = market.layer().await;
         let stage = Arc::new(AtomicUsize::new(0));
         let now = Arc::clone(&stage);
         let seller = street(move |asked| match (asked.uri.path(), &asked.proof, now.load(SeqCst)) {
             ("/pass-a", Some(_), 0) => Some(Reply::Hangs),
-            ("/pass-a", Some(_), 1) => Some(reply(status, &[], "")),
+            ("/pass-a", Some(_), 1) => Some(reply(status, &[], text)),
             (_, Some(_), _) => Some(token()),
             _ => None,
         });
@@ -148,6 +148,70 @@ async fn a_paid_pass_without_an_answer_keeps_others_from_being_bought() {
         }
         assert!(layer.unfinished().is_empty(), "{status}");
     }
+}
+
+/// A proxy in between answers with a page of its own, before anything is paid.
+#[tokio::test(start_paused = true)]
+async fn a_page_in_place_of_a_bill_bars_no_pass() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let stage = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&stage);
+    let seller = street(move |asked| match (&asked.proof, now.load(SeqCst)) {
+        (_, 0) => Some(reply(200, &[], "<html>")),
+        (Some(_), _) => Some(token()),
+        (None, _) => None,
+    });
+    let passes = PassLayer::new().preferring("ten");
+    for (later, text) in [(0, "the answer"), (1, "by pass")] {
+        stage.store(later, SeqCst);
+        assert_eq!(asks(&passes, &layer, &seller, "/a").await, text);
+        assert_eq!(paid_for(&seller), later);
+        advance(Duration::from_secs(61)).await;
+    }
+}
+
+/// It answers a payment with a page, and says next time that it was used.
+#[tokio::test(start_paused = true)]
+async fn a_payment_that_bought_a_page_is_followed_by_no_other() {
+    for status in [200, 201, 204] {
+        let market = Market::open().await;
+        let layer = market.layer().await;
+        let seen = std::sync::Mutex::new(BTreeSet::new());
+        let seller = street(move |asked| {
+            let (_, transaction, _) = asked.proof.as_ref()?;
+            Some(match seen.lock().unwrap().insert(transaction.clone()) {
+                true => reply(status, &[], "<html>"),
+                false => problem(409, "tx_already_used", &[]),
+            })
+        });
+        let passes = PassLayer::new().preferring("ten");
+        for call in 0..5 {
+            let _ = bought(&passes, &layer, &seller, "/a").await.unwrap();
+            assert_eq!(paid_for(&seller), 1, "{status} {call}");
+            advance(Duration::from_secs(61)).await;
+        }
+    }
+}
+
+/// What came before could not be used, or another pass broke its seller's word meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_paid_pass_is_fetched_while_nothing_new_is_bought() {
+    let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+    let layer = market.layer().await;
+    let file = folder.path().join("passes.json");
+    let open = || PassLayer::new().preferring("ten").kept_in(&file).unwrap();
+    let seller = seller(|asked| if asked.proofs == 0 { Reply::Hangs } else { token() });
+    let passes = open();
+    let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/answer"));
+    assert!(left.await.is_err());
+    let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 3_600;
+    let kept = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, kept.replace(r#""token":"""#, &format!(r#""token":"","unusable_until":{soon}"#))).unwrap();
+    let passes = open();
+    assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "by pass");
+    assert_eq!(paid_for(&seller), 1);
+    assert!(std::fs::read_to_string(&file).unwrap().contains("unusable_until"), "the next one is not bought");
 }
 
 /// Its payment bought nothing yet, and the seller fails before it says a price.

@@ -206,7 +206,9 @@ where
         }
         let _ = timeout_at(self.deadline, left_over::close_lapsed(&inner, too_old)).await;
         Box::pin(charge::confirm_earlier(&inner)).await;
-        while let Some(own) = left_over::own(&inner, &self.request().identity, &bill).await? {
+        while let Some(mut own) = left_over::own(&inner, &self.request().identity, &bill).await? {
+            // What was delivered for it may have been a page of some proxy. For a pass that its seller refuses, none is paid again at once.
+            own.may_pay_anew &= !self.request().pass_order().is_some_and(PassOrder::buys_a_pass);
             if let Some(answer) = self.put(own, &bill).await? {
                 return Ok(answer);
             }

@@ -12,7 +12,7 @@ use super::{
     errand::{Errand, read},
     order::{Ending, PassOrder},
     promise::Promise,
-    purse::now,
+    purse::{SharedPurse, now},
     shop::{Shop, Showing},
     word::Sold,
 };
@@ -76,12 +76,13 @@ impl<S> Errand<S> {
             Some(offer) => (offer.address, Some(offer.price), Some(offer.promise)),
             None => (shop.address(), None, None),
         };
-        let mut bought = match shop.unfinished_beside(&address.url) {
+        let is_barred = shop.is_barred(now());
+        let mut bought = match shop.unfinished(Some(&address.url).filter(|_| !is_barred)) {
             Some(begun) => self.finish(shop, &begun).await,
             None => Bought::Again,
         };
         for _ in 0..2 {
-            if let Bought::Again = bought {
+            if matches!(bought, Bought::Again) && !is_barred {
                 let goes_on = shop.begins(address.clone(), promise, now());
                 // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
                 self.passes.lock().save();
@@ -96,7 +97,7 @@ impl<S> Errand<S> {
         shop.show(now())
     }
 
-    /// Goes on with what was begun at another address, and pays nothing new; `Again` where nothing is left of it.
+    /// Goes on with what was begun, and pays nothing new; `Again` where nothing is left of it.
     async fn finish<B, R>(&mut self, shop: &Arc<Shop>, begun: &Uri) -> Bought
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -130,7 +131,9 @@ impl<S> Errand<S> {
         if attempt.only_resumes {
             extensions.insert(ResumeOnly);
         }
+        let quoted = ByQuote { shop, passes: self.passes.clone(), order: &order, promise: attempt.promise };
         let answer = self.send(request).await;
+        drop(quoted);
         self.limits.extend(order.approving());
         let ending = order.ending().unwrap_or_else(|| Ending::of_another(&answer));
         // By a payment whatever the status; and a pass may cost nothing.
@@ -168,11 +171,8 @@ impl<S> Errand<S> {
     ) -> Bought {
         let sold = Sold::read(body);
         let is_known = sold.as_ref().is_some_and(|sold| shop.knows(&sold.pass));
-        let (sale, is_open) = match ending {
-            Ending::Sold(sale) => (sale, false),
-            Ending::Open => (None, true),
-            Ending::Unpaid | Ending::Lost => (None, false),
-        };
+        let (is_open, is_unpaid) = (matches!(ending, Ending::Open), matches!(ending, Ending::Unpaid));
+        let sale = if let Ending::Sold(sale) = ending { sale } else { None };
         if !is_open {
             shop.is_finished();
         }
@@ -192,7 +192,9 @@ impl<S> Errand<S> {
             // Where no attempt waits for it, an earlier one may have had it.
             shop.hold(sold, attempt.goes_on || !order.has_resumed(), promise);
         }
-        if !shop.holds_one(now()) {
+        let is_useless = !shop.holds_one(now());
+        // A page of some proxy bars nothing: it was not paid for, or the payment stays good for the pass.
+        if is_useless && !is_open && !is_unpaid {
             let purchase = purchase.map(tracing::field::display);
             tracing::warn!(url = %attempt.url, purchase, "what was sold as a pass is none, or is over by this clock: no other is bought for a day");
             shop.set_aside(now());
@@ -208,6 +210,27 @@ impl<S> Errand<S> {
         if let Some(sale) = sale.filter(|sale| is_saved && !sale.is_callers) {
             sale.close().await;
         }
-        Bought::Sold
+        match is_useless {
+            true if is_open => Bought::Stopped,
+            true if is_unpaid => Bought::Nothing,
+            _ => Bought::Sold,
+        }
+    }
+}
+
+/// A request for a pass while it is under way. However it ends, a pass that is paid for by it is judged by its own quote.
+struct ByQuote<'a> {
+    shop: &'a Shop,
+    passes: SharedPurse,
+    order: &'a PassOrder,
+    promise: Option<Promise>,
+}
+
+impl Drop for ByQuote<'_> {
+    fn drop(&mut self) {
+        let pays_anew = self.order.is_billed() && !self.order.has_resumed();
+        if pays_anew && self.shop.is_promised(self.promise) {
+            let _ = self.passes.lock().save();
+        }
     }
 }

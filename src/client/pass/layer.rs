@@ -39,6 +39,8 @@ use crate::client::PurchaseId;
 ///   same holds for a pass of a quote that ends before the time that the quote named, after fewer answers than half of what its price would
 ///   have bought singly. Calls that are under way when it ends count as answered until they end, too. A pass of an amount that was charged at
 ///   several paths is not judged by that.
+/// - A page of some proxy in place of a pass bars none: the payment, if there is one, stays good for the pass. What was paid for is fetched also
+///   while nothing new is bought.
 /// - The purchase is closed once the pass is in memory and in its [file](Self::kept_in). Where the file cannot be written it stays open, so that a
 ///   later process gets the same pass.
 ///

@@ -144,12 +144,17 @@ impl Shop {
         held.is_none_or(|held| held.counts_at(path)) && !state.refused.has(path)
     }
 
-    /// Whether one may be bought at this Unix time, for a request with limits of its own or without.
+    /// Whether one may be bought at this Unix time, for a request with limits of its own or without; or one that was paid for, fetched.
     pub(super) fn may_buy(&self, now: u64, within_limits: bool) -> bool {
         let state = self.state();
         let is_over = |until: Option<Instant>| until.is_none_or(|until| Instant::now() >= until);
         let is_paused = !is_over(state.pause) || within_limits && !is_over(state.pause_within);
-        !is_paused && !state.is_barred(now)
+        !is_paused && (state.is_unfinished || !state.is_barred(now))
+    }
+
+    /// Whether nothing new is paid at this Unix time.
+    pub(super) fn is_barred(&self, now: u64) -> bool {
+        self.state().is_barred(now)
     }
 
     /// Buys nothing for a while: where the attempt had limits of its request, for such requests alone.
@@ -166,10 +171,10 @@ impl Shop {
         self.state().set_aside(now);
     }
 
-    /// Where a purchase is not finished, if that is not this address.
-    pub(super) fn unfinished_beside(&self, next: &Uri) -> Option<Uri> {
+    /// Where a purchase is not finished, if another one is not to begin there.
+    pub(super) fn unfinished(&self, next: Option<&Uri>) -> Option<Uri> {
         let state = self.state();
-        (state.is_unfinished && state.address.url != *next).then(|| state.address.url.clone())
+        (state.is_unfinished && next.is_none_or(|next| state.address.url != *next)).then(|| state.address.url.clone())
     }
 
     /// A purchase begins there, at this Unix time: until it has its answer, it is finished before another one begins. Tells whether it is one
@@ -215,6 +220,11 @@ impl Shop {
     /// What a quote said of the purchase that was begun.
     pub(super) fn promise(&self) -> Option<Promise> {
         self.state().promise
+    }
+
+    /// The purchase that was begun is paid by a quote that said this. Tells whether that is news.
+    pub(super) fn is_promised(&self, promise: Option<Promise>) -> bool {
+        mem::replace(&mut self.state().promise, promise) != promise
     }
 
     /// Gives up a pass of which its seller said that nothing is left, at this Unix time; tells whether there was one. What was lost of it may
