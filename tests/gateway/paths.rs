@@ -198,7 +198,16 @@ async fn what_is_below_the_tools_is_no_way_around_their_prices() {
         let answer = request.send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
     };
-    let below = ["/mcp/x", "/mcp/x/y", "/MCP;v=1/x", "/x/../%6dcp//x/"];
+    let below = [
+        "/mcp/x",
+        "/mcp/x/y",
+        "/MCP;v=1/x",
+        "/x/../%6dcp//x/",
+        "/mcp/NOTES",
+        "/mcp/notes;x",
+        "/mcp/notes.x",
+        "/mcp/notes/",
+    ];
     for (default, status) in [("\"free\"", 200), ("{ price = \"0.001 USDC\" }", 404), ("\"deny\"", 404)] {
         let rest = format!(
             "[[route]]\nmatch = \"/mcp/notes\"\nfree = true\n[default]\naction = {default}\n[mcp]\npath = \"/mcp\"\n\
@@ -214,11 +223,26 @@ async fn what_is_below_the_tools_is_no_way_around_their_prices() {
         timeout(PATIENT, sells).await.unwrap();
         for path in below {
             let (told, body) = ask(&gateway.url, path).await;
+            // It is free, and so only the tools have a price.
+            let status = if path == "/mcp/notes/" { 200 } else { status };
             assert_eq!(told, status, "{default} {path}: {body}");
             assert!(status == 404 || body.contains("\"amount\":\"10000\""), "{default} {path}: {body}");
         }
         // A route says what its own path costs.
         assert_eq!(ask(&gateway.url, "/mcp/notes").await.0, 200);
+    }
+    assert_eq!(seen(&upstream).await.len(), 3);
+
+    // Neither is a route that takes all that no other takes.
+    for (target, status) in [("free = true", 200), ("price = \"0.001 USDC\"", 404)] {
+        let rest = format!(
+            "[[route]]\nmatch = \"/{{*rest}}\"\n{target}\n[default]\naction = \"free\"\n[mcp]\npath = \"/mcp\"\n\
+             [mcp.tools]\nsearch = \"0.01 USDC\""
+        );
+        shop.write("", "settle_key_file = \"settle.key\"", &rest);
+        let gateway = shop.start();
+        let (told, body) = ask(&gateway.url, "/mcp/x").await;
+        assert_eq!(told, status, "{target}: {body}");
     }
     assert_eq!(seen(&upstream).await.len(), 3);
 }

@@ -10,8 +10,12 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::{task::AbortHandle, time::sleep};
+
+/// How much the server gets at once, in bytes. It asks for more when the client took this, so that a client that reads slowly is seen to read.
+const PIECE: usize = 16 * 1024;
 
 /// A body that is dropped once its client took nothing of it for so long.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub(crate) struct Attended<B> {
 struct Answer<B> {
     /// Nothing once it is given up.
     body: Option<Pin<Box<B>>>,
+    /// What it brought, and the server has not got.
+    rest: Bytes,
     /// How often a part was asked for: the server asks for the next one when the client has room for the last one.
     asked: u64,
     /// The client has to make room. Otherwise the body has to bring something, which may take as long as it likes.
@@ -32,7 +38,7 @@ struct Answer<B> {
 
 impl<B: Body + Send + 'static> Attended<B> {
     pub(crate) fn new(body: B, patience: Duration) -> Self {
-        let answer = Answer { body: Some(Box::pin(body)), asked: 0, clients_turn: true };
+        let answer = Answer { body: Some(Box::pin(body)), rest: Bytes::new(), asked: 0, clients_turn: true };
         let answer = Arc::new(Mutex::new(answer));
         let watch = tokio::spawn(give_up_unread(Arc::clone(&answer), patience)).abort_handle();
         Self { answer, watch }
@@ -46,7 +52,7 @@ async fn give_up_unread<B>(answer: Arc<Mutex<Answer<B>>>, patience: Duration) {
         sleep(patience).await;
         let mut answer = locked(&answer);
         if answer.clients_turn && answer.asked == asked {
-            answer.body = None;
+            (answer.body, answer.rest) = (None, Bytes::new());
             return;
         }
         asked = answer.asked;
@@ -63,28 +69,46 @@ impl<B> Drop for Attended<B> {
     }
 }
 
-impl<B: Body<Error: Into<Box<dyn Error + Send + Sync>>>> Body for Attended<B> {
-    type Data = B::Data;
+impl<B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>> Body for Attended<B> {
+    type Data = Bytes;
     type Error = Box<dyn Error + Send + Sync>;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let mut answer = locked(&self.answer);
+        let answer = &mut *answer;
         answer.asked += 1;
         answer.clients_turn = false;
         let Some(body) = &mut answer.body else {
             return Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into())));
         };
-        let frame = ready!(body.as_mut().poll_frame(cx));
+        if answer.rest.is_empty() {
+            let frame = ready!(body.as_mut().poll_frame(cx));
+            match frame.transpose().map_err(Into::into)?.map(Frame::into_data) {
+                Some(Ok(data)) => answer.rest = data,
+                Some(Err(frame)) => return Poll::Ready(Some(Ok(frame))),
+                None => return Poll::Ready(None),
+            }
+        }
         answer.clients_turn = true;
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+        let length = answer.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(answer.rest.split_to(length)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        locked(&self.answer).body.as_ref().is_some_and(|body| body.is_end_stream())
+        let answer = locked(&self.answer);
+        answer.rest.is_empty() && answer.body.as_ref().is_some_and(|body| body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        locked(&self.answer).body.as_ref().map_or_else(SizeHint::default, |body| body.size_hint())
+        let answer = locked(&self.answer);
+        let Some(body) = &answer.body else { return SizeHint::default() };
+        let (left, rest) = (body.size_hint(), answer.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(left.lower().saturating_add(rest));
+        if let Some(upper) = left.upper().and_then(|upper| upper.checked_add(rest)) {
+            hint.set_upper(upper);
+        }
+        hint
     }
 }
 
@@ -151,6 +175,32 @@ mod tests {
             answered.parts.send(PART).await.unwrap();
         }
         timeout(3 * PATIENCE, answered.parts.closed()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_reads_slowly_gets_it_all() {
+        const LONG: &[u8] = &[7; 400_000];
+        let Answered { parts, mut body, _client } = answered(64 * 1024).await;
+        tokio::spawn(async move {
+            for _ in 0..4 {
+                parts.send(LONG).await.unwrap();
+            }
+        });
+        let mut got = 0;
+        while let Some(frame) = body.frame().await {
+            got += frame.unwrap().into_data().unwrap().len();
+            sleep(PATIENCE / 6).await;
+        }
+        assert_eq!(got, 4 * LONG.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn little_is_kept_of_an_answer_that_is_given_up() {
+        let Answered { parts, body, _client } = answered(1).await;
+        parts.send(&[7; 300_000]).await.unwrap();
+        drop(parts);
+        sleep(3 * PATIENCE).await;
+        assert!(body.collect().await.is_err(), "it is not whole");
     }
 
     #[tokio::test(start_paused = true)]

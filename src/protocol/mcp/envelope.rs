@@ -35,6 +35,8 @@ pub(crate) enum Unreadable {
     NoCall,
 }
 
+/// The method that calls a tool.
+const CALL: &str = "tools/call";
 /// The members that decide about a message.
 const DECIDING: [&str; 4] = ["jsonrpc", "id", "method", "params"];
 
@@ -61,8 +63,7 @@ impl<'a> Envelope<'a> {
         for (name, value) in deciding(value, &DECIDING)? {
             match &*name {
                 "id" => envelope.id = Some(value),
-                // Some take a number for the place of a method in a list, or an array for its one text.
-                "method" => envelope.method = Some(name_in(value)?.ok_or(Unreadable::Ambiguous)?),
+                "method" => envelope.method = Some(method(value)?),
                 "params" => envelope.params = Some(value).filter(|params| params.get() != "null"),
                 _ => {}
             }
@@ -72,7 +73,7 @@ impl<'a> Envelope<'a> {
 
     /// Whether it calls a tool.
     pub(crate) fn calls_tool(&self) -> bool {
-        self.method.as_deref() == Some("tools/call")
+        self.method.as_deref() == Some(CALL)
     }
 
     /// The members of the parameters, of which each that decides about a call is there once.
@@ -96,6 +97,15 @@ fn name_in(value: &RawValue) -> Result<Option<Cow<'_, str>>, Unreadable> {
         Some(name) if name.contains(char::is_control) => Err(Unreadable::Ambiguous),
         None if value.get().starts_with('"') => Err(Unreadable::Ambiguous),
         name => Ok(name),
+    }
+}
+
+/// The method of a message. Some servers take a number for its place in a list, or an array for its one text, and some may ignore its case.
+fn method(value: &RawValue) -> Result<Cow<'_, str>, Unreadable> {
+    let method = name_in(value)?.ok_or(Unreadable::Ambiguous)?;
+    match method != CALL && folded(method.trim()) == CALL {
+        true => Err(Unreadable::Ambiguous),
+        false => Ok(method),
     }
 }
 
@@ -139,6 +149,8 @@ mod tests {
             ("7", Err(Unreadable::Ambiguous)),
             (r#"{"method":7}"#, Err(Unreadable::Ambiguous)),
             (r#"{"method":null}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":"Tools/Call"}"#, Err(Unreadable::Ambiguous)),
+            (r#"{"method":" tools/call"}"#, Err(Unreadable::Ambiguous)),
             (r#"{"method":["tools/call"]}"#, Err(Unreadable::Ambiguous)),
             (r#"["2.0",1,"tools/call",{"name":"search"}]"#, Err(Unreadable::Ambiguous)),
             (r#"[{"name":"search"},"tools/call"]"#, Err(Unreadable::Ambiguous)),

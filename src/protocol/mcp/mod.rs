@@ -13,7 +13,7 @@ mod tool_call;
 pub(crate) use envelope::{Envelope, Message, Unreadable};
 pub(crate) use list::{annotate, announce};
 pub(crate) use reply::{Reply, Said, error_message, is_reply_with, listen, result_message, with_meta};
-pub(crate) use strict::folded;
+pub(crate) use strict::{folded, has_twins};
 pub(crate) use terms::{Refused, bill, challenge, refusal, with_outcome};
 pub(crate) use tool_call::{Speaks, ToolCall};
 

@@ -1,5 +1,5 @@
-//! `Strict`: JSON in which no object has a member twice, or in another case, and none has a name that some readers take for another one.
-//! So all who read it read the same.
+//! `Strict`: JSON in which no object has a member twice, and none has a name that some readers take for another one. So all who read it,
+//! and heed the case of names, read the same.
 
 use std::{collections::HashSet, fmt};
 
@@ -20,6 +20,20 @@ pub(super) fn is_own(name: &str) -> bool {
 /// A name as readers that ignore its case compare it.
 pub(crate) fn folded(name: &str) -> String {
     name.to_uppercase().to_lowercase()
+}
+
+/// Whether an object in it has two members whose names differ in their case alone.
+pub(crate) fn has_twins(members: &Map<String, Value>) -> bool {
+    let mut names = HashSet::with_capacity(members.len());
+    members.iter().any(|(name, value)| !names.insert(folded(name)) || holds_twins(value))
+}
+
+fn holds_twins(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => has_twins(members),
+        Value::Array(elements) => elements.iter().any(holds_twins),
+        _ => false,
+    }
 }
 
 /// Any JSON value. A number that is an integer is one, however it is written.
@@ -74,16 +88,18 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let (mut members, mut names) = (Map::new(), HashSet::new());
+        let mut members = Map::new();
         while let Some(name) = map.next_key::<String>()? {
             if is_own(&name) {
                 return map.next_value().map(|HandedOn(number)| Value::Number(plain(&number)));
             }
-            if name.contains('\0') || !names.insert(folded(&name)) {
-                return Err(A::Error::custom("a member is given twice, or has a name that ends early"));
+            if name.contains('\0') {
+                return Err(A::Error::custom("a name that ends early"));
             }
             let Strict(value) = map.next_value()?;
-            members.insert(name, value);
+            if members.insert(name, value).is_some() {
+                return Err(A::Error::custom("a member is given twice"));
+            }
         }
         Ok(Value::Object(members))
     }
@@ -128,8 +144,6 @@ mod tests {
         for json in [
             r#"{"a":1,"a":2}"#,
             r#"[{"a":{"b":1,"b":1}}]"#,
-            r#"{"pages":0,"Pages":3000}"#,
-            r#"[{"a":{"price\u017f":1,"prices":1}}]"#,
             r#"{"pages\u0000":1}"#,
             r#"{"$serde_json::private::RawValue":"7"}"#,
             r#"{"$serde_json::private::RawValue":7}"#,
@@ -141,6 +155,17 @@ mod tests {
             r#""\ud800""#,
         ] {
             assert!(serde_json::from_str::<Strict>(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn names_that_differ_in_case_are_twins() {
+        for (json, twins) in [
+            (r#"{"pages":0,"Pages":3000}"#, true),
+            (r#"{"x":[7,{"a":{"price\u017f":1,"prices":1}}]}"#, true),
+            (r#"{"a":{"b":1},"b":{"a":1},"c":["A","a"]}"#, false),
+        ] {
+            assert_eq!(has_twins(&serde_json::from_str(json).unwrap()), twins, "{json}");
         }
     }
 

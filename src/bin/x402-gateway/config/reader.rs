@@ -41,6 +41,10 @@ fn read(source: &Source) -> Result<Config, Failure> {
             let what = "route.match: [mcp] matches all of its requests, and goes before all routes; take it out";
             return Err(source.wrong(&file.route[hidden].get_ref().pattern.span(), what));
         }
+        if mcp.path.is_root() && matches!(shelf.default, Action::Sell(_)) {
+            let what = "mcp.path: where all paths may be the endpoint's, [default] cannot have a price; name what is sold in routes";
+            return Err(source.wrong(&written.get_ref().path.span(), what));
+        }
         shelf.mcp = Some(mcp);
     }
     Ok(Config { fixed, shelf })

@@ -92,35 +92,45 @@ impl Routes {
     /// Where a request goes that a route names in one of the readings of its path: by the dearest of them.
     fn named(&self, method: &Method, path: &CleanPath) -> Option<&Target> {
         let or_default = |named: Option<_>| named.unwrap_or(&self.default);
-        let targets = path.readings().map(|reading| self.read(method, reading));
+        let has_end = path.as_str().ends_with('/');
+        let targets = path.readings().map(|reading| self.read(method, reading, has_end));
         targets.reduce(|dearest, other| match (dearest, other) {
             (None, None) => None,
             _ => Some(or_default(dearest).or_dearer(or_default(other))),
         })?
     }
 
-    /// The same for one reading.
-    fn read<'a>(&'a self, method: &Method, path: &Reading) -> Option<&'a Target> {
-        let all = || self.mcp.iter().chain(&self.routes);
-        let first = all().find(|route| route.pattern.matches(method, path));
-        let exact = all().find(|route| route.pattern.matches_exactly(method, path));
+    /// The same for one reading, of a path that may have a slash at its end.
+    ///
+    /// A server that is mounted at the MCP endpoint may serve its tools at each path below it, but for what another route of its own takes.
+    fn read<'a>(&'a self, method: &Method, path: &Reading, has_end: bool) -> Option<&'a Target> {
+        let exact = self.all().find(|route| route.pattern.matches_exactly(method, path));
+        let read = self.read_alone(method, path, exact);
+        let Some(mcp) = self.mcp.as_ref().filter(|mcp| mcp.pattern.is_above(path)) else { return read };
+        match exact.is_some_and(|route| route.pattern.names_below(&mcp.pattern)) && !has_end {
+            true => read,
+            false => Some(read.unwrap_or(&self.default).or_dearer(&mcp.target)),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Route> {
+        self.mcp.iter().chain(&self.routes)
+    }
+
+    /// The same without what the MCP endpoint may take, where this route matches exactly.
+    fn read_alone<'a>(&'a self, method: &Method, path: &Reading, exact: Option<&'a Route>) -> Option<&'a Target> {
+        let first = self.all().find(|route| route.pattern.matches(method, path));
         let target = |route: Option<&'a Route>| route.map_or(&self.default, |route| &route.target);
         let read = first.map(|first| first.target.or_dearer(target(exact)));
         // A route that is written with the extension says what such a path costs.
         if exact.is_some_and(|route| route.pattern.ends_in_text()) {
             return read;
         }
-        let bare = all().find(|route| route.pattern.matches_with_extension(method, path));
+        let bare = self.all().find(|route| route.pattern.matches_with_extension(method, path));
         match bare {
             Some(bare) => Some(read.unwrap_or(&self.default).or_dearer(&bare.target)),
-            None => read.or_else(|| self.below_tools(path)),
+            None => read,
         }
-    }
-
-    /// What no route names below the MCP endpoint: a server that is mounted there may serve its tools at each such path.
-    fn below_tools(&self, path: &Reading) -> Option<&Target> {
-        let mcp = self.mcp.as_ref().filter(|mcp| mcp.pattern.is_above(path))?;
-        Some(self.default.or_dearer(&mcp.target))
     }
 }
 

@@ -112,6 +112,16 @@ impl Pattern {
         theirs.len() > mine.len() && takes_each(mine, theirs)
     }
 
+    /// Whether it names a path below the other's by a text, and does not merely take what is there.
+    pub(crate) fn names_below(&self, other: &Self) -> bool {
+        matches!(self.segments.get(other.segments.len()), Some(Segment::Is { .. }))
+    }
+
+    /// Whether it is the path of the whole service.
+    pub(crate) const fn is_root(&self) -> bool {
+        self.segments.is_empty() && !self.rest
+    }
+
     /// Its method, if its answers are never sold: they have no content, or the gateway refuses it.
     pub(crate) fn never_sold(&self) -> Option<&Method> {
         self.method.as_ref().filter(|method| matches!(**method, Method::HEAD | Method::CONNECT | Method::TRACE))

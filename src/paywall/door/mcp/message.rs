@@ -10,11 +10,11 @@ use crate::{
     paywall::{
         body::Trailers,
         door::body_reader::{BodyReader, Read, ReadPlan, ScanPolicy},
-        seller::route::Route,
+        seller::{pricing::Prices, route::Route},
     },
     protocol::{
         ProblemCode,
-        mcp::{Envelope, Message, ToolCall, Unreadable},
+        mcp::{Envelope, Message, ToolCall, Unreadable, has_twins},
     },
 };
 
@@ -108,7 +108,14 @@ fn one(table: &Table, envelope: &Envelope<'_>) -> Result<Asked, Unreadable> {
             ..Refusal::of(-32602, "Unknown tool: it is not offered here.")
         })),
         Listed::Priced(_) if envelope.id.is_none() => Ok(Asked::Unanswerable),
-        Listed::Priced(route) => Ok(Asked::Call(route, Box::new(ToolCall::read(envelope)?))),
+        Listed::Priced(route) => {
+            let call = Box::new(ToolCall::read(envelope)?);
+            // A server that ignores case may see another argument than the price is made of.
+            match matches!(route.prices, Prices::OfArguments(_)) && has_twins(&call.arguments) {
+                true => Err(Unreadable::Ambiguous),
+                false => Ok(Asked::Call(route, call)),
+            }
+        }
     }
 }
 
