@@ -15,9 +15,9 @@ use crate::{
         error::HealthError,
         merchant::{
             Merchant,
+            claim_turn::{Report, Turn},
             debts::{PAGE, answered, covered_part, debts, note_loss, tell_what_is_shown},
-            standing::{Standing, told_elsewhere},
-            turn::{Report, Turn},
+            unclaimed::{Unclaimed, told_elsewhere},
         },
         seller::{
             chain::SellingChain,
@@ -142,14 +142,14 @@ impl Claimer {
             told_elsewhere(channels);
             return Ok(());
         };
-        let (mut owed, mut standing) = (Vec::new(), Standing::default());
+        let (mut owed, mut unclaimed) = (Vec::new(), Unclaimed::default());
         // A settler that hangs must not keep it from the others.
         let done =
-            timeout(LONGEST, self.claim_on((chain, channels), effort, (&mut owed, &mut standing), claimed)).await;
+            timeout(LONGEST, self.claim_on((chain, channels), effort, (&mut owed, &mut unclaimed), claimed)).await;
         let done = done.unwrap_or_else(|_| {
             // Unless it was cut off before it had read what is owed.
             if !owed.is_empty() {
-                standing.tell(channels, &owed);
+                unclaimed.tell(channels, &owed);
             }
             Err(SettleError::unavailable().into())
         });
@@ -162,7 +162,7 @@ impl Claimer {
         &self,
         (chain, channels): (&SellingChain, &Channels),
         effort: Effort,
-        (owed, standing): (&mut Vec<Owed>, &mut Standing),
+        (owed, unclaimed): (&mut Vec<Owed>, &mut Unclaimed),
         claimed: &mut Claimed,
     ) -> Result<Report, HealthError> {
         // What was sold is claimed all the same where one of these does not answer.
@@ -192,8 +192,8 @@ impl Claimer {
             let answered = answered(&self.merchant, &rows, head, &mut claimed.left).await;
             let rows = tell_what_is_shown(&self.merchant.ledger, answered, &mut claimed.left).await;
             channels.tried().claims(rows.iter().map(|row| row.channel.account));
-            standing.tried(&rows);
-            let (count, work) = (rows.len(), self.claim_rows(channels, rows, until, (&mut *standing, &mut *claimed)));
+            unclaimed.tried(&rows);
+            let (count, work) = (rows.len(), self.claim_rows(channels, rows, until, (&mut *unclaimed, &mut *claimed)));
             // Only what is urgent is cut off: all others come behind it.
             let done = if is_urgent { timeout_at(end, work).await } else { Ok(work.await) };
             if done.is_err() {
@@ -203,19 +203,19 @@ impl Claimer {
             for row in done.unwrap_or_default() {
                 let _ = channels.read(&*self.merchant.ledger, &row.channel, head).await;
                 channels.tried().end(row.channel.account);
-                standing.claimed(row.channel.id);
+                unclaimed.claimed(row.channel.id);
                 sweeps = true;
             }
         }
         // Where the ledger does not know of it, it is claimed all the same.
         let is_claimed = |row: &&Owed| row.claim.total_claimed <= channels.tried().last(row.channel.account).claimed;
-        owed.iter().filter(is_claimed).for_each(|row| standing.claimed(row.channel.id));
+        owed.iter().filter(is_claimed).for_each(|row| unclaimed.claimed(row.channel.id));
         // A sweep that fails puts nothing at risk: what is claimed is the seller's.
-        standing.tell(channels, owed);
+        unclaimed.tell(channels, owed);
         if sweeps {
             self.sweep(channels, claimed).await?;
         }
-        let left = owed.iter().filter(|row| !standing.is_claimed(row));
+        let left = owed.iter().filter(|row| !unclaimed.is_claimed(row));
         Ok(Report { at: now, first: first_to_claim(left) })
     }
 
@@ -286,7 +286,7 @@ impl Claimer {
         channels: &Channels,
         mut rows: Vec<Owed>,
         until: Instant,
-        (standing, claimed): (&mut Standing, &mut Claimed),
+        (unclaimed, claimed): (&mut Unclaimed, &mut Claimed),
     ) -> Vec<Owed> {
         while !rows.is_empty() {
             let claims: Vec<VoucherClaim> = rows.iter().map(|row| row.claim.clone()).collect();
@@ -310,7 +310,7 @@ impl Claimer {
                     let mut left = Vec::with_capacity(rows.len());
                     for (at, row) in rows.into_iter().enumerate() {
                         match refused.iter().find(|refusal| refusal.row == at) {
-                            Some(refusal) => left.extend(self.refused(row, &refusal.reason, standing, claimed).await),
+                            Some(refusal) => left.extend(self.refused(row, &refusal.reason, unclaimed, claimed).await),
                             None => left.push(row),
                         }
                     }
@@ -319,13 +319,13 @@ impl Claimer {
                 // A row may fail in a way that names none.
                 Ok(ClaimOutcome::Unknown(None)) if rows.len() > 1 && Instant::now() < until => {
                     let other = rows.split_off(rows.len() / 2);
-                    let mut done = Box::pin(self.claim_rows(channels, rows, until, (standing, claimed))).await;
-                    done.extend(Box::pin(self.claim_rows(channels, other, until, (standing, claimed))).await);
+                    let mut done = Box::pin(self.claim_rows(channels, rows, until, (unclaimed, claimed))).await;
+                    done.extend(Box::pin(self.claim_rows(channels, other, until, (unclaimed, claimed))).await);
                     return done;
                 }
                 // A node that is behind the others knows of more: its word keeps back nothing that is there.
                 Ok(ClaimOutcome::Unknown(None)) if rows.iter().all(|row| covered_part(row).is_some()) => {
-                    rows.iter().for_each(|row| standing.lacks(row.channel.id));
+                    rows.iter().for_each(|row| unclaimed.lacks(row.channel.id));
                     rows = rows.iter().filter_map(covered_part).collect();
                 }
                 unknown => {
@@ -354,7 +354,7 @@ impl Claimer {
         &self,
         row: Owed,
         reason: &Reason,
-        standing: &mut Standing,
+        unclaimed: &mut Unclaimed,
         claimed: &mut Claimed,
     ) -> Option<Owed> {
         let channel = row.channel.id;
@@ -369,8 +369,8 @@ impl Claimer {
         }
         match (&covered, is_lost) {
             (Some(_), true) => {}
-            (Some(_), false) => standing.lacks(channel),
-            (None, true) => standing.claimed(channel),
+            (Some(_), false) => unclaimed.lacks(channel),
+            (None, true) => unclaimed.claimed(channel),
             (None, false) => claimed.left += 1,
         }
         covered

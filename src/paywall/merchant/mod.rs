@@ -2,18 +2,18 @@
 
 pub(crate) mod builder;
 pub(crate) mod chain;
+mod claim_turn;
 pub(crate) mod claimer;
 mod debts;
 mod discovery;
 pub(crate) mod open_channels;
 pub(crate) mod pass;
-mod recharged;
 mod replay;
 pub(crate) mod restored;
-mod standing;
+mod restored_channels;
 #[cfg(feature = "mcp")]
 mod tools;
-mod turn;
+mod unclaimed;
 pub(crate) mod unredeemed;
 
 use std::{future::Future, sync::Arc};

@@ -8,7 +8,7 @@ use crate::{
         error::HealthError,
         merchant::{
             Merchant,
-            recharged::{LastVouchers, recharge, voucher_of},
+            restored_channels::{LastVouchers, recharge, voucher_of},
         },
         seller::{channels::record::ChannelMemo, time_limits::ledger_in_time},
     },

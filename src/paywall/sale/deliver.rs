@@ -20,7 +20,7 @@ use crate::{
             ending::{Ending, Unsold},
             handler::{judge, run},
             holder::Holder,
-            kept::{Shown, keep, sold_before},
+            kept_answer::{Shown, keep, sold_before},
             parts,
             recording::commit,
             reservation::{Committed, LeaseGuard},

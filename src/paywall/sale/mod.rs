@@ -8,7 +8,7 @@ pub(crate) mod draw;
 pub(crate) mod ending;
 pub(crate) mod handler;
 pub(crate) mod holder;
-pub(crate) mod kept;
+pub(crate) mod kept_answer;
 pub(crate) mod opened;
 pub(crate) mod parts;
 pub(crate) mod read_ahead;

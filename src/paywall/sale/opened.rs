@@ -8,7 +8,7 @@ use crate::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::{
-            kept::{Shown, sold_before},
+            kept_answer::{Shown, sold_before},
             reservation::{LeaseGuard, PendingReservation},
         },
         seller::{

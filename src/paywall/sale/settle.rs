@@ -16,7 +16,7 @@ use crate::{
         refusal::{ASK_AGAIN, Problem, Rejection},
         sale::{
             ending::Ending,
-            kept::Shown,
+            kept_answer::Shown,
             reservation::{LeaseGuard, Records},
             upkeep::HoldOutcome,
         },

@@ -2,12 +2,12 @@
 
 pub(crate) mod attempts;
 pub(crate) mod bypass;
+pub(crate) mod byte_fields;
 pub(crate) mod catalog;
 pub(crate) mod chain;
 pub(crate) mod channels;
 pub(crate) mod consumption;
 pub(crate) mod demands;
-pub(crate) mod fields;
 pub(crate) mod inner;
 pub(crate) mod json_rpc;
 pub(crate) mod mpp;

@@ -2,7 +2,7 @@
 
 use crate::{
     ledger::AccountMemo,
-    paywall::seller::fields::take,
+    paywall::seller::byte_fields::take,
     protocol::{
         Address, Amount, ChainTime, IntentKey, Network, PaymentId, PaymentSignature,
         channel::{ChannelConfig, ChannelId, Voucher, VoucherClaim, VoucherPayment},

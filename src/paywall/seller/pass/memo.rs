@@ -2,7 +2,7 @@
 
 use crate::{
     ledger::AccountMemo,
-    paywall::seller::fields::take,
+    paywall::seller::byte_fields::take,
     protocol::{
         Address, Amount, Binding, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash,
         channel::{ChannelId, VoucherPayment},

@@ -14,7 +14,7 @@ use crate::{
         refusal::{ASK_AGAIN, Problem, Rejection, Requote},
         sale::{
             draw::{Charged, RenewedDraw},
-            kept::Shown,
+            kept_answer::Shown,
             reservation::Records,
             settle::{Outcome, Settled, Unsettled},
         },
@@ -24,8 +24,8 @@ use crate::{
         },
         way::{
             channel::{
+                channel_response,
                 drawing::{Drawn, draw},
-                told,
                 units::{busy, units},
             },
             signed::{CONFIRM, LOOK_AGAIN},
@@ -171,7 +171,7 @@ impl Charging {
             Ok(Drawn::Granted(drawn, memo)) => {
                 self.spend((drawn, &memo), charge, (state, Some((transaction, deposit.amount)))).await
             }
-            Ok(Drawn::Mismatch(account)) => self.refuse(told::corrected(
+            Ok(Drawn::Mismatch(account)) => self.refuse(channel_response::corrected(
                 self.requote.clone(),
                 &self.channels,
                 (&self.channel, self.voucher.max_claimable),
@@ -266,7 +266,7 @@ impl Unsettled for Charging {
     fn told(&self) -> Option<SettleResponse> {
         let Sold { charge, state, deposit, .. } = self.sold.get()?;
         let charged = self.before().saturating_add(*charge);
-        let state = told::channel_state(&self.channel, state, charged);
-        Some(told::sold(self.channels.network(), self.channel.config.payer, (*charge, state), *deposit))
+        let state = channel_response::channel_state(&self.channel, state, charged);
+        Some(channel_response::sold(self.channels.network(), self.channel.config.payer, (*charge, state), *deposit))
     }
 }

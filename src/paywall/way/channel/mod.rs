@@ -1,6 +1,7 @@
 //! By channel: the payer deposited before, and signs a voucher over a growing total. Nothing is sent for a sale: it is a charge of the
 //! channel's account in the ledger, and the seller claims many of them at once.
 
+mod channel_response;
 mod charging;
 mod deposited;
 mod drawing;
@@ -8,7 +9,6 @@ mod finding;
 mod found;
 mod refund;
 mod shown;
-mod told;
 mod units;
 
 use std::sync::{Arc, Mutex, OnceLock};
@@ -154,7 +154,7 @@ async fn accept(
         Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
         Ok(Found::Corrected(account)) => {
             guard.release().await;
-            Err(told::correct(request.requote(now), channels, &vouched, &account))
+            Err(channel_response::correct(request.requote(now), channels, &vouched, &account))
         }
         Ok(Found::Refused(reason)) => {
             guard.release().await;

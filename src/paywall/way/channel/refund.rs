@@ -7,9 +7,9 @@ use http::{HeaderValue, Response, header};
 use tracing::Instrument as _;
 
 use super::{
+    channel_response,
     drawing::{Drawn, draw, follows_after_all},
     shown::Vouched,
-    told,
     units::{busy, units},
 };
 use crate::{
@@ -74,7 +74,7 @@ async fn refunded(
         Drawn::Granted(drawn, memo) => (drawn, memo),
         Drawn::Busy => return Err(busy().into()),
         Drawn::Mismatch(account) => {
-            return Err(told::correct(vouched.requote(request, tariff), channels, vouched, &account));
+            return Err(channel_response::correct(vouched.requote(request, tariff), channels, vouched, &account));
         }
         Drawn::Unsure => return Err(unavailable().into()),
         Drawn::TooLittle | Drawn::Missing | Drawn::Public => {
@@ -85,7 +85,7 @@ async fn refunded(
     let left = units(state.balance).saturating_sub(charged);
     let amount = asked.unwrap_or(left);
     // Each costs the seller a transaction, and by a voucher that was claimed anyone can ask for one: then it is one for each deposit.
-    let least = if told::is_public(&memo, &state, charged) { left } else { left.div_ceil(10) };
+    let least = if channel_response::is_public(&memo, &state, charged) { left } else { left.div_ceil(10) };
     let wrong = match () {
         () if left == 0 => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE),
         () if amount < least || amount > left => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID),
@@ -122,7 +122,7 @@ async fn refunded(
     let told = SettleResponse::settled(transaction, network)
         .with_payer(payer)
         .with_amount(Amount::from_base_units(amount))
-        .with_channel_state(&told::channel_state(channel, &state, charged));
+        .with_channel_state(&channel_response::channel_state(channel, &state, charged));
     let mut response =
         Response::new(Bytes::from(format!(r#"{{"message":"Refund acknowledged","channelId":"{}"}}"#, channel.id)));
     let headers = response.headers_mut();

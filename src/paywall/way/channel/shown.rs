@@ -4,7 +4,7 @@ use crate::{
     paywall::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Requote},
-        sale::{kept::Shown, opened::Opened},
+        sale::{kept_answer::Shown, opened::Opened},
         seller::{
             chain::SellingChain,
             channels::{Channel, Channels},

@@ -4,7 +4,7 @@ use crate::{
     paywall::{
         priced_request::PricedRequest,
         refusal::Rejection,
-        sale::{kept::Shown, opened::Opened},
+        sale::{kept_answer::Shown, opened::Opened},
         seller::{
             chain::SellingChain,
             inner::MerchantInner,

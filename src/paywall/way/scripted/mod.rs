@@ -11,7 +11,7 @@ use crate::{
         refusal::{ASK_AGAIN, Problem, Rejection, Requote},
         sale::{
             deliver::Purchase,
-            kept::Shown,
+            kept_answer::Shown,
             opened::Opened,
             reservation::Records,
             settle::{Outcome, Settled, Unsettled},

@@ -6,7 +6,7 @@ use crate::{
     paywall::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::{deliver::Purchase, kept::Shown, opened::Opened, reservation::LeaseGuard, upkeep::HoldOutcome},
+        sale::{deliver::Purchase, kept_answer::Shown, opened::Opened, reservation::LeaseGuard, upkeep::HoldOutcome},
         seller::{
             attempts::Claimed,
             chain::SellingChain,

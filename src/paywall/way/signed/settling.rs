@@ -7,7 +7,7 @@ use crate::{
     paywall::{
         refusal::{Problem, Requote},
         sale::{
-            kept::Shown,
+            kept_answer::Shown,
             reservation::Records,
             settle::{Outcome, Settled, Unsettled},
         },

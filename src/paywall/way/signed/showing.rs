@@ -6,7 +6,7 @@ use crate::{
     ledger::Settling,
     paywall::{
         refusal::{ASK_AGAIN, Problem},
-        sale::{kept::Shown, opened::Opened},
+        sale::{kept_answer::Shown, opened::Opened},
         seller::{chain::SellingChain, inner::MerchantInner, time_limits::verifier_in_time},
         way::signed::judgement::Case,
     },

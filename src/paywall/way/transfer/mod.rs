@@ -16,7 +16,7 @@ use crate::{
         },
         priced_request::PricedRequest,
         refusal::{Problem, Rejection},
-        sale::{deliver::Purchase, kept::Shown, opened::Opened},
+        sale::{deliver::Purchase, kept_answer::Shown, opened::Opened},
         seller::{
             chain::SellingChain,
             inner::MerchantInner,

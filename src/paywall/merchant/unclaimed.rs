@@ -1,4 +1,4 @@
-//! `Standing`: what is sold in channels and not claimed, as a turn of the claimer leaves it. It is told to the metrics, and to the log where it
+//! `Unclaimed`: what is sold in channels and not claimed, as a turn of the claimer leaves it. It is told to the metrics, and to the log where it
 //! can be lost.
 
 use std::collections::{BTreeMap, HashSet};
@@ -11,7 +11,7 @@ use crate::{
 
 /// What became of the channels that owed something.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct Unclaimed {
     claimed: HashSet<ChannelId>,
     /// Their claim was tried, and is not known to be made.
     failed: HashSet<ChannelId>,
@@ -27,7 +27,7 @@ struct Left {
     at_risk: u128,
 }
 
-impl Standing {
+impl Unclaimed {
     /// Notes that these are about to be claimed.
     pub(super) fn tried(&mut self, rows: &[Owed]) {
         self.failed.extend(rows.iter().map(|row| row.channel.id));
@@ -103,13 +103,13 @@ mod tests {
     fn what_is_left_is_summed_by_token_and_what_can_be_lost_beside_it() {
         let mut rows = [owing(1, 9, 5), owing(2, 9, 6), owing(3, 9, 7), owing(4, 8, 100), owing(5, 7, 1)];
         rows[1].is_withdrawn_from = true;
-        let mut standing = Standing::default();
-        standing.tried(&rows[2..]);
+        let mut unclaimed = Unclaimed::default();
+        unclaimed.tried(&rows[2..]);
         for claimed in &rows[3..] {
-            standing.claimed(claimed.channel.id);
+            unclaimed.claimed(claimed.channel.id);
         }
         let token = |byte| Address::new([byte; 20]);
-        let left = standing.by_token(&[token(6), token(8)], &rows);
+        let left = unclaimed.by_token(&[token(6), token(8)], &rows);
         let nothing = Left::default();
         let of_nine = Left { channels: 3, unclaimed: 18, at_risk: 13 };
         // Also of a token that is no longer sold in, and of one in which nothing is owed.

@@ -6,7 +6,7 @@ use crate::{
     ledger::{AccountId, AccountMemo, Draw, DrawOutcome, ErasedLedger, LedgerError, Opening, accounts_of},
     paywall::{
         sale::draw::{DrawGuard, PendingDraw, RenewedDraw},
-        seller::{fields::take, time_limits::ledger_in_time},
+        seller::{byte_fields::take, time_limits::ledger_in_time},
     },
     protocol::{Amount, Network, channel::ChannelId},
 };
