@@ -277,6 +277,60 @@ async fn one_that_was_made_and_found_the_channel_busy_is_remembered() {
     assert_eq!(stall.channels.deposits(), 1);
 }
 
+/// Another request is answered in the channel meanwhile. A client signs its next voucher under the quote that it has.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_made_and_follows_no_more_leaves_its_quote_to_the_next_voucher() {
+    for is_known in [true, false] {
+        let stall = Stall::open().await;
+        let (service, _, offer, config) = serving(&stall).await;
+        assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+        let (offer, other) = (offered(&service).await, offered(&service).await);
+        let between = Arc::new(Mutex::new(Some(stall.pays(&other, &config, 2 * PRICE))));
+        let (beside, first) = (Arc::new(service), Arc::clone(&between));
+        let overtaken = layered(
+            &stall.fixed(),
+            tower::service_fn(move |_: Request<RequestBody<Body>>| {
+                let (beside, between) = (Arc::clone(&beside), Arc::clone(&between));
+                async move {
+                    let request = between.lock().unwrap().take();
+                    if let Some(request) = request {
+                        assert_eq!(told(&ask(&*beside, request).await), (PRICE, 2 * PRICE));
+                    }
+                    Ok::<_, std::convert::Infallible>(Response::new(Body::empty()))
+                }
+            }),
+        );
+        let shown = || stall.deposits(&offer, &config, 2 * PRICE, 5 * PRICE);
+        if !is_known {
+            // Whether it is made is not known before the other one is answered.
+            let request = first.lock().unwrap().take();
+            stall.channels.script([ChannelStep::DoneUnsure]);
+            is_silent_but_for_its_outcome(ask(&overtaken, shown()).await).await;
+            assert_eq!(told(&ask(&overtaken, request.unwrap()).await), (PRICE, 2 * PRICE));
+            stall.shop.clock.advance(std::time::Duration::from_secs(61));
+        }
+        let answer = ask(&overtaken, shown()).await;
+        assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");
+        assert_eq!(told(&ask(&overtaken, stall.pays(&offer, &config, 3 * PRICE)).await), (PRICE, 3 * PRICE));
+        assert_eq!(stall.channels.deposits(), 1);
+    }
+}
+
+/// It could be kept for a time at which the answer costs more.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_begun_pays_for_no_longer_than_a_transfer() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, _) = serving(&stall).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    let shown = || stall.deposits(&offer, &config, PRICE, 10 * PRICE);
+    stall.channels.script([ChannelStep::DoneUnsure]);
+    is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
+    stall.shop.clock.advance(std::time::Duration::from_secs(90_000));
+    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 90_000));
+    assert_eq!(refused(&ask(&service, shown()).await), "invalid_payment_requirements");
+    assert_eq!(counter.runs(), 1);
+}
+
 /// No bill, and the problem of what is not known.
 async fn is_silent_but_for_its_outcome(answer: Answer) {
     assert!(!answer.headers().contains_key(PAYMENT_REQUIRED));

@@ -76,13 +76,18 @@ impl Node {
         self.proved.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it hung a moment ago.
+    /// Whether it hung, or was found behind, a moment ago.
     pub(crate) fn is_resting(&self) -> bool {
         self.rests_until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
     }
 
-    fn hung(&self) -> Failure {
+    /// From now on it is asked last, for a while.
+    pub(crate) fn rests(&self) {
         *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + REST);
+    }
+
+    fn hung(&self) -> Failure {
+        self.rests();
         Failure::Silence
     }
 

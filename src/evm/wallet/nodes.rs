@@ -77,7 +77,17 @@ impl Nodes {
     where
         F: Future<Output = Result<(ChainTime, T), Failure>>,
     {
-        following(self.each(ask).await, SystemClock.unix())
+        let asked = self.live();
+        let answers = join_all(asked.iter().map(|node| self.heard(node, &ask))).await;
+        let answered: Vec<_> = answers.iter().map(Result::is_ok).collect();
+        let following = following(answers, SystemClock.unix());
+        // One that does not follow is asked last for a while, also where the word of one is enough.
+        for ((node, answered), judged) in asked.into_iter().zip(answered).zip(&following) {
+            if answered && judged.is_err() {
+                node.rests();
+            }
+        }
+        following
     }
 
     /// The same as [`each`](Self::each), each as it arrives: a caller that has enough answers need not wait for the others.
@@ -180,5 +190,42 @@ impl Nodes {
             node.proved();
         }
         ask(node).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Json, Router, routing::post};
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A node whose newest block is that.
+    async fn at(number: u64, time: u64) -> Node {
+        let answer = move |Json(question): Json<Value>| async move {
+            let word = |byte: &str| format!("0x{}", byte.repeat(32));
+            let block = json!({ "number": format!("0x{number:x}"), "hash": word("02"), "parentHash": word("01"),
+                "timestamp": format!("0x{time:x}") });
+            let result = if question["method"] == "eth_chainId" { json!("0x1") } else { block };
+            Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }))
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, Router::new().route("/", post(answer))).await });
+        Node::new(&url).unwrap()
+    }
+
+    /// Else its old state would decide what one word is enough for.
+    #[tokio::test]
+    async fn a_node_that_was_found_behind_is_asked_last() {
+        let now = SystemClock.unix();
+        let nodes = Nodes::new(vec![at(1, now - 900).await, at(2, now).await, at(2, now).await], 1);
+        let number = |node| async { Node::head(node).await.map(|head| head.number) };
+        assert_eq!(nodes.first(number).await.ok(), Some(1));
+        let heads = nodes.each_following(|node| async { node.head().await.map(|head| (head.time, head.number)) }).await;
+        assert_eq!(heads.into_iter().map(Result::ok).collect::<Vec<_>>(), [None, Some(2), Some(2)]);
+        assert_eq!(nodes.first(number).await.ok(), Some(2));
+        assert_eq!(nodes.each(number).await.len(), 2);
     }
 }

@@ -67,7 +67,8 @@ pub(super) struct Charging {
     pub(super) requote: Requote,
     pub(super) charge: Mutex<Option<Charge>>,
     pub(super) sold: OnceLock<Sold>,
-    pub(super) refused: Mutex<Option<Rejection>>,
+    /// How the sale ends where nothing was charged.
+    pub(super) ended: Mutex<Option<Outcome>>,
 }
 
 /// What a sale came to.
@@ -89,10 +90,15 @@ impl Charging {
         Settled::Done(self.payment.clone().with_amount(Amount::from_base_units(charge)).into())
     }
 
-    /// Nothing was charged; this is the answer.
-    fn refuse(&self, rejection: impl Into<Rejection>) -> Settled {
-        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(rejection.into());
+    /// Nothing was charged: the sale ends so.
+    fn ends(&self, outcome: Outcome) -> Settled {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         Settled::Refused(Reason::UNEXPECTED_SETTLE_ERROR)
+    }
+
+    /// The same voucher buys later, by the deposit that was made for it.
+    fn ends_busy(&self) -> Settled {
+        self.ends(Outcome::Keep(busy().into()))
     }
 
     async fn pay(&self, charge: u128, records: &Records) -> Settled {
@@ -141,7 +147,7 @@ impl Charging {
                 let _ = self.sold.set(Sold { charge, state, deposit, memo });
                 self.paid(charge)
             }
-            Charged::LeaseLost => self.refuse(busy()),
+            Charged::LeaseLost => self.ends_busy(),
             Charged::Unknown => Settled::Unknown(deposit.map(|(transaction, _)| transaction)),
         }
     }
@@ -171,13 +177,14 @@ impl Charging {
             Ok(Drawn::Granted(drawn, memo)) => {
                 self.spend((drawn, &memo), charge, (state, Some((transaction, deposit.amount)))).await
             }
-            Ok(Drawn::Mismatch(account)) => self.refuse(channel_response::corrected(
+            // It never buys: the payer signs another one under the same quote, which a record of this one would keep from it.
+            Ok(Drawn::Mismatch(account)) => self.ends(Outcome::Refuse(channel_response::corrected(
                 self.requote.clone(),
                 &self.channels,
                 (&self.channel, self.voucher.max_claimable),
                 &account,
-            )),
-            Ok(Drawn::Busy) => self.refuse(busy()),
+            ))),
+            Ok(Drawn::Busy) => self.ends_busy(),
             Ok(Drawn::Missing | Drawn::TooLittle | Drawn::Unsure | Drawn::Public) | Err(_) => unknown,
         }
     }
@@ -208,10 +215,9 @@ impl Unsettled for Charging {
         match settled {
             Settled::Done(paid) | Settled::Named(paid) => Outcome::Sell(paid),
             Settled::Refused(reason) => {
-                let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
-                match (refused, begun) {
-                    // Where a deposit was sent, it is made.
-                    (Some(rejection), _) => Outcome::Keep(rejection),
+                let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match (ended, begun) {
+                    (Some(outcome), _) => outcome,
                     // What was sent for the deposit, now or under an earlier lease, may still be mined, or be sent again by others.
                     (None, Some(begun)) if self.comes_until.is_some_and(|until| until > self.begun.head) => {
                         Outcome::Unknown(self.outcome_unknown(begun.transaction))

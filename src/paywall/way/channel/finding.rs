@@ -43,8 +43,8 @@ pub(super) async fn find(
             mirrored.state
         }
     };
-    // What was begun for this quote in its time is paid for.
-    let is_begun = made.is_some() && guard.begun().is_some();
+    // What was begun for this quote in its time is paid for, for as long as a transfer would be.
+    let is_begun = made.is_some() && guard.begun().is_some() && !vouched.opened.aged_out();
     let is_payable = sale.honoured && (is_begun || vouched.is_in_time());
     for is_last in [false, true] {
         let drawn = || draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment), &state);

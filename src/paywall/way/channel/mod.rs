@@ -144,7 +144,7 @@ async fn accept(
     };
     let payment = vouched.payment.clone().with_shown(after_all_that_is_forgotten(head));
     let claim = vouched.opened.claim(head).purchase(purchase).payments([payment.clone()]).covered(is_covered);
-    let guard = match vouched.opened.grant(claim, |_| Claimed::ByPayer).await {
+    let mut guard = match vouched.opened.grant(claim, |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
         Err(problem) => return Err(vouched.opened.refused(shown, problem).await),
     };
@@ -153,6 +153,10 @@ async fn accept(
     match find(&vouched, channels, deposit, &sale, &guard).await {
         Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
         Ok(Found::Corrected(account)) => {
+            // It never buys. A record of it would keep the next voucher from this quote.
+            if guard.begun().is_some() {
+                guard.is_not_settled().await;
+            }
             guard.release().await;
             Err(channel_response::correct(request.requote(now), channels, &vouched, &account))
         }
@@ -209,7 +213,7 @@ fn buy(
         requote: request.requote(now),
         charge: Mutex::new(Some(how)),
         sold: OnceLock::new(),
-        refused: Mutex::default(),
+        ended: Mutex::default(),
     };
     Purchase { receipt, guard, unsettled: Some(Box::new(charging)), cost: now, made: None }
 }
