@@ -221,9 +221,10 @@ mod tests {
     async fn a_node_that_was_found_behind_is_asked_last() {
         let now = SystemClock.unix();
         let nodes = Nodes::new(vec![at(1, now - 900).await, at(2, now).await, at(2, now).await], 1);
-        let number = |node| async { Node::head(node).await.map(|head| head.number) };
+        let number = |node| async move { Node::head(node).await.map(|head| head.number) };
         assert_eq!(nodes.first(number).await.ok(), Some(1));
-        let heads = nodes.each_following(|node| async { node.head().await.map(|head| (head.time, head.number)) }).await;
+        let heads =
+            nodes.each_following(|node| async move { node.head().await.map(|head| (head.time, head.number)) }).await;
         assert_eq!(heads.into_iter().map(Result::ok).collect::<Vec<_>>(), [None, Some(2), Some(2)]);
         assert_eq!(nodes.first(number).await.ok(), Some(2));
         assert_eq!(nodes.each(number).await.len(), 2);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     ledger::{AccountMemo, ErasedLedger, Settling},
     paywall::{
-        refusal::{ASK_AGAIN, Problem, Rejection, Requote},
+        refusal::{ASK_AGAIN, Problem, Requote},
         sale::{
             draw::{Charged, RenewedDraw},
             kept_answer::Shown,
