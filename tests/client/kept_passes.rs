@@ -340,11 +340,21 @@ pub async fn bought(
     seller: &Seller,
     path: &str,
 ) -> Result<(String, bool), PayError> {
+    bought_by(to(&format!("https://shop.example{path}")), passes, layer, seller).await
+}
+
+/// The same, by a request with limits of its own.
+pub async fn bought_by(
+    request: Request<Body>,
+    passes: &PassLayer,
+    layer: &PayLayer,
+    seller: &Seller,
+) -> Result<(String, bool), PayError> {
     // With errors that are errors.
     let seller = tower::ServiceBuilder::new()
         .map_response(|answer: Response<AnyBody>| answer.map(|body| body.map_err(std::io::Error::other)))
         .service(seller.clone());
-    let answer = passes.layer(layer.layer(seller)).oneshot(to(&format!("https://shop.example{path}"))).await?;
+    let answer = passes.layer(layer.layer(seller)).oneshot(request).await?;
     let is_paid = answer.extensions().get::<Purchase>().is_some();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     Ok((String::from_utf8_lossy(&body).into_owned(), is_paid))

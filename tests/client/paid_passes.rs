@@ -13,13 +13,14 @@ use http::Request;
 use tokio::time::advance;
 use tower::{Layer as _, ServiceExt as _};
 use tower_x402::{
-    client::{Body, PassLayer, PayLayer},
+    client::{Body, MaxPrice, PassLayer, PayLayer},
+    protocol::Amount,
     testing::Sending,
 };
 
 use super::{
     Market,
-    kept_passes::{Call, PASS, answer, at_once, bought, client, offer, quoting, seller, to, token},
+    kept_passes::{Call, PASS, answer, at_once, bought, bought_by, client, offer, quoting, seller, to, token},
     rig::{Asked, Bill, Reply, Seller, problem, reply, sold},
 };
 
@@ -214,7 +215,44 @@ async fn a_paid_pass_is_fetched_while_nothing_new_is_bought() {
     assert!(std::fs::read_to_string(&file).unwrap().contains("unusable_until"), "the next one is not bought");
 }
 
-/// Its payment bought nothing yet, and the seller fails before it says a price.
+/// Its caller left while it was paid for. By now no quote would sell it to this request: the budget is used up, the seller does not name it
+/// any more, it costs more than the request may, or the request is sent once.
+#[tokio::test(start_paused = true)]
+async fn a_paid_pass_is_fetched_whatever_the_quotes_of_now_say() {
+    for now in ["used up", "renamed", "too dear", "sent once"] {
+        let market = Market::open().await;
+        let budget = Market::budget().per_day(if now == "used up" { "0.50" } else { "10" }).build().unwrap();
+        let builder = PayLayer::builder(market.wallet.clone(), budget, market.journal.clone());
+        let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+        let seller =
+            Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+                ("/pass", Some(_), _) if asked.proofs == 0 => Reply::Hangs,
+                ("/pass", Some(_), _) => token(),
+                (_, Some(_), _) => sold(),
+                (path, None, true) if path != "/pass" => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
+                _ if now == "renamed" && asked.proofs > 0 => bill("490000", asked, "{}".to_owned()),
+                _ => bill("490000", asked, offer("/pass")),
+            });
+        let passes = PassLayer::new().preferring("ten");
+        let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/answer"));
+        assert!(left.await.is_err());
+        let mut request = to("https://shop.example/answer");
+        match now {
+            "too dear" => {
+                request.extensions_mut().insert(MaxPrice(Amount::from_base_units(480_000)));
+            }
+            "sent once" => {
+                *request.body_mut() = Body::once(http_body_util::Full::new(bytes::Bytes::from_static(b"{}")));
+            }
+            _ => {}
+        }
+        let (text, _) = bought_by(request, &passes, &layer, &seller).await.unwrap();
+        assert_eq!((text.as_str(), market.wallet.transfers()), ("by pass", 1), "{now}");
+        assert!(layer.unfinished().is_empty(), "{now}");
+    }
+}
+
+/// Its payment bought nothing yet, and the seller fails.
 #[tokio::test(start_paused = true)]
 async fn a_pass_whose_payment_is_unspent_is_not_forgotten() {
     let market = Market::open().await;
@@ -223,7 +261,7 @@ async fn a_pass_whose_payment_is_unspent_is_not_forgotten() {
     let now = Arc::clone(&stage);
     let seller = street(move |asked| match (asked.uri.path(), &asked.proof, now.load(SeqCst)) {
         (_, Some(_), 0) => Some(reply(404, &[], "")),
-        ("/pass-a", None, 1) => Some(reply(503, &[], "")),
+        (_, _, 1) => Some(reply(503, &[], "")),
         (_, Some(_), _) => Some(token()),
         _ => None,
     });

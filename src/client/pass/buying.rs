@@ -46,10 +46,8 @@ struct Attempt<'a> {
     /// What a quote said that it costs, and is good for.
     price: Option<Amount>,
     promise: Option<Promise>,
-    /// An earlier attempt had no answer. What it bought was never here.
+    /// It fetches what an earlier attempt bought, which was never here, and pays nothing new.
     goes_on: bool,
-    /// It pays nothing new.
-    only_resumes: bool,
 }
 
 impl<S> Errand<S> {
@@ -61,10 +59,9 @@ impl<S> Errand<S> {
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        // Idle, it would keep its readiness from its clones.
-        self.polled = None;
+        self.idles();
         let _turn = self.limits.in_time(shop.turn()).await?;
-        if let Some(held) = shop.show(now()) {
+        if let Some(held) = self.fetched(shop).await {
             return Some(held);
         }
         let within_limits = self.limits.are_set();
@@ -76,17 +73,13 @@ impl<S> Errand<S> {
             Some(offer) => (offer.address, Some(offer.price), Some(offer.promise)),
             None => (shop.address(), None, None),
         };
-        let is_barred = shop.is_barred(now());
-        let mut bought = match shop.unfinished(Some(&address.url).filter(|_| !is_barred)) {
-            Some(begun) => self.finish(shop, &begun).await,
-            None => Bought::Again,
-        };
+        let mut bought = Bought::Again;
         for _ in 0..2 {
-            if matches!(bought, Bought::Again) && !is_barred {
-                let goes_on = shop.begins(address.clone(), promise, now());
+            if matches!(bought, Bought::Again) {
+                shop.begins(address.clone(), promise, now());
                 // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
                 self.passes.lock().save();
-                let attempt = Attempt { url: &address.url, price, promise, goes_on, only_resumes: false };
+                let attempt = Attempt { url: &address.url, price, promise, goes_on: false };
                 bought = self.order(shop, &attempt).await;
             }
         }
@@ -97,19 +90,47 @@ impl<S> Errand<S> {
         shop.show(now())
     }
 
-    /// Goes on with what was begun, and pays nothing new; `Again` where nothing is left of it.
-    async fn finish<B, R>(&mut self, shop: &Arc<Shop>, begun: &Uri) -> Bought
+    /// Whether a pass was bought there that never came, and is to be asked for now.
+    pub(super) fn may_fetch(&self, shop: &Shop) -> bool {
+        shop.unfinished(now(), self.limits.are_set()).is_some()
+    }
+
+    /// Fetches a pass that was bought and never came, and pays nothing new.
+    pub(super) async fn fetch<B, R>(&mut self, shop: &Arc<Shop>) -> Option<Showing>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
         B: Default,
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        let attempt = Attempt { url: begun, price: None, promise: None, goes_on: true, only_resumes: true };
-        match self.order(shop, &attempt).await {
-            Bought::Nothing => Bought::Again,
-            bought => bought,
+        self.idles();
+        let _turn = self.limits.in_time(shop.turn()).await?;
+        self.fetched(shop).await
+    }
+
+    /// The pass that is held, or was bought and never came; it is this request's turn. While the payment for that one is open, none is
+    /// bought.
+    async fn fetched<B, R>(&mut self, shop: &Arc<Shop>) -> Option<Showing>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+        B: Default,
+        R: Body<Data = Bytes>,
+        R::Error: Into<BoxError>,
+    {
+        let within_limits = self.limits.are_set();
+        if let Some(begun) = shop.unfinished(now(), within_limits) {
+            let attempt = Attempt { url: &begun, price: None, promise: None, goes_on: true };
+            if matches!(self.order(shop, &attempt).await, Bought::Stopped) {
+                tracing::warn!(url = %begun, "a pass that was bought does not come; requests go on without one");
+                shop.pause(within_limits);
+            }
         }
+        shop.show(now())
+    }
+
+    /// Gives up the instance that was polled: idle, it would keep its readiness from its clones.
+    fn idles(&mut self) {
+        self.polled = None;
     }
 
     /// Sends one request for a pass, and keeps what it sells before the purchase is closed.
@@ -128,7 +149,7 @@ impl<S> Errand<S> {
         if let Some(most) = self.limits.price_of(attempt.price) {
             extensions.insert(most);
         }
-        if attempt.only_resumes {
+        if attempt.goes_on {
             extensions.insert(ResumeOnly);
         }
         let quoted = ByQuote { shop, passes: self.passes.clone(), order: &order, promise: attempt.promise };

@@ -192,6 +192,12 @@ impl<S> Errand<S> {
         if known.as_ref().is_some_and(ends) {
             self.passes.lock().save();
         }
+        // What was paid for comes first, whatever the quotes of now say, and whether they can be asked for.
+        if let Some(shop) = known.as_ref().filter(|shop| shop.counts_at(&path, now()) && self.may_fetch(shop))
+            && let Some(showing) = self.fetch(shop).await
+        {
+            return Ok(Step::Shown(showing));
+        }
         let (shop, offer) = match (known, wanted) {
             (Some(shop), _) if !self.needs_quote(&shop, &path) => (shop, None),
             (_, Some(wanted)) => match copy(request) {

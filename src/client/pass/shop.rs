@@ -144,17 +144,17 @@ impl Shop {
         held.is_none_or(|held| held.counts_at(path)) && !state.refused.has(path)
     }
 
-    /// Whether one may be bought at this Unix time, for a request with limits of its own or without; or one that was paid for, fetched.
+    /// Whether one may be bought at this Unix time, for a request with limits of its own or without.
     pub(super) fn may_buy(&self, now: u64, within_limits: bool) -> bool {
         let state = self.state();
-        let is_over = |until: Option<Instant>| until.is_none_or(|until| Instant::now() >= until);
-        let is_paused = !is_over(state.pause) || within_limits && !is_over(state.pause_within);
-        !is_paused && (state.is_unfinished || !state.is_barred(now))
+        !state.is_paused(within_limits) && !state.is_unfinished && !state.is_barred(now)
     }
 
-    /// Whether nothing new is paid at this Unix time.
-    pub(super) fn is_barred(&self, now: u64) -> bool {
-        self.state().is_barred(now)
+    /// Where one was bought that never came, if none is held at this Unix time. It is fetched also where nothing new is bought.
+    pub(super) fn unfinished(&self, now: u64, within_limits: bool) -> Option<Uri> {
+        let state = self.state();
+        let is_due = state.is_unfinished && state.header(now).is_none() && !state.is_paused(within_limits);
+        is_due.then(|| state.address.url.clone())
     }
 
     /// Buys nothing for a while: where the attempt had limits of its request, for such requests alone.
@@ -171,27 +171,16 @@ impl Shop {
         self.state().set_aside(now);
     }
 
-    /// Where a purchase is not finished, if another one is not to begin there.
-    pub(super) fn unfinished(&self, next: Option<&Uri>) -> Option<Uri> {
-        let state = self.state();
-        (state.is_unfinished && next.is_none_or(|next| state.address.url != *next)).then(|| state.address.url.clone())
-    }
-
-    /// A purchase begins there, at this Unix time: until it has its answer, it is finished before another one begins. Tells whether it is one
-    /// that had none.
-    pub(super) fn begins(&self, address: Address, promise: Option<Promise>, now: u64) -> bool {
+    /// A purchase begins there, at this Unix time: until it has its answer, it is finished before another one begins.
+    pub(super) fn begins(&self, address: Address, promise: Option<Promise>, now: u64) {
         let mut state = self.state();
-        let goes_on = state.is_unfinished && state.address.url == address.url;
-        if !goes_on {
-            state.promise = promise;
-        }
+        (state.promise, state.is_unfinished) = (promise, true);
         if state.address != address {
             state.refused = Notes::new();
             state.address = address;
         }
         // What bars others may have been found a moment ago.
         state.unusable_until = state.unusable_until.filter(|_| state.is_barred(now));
-        mem::replace(&mut state.is_unfinished, true) && goes_on
     }
 
     /// No purchase is left at the address.
@@ -267,6 +256,11 @@ impl State {
 
     fn shown(&mut self, value: &HeaderValue) -> Option<&mut InUse> {
         self.held.as_mut().filter(|held| held.pass.token.as_bytes() == value.as_bytes())
+    }
+
+    fn is_paused(&self, within_limits: bool) -> bool {
+        let is_over = |until: Option<Instant>| until.is_none_or(|until| Instant::now() >= until);
+        !is_over(self.pause) || within_limits && !is_over(self.pause_within)
     }
 
     fn is_barred(&self, now: u64) -> bool {
