@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use tokio::{sync::Semaphore, time::advance};
 use tower::{Layer as _, ServiceExt as _};
@@ -266,4 +266,66 @@ async fn a_pass_is_judged_by_the_quote_that_it_was_paid_by() {
     assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains(r#""promise":{"calls":1}"#), "{kept}");
+}
+
+/// GET is cheap. POST takes no pass, or costs more than is left.
+#[tokio::test]
+async fn a_pass_is_kept_where_one_path_has_two_prices() {
+    for is_amount in [false, true] {
+        let passes = PassLayer::new().buying(PASS).unwrap();
+        let (bought, spent) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, charged) = (Arc::clone(&bought), Arc::clone(&spent));
+        let shop = client(&passes, move |call| {
+            at_once(match (call.path.as_str(), call.method, call.pass) {
+                ("/pass", ..) => match counted.fetch_add(1, SeqCst) {
+                    token if is_amount => {
+                        answer(200, &[], format!(r#"{{"pass":"x402p_{token}","worth":"1.00","expires":null}}"#))
+                    }
+                    token => ten(token, None),
+                },
+                (_, Method::GET, Some(_)) => {
+                    let left = 9 - charged.fetch_add(1, SeqCst);
+                    let left = if is_amount { format!("0.{left}0") } else { left.to_string() };
+                    answer(200, &[("x402-pass-remaining", &left)], "")
+                }
+                (_, _, Some(_)) if is_amount => answer(402, &[], r#"{"pass":"used_up"}"#),
+                (_, _, Some(_)) => answer(401, &[("x402-error", "invalid_pass")], ""),
+                (_, _, None) => answer(200, &[("payment-response", "e30=")], ""),
+            })
+        });
+        for left in ["9", "8", "7"] {
+            for method in [Method::GET, Method::POST] {
+                let request = Request::builder().method(method).uri("https://shop.example/items");
+                let got = shop.clone().oneshot(request.body(Body::from("{}")).unwrap()).await.unwrap();
+                assert_eq!(got.status(), 200);
+            }
+            let kept = passes.passes().first().and_then(|pass| pass.remaining.clone());
+            let left = if is_amount { format!("0.{left}0") } else { left.to_owned() };
+            assert_eq!((kept, bought.load(SeqCst)), (Some(left), 1), "{is_amount}");
+        }
+    }
+}
+
+/// Its price has risen above what is left.
+#[tokio::test(start_paused = true)]
+async fn an_amount_below_a_price_that_rose_is_given_up_at_the_second_word() {
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    let (bought, shown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, showings) = (Arc::clone(&bought), shown);
+    let shop = client(&passes, move |call| {
+        at_once(match (call.path.as_str(), call.pass.as_deref()) {
+            ("/pass", _) => {
+                let token = counted.fetch_add(1, SeqCst);
+                answer(200, &[], format!(r#"{{"pass":"x402p_{token}","worth":"1.00","expires":null}}"#))
+            }
+            (_, Some("x402p_0")) if showings.fetch_add(1, SeqCst) > 0 => answer(402, &[], r#"{"pass":"used_up"}"#),
+            (_, Some(_)) => answer(200, &[("x402-pass-remaining", "0.60")], ""),
+            (_, None) => answer(402, &[], ""),
+        })
+    });
+    for (seconds, status, purchases) in [(0, 200, 1), (0, 402, 1), (590, 402, 1), (11, 200, 2)] {
+        advance(Duration::from_secs(seconds)).await;
+        let got = shop.clone().oneshot(to(ANSWER)).await.unwrap().status().as_u16();
+        assert_eq!((got, bought.load(SeqCst)), (status, purchases), "{seconds}");
+    }
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use tokio::sync::Notify;
 use tower::{Layer as _, Service, ServiceExt as _};
@@ -62,8 +62,9 @@ pub fn to(url: &str) -> Request<Body> {
     Request::post(url).body(Body::from(r#"{"question":1}"#)).unwrap()
 }
 
-/// What is asked for: the path, and whether for the price alone; and the pass.
+/// What is asked for: method and path, and whether for the price alone; and the pass.
 pub struct Call {
+    pub method: Method,
     pub path: String,
     pub looks: bool,
     pub pass: Option<String>,
@@ -78,6 +79,7 @@ pub fn client(
 {
     passes.layer(tower::service_fn(move |request: Request<Body>| {
         let answer = shop(Call {
+            method: request.method().clone(),
             path: request.uri().path().to_owned(),
             looks: request.extensions().get::<QuoteOnly>().is_some(),
             pass: request.headers().get("x402-pass").map(|pass| pass.to_str().unwrap().to_owned()),

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fmt, io};
 use serde::{Deserialize, Serialize};
 
 use super::promise::Promise;
+use crate::protocol::Amount;
 
 /// A pass in a [`PassLayer`](super::PassLayer).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +31,10 @@ pub struct HeldPass {
     /// It counts nothing, and lasts for a time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_timed: bool,
-    /// Paths where it was taken.
+    /// The least that a call was charged of its amount, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) least: Option<Amount>,
+    /// Methods and paths where it was taken.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) taken: BTreeSet<String>,
     /// How many calls were answered by it.
@@ -59,6 +63,7 @@ impl HeldPass {
             remaining: None,
             expires: None,
             worth: None,
+            least: None,
             is_timed: false,
             taken: BTreeSet::new(),
             calls: 0,
@@ -70,7 +75,7 @@ impl HeldPass {
     }
 
     /// Whether it is worse than its quote said, where it is over at this Unix time, after so many calls. A quote counts calls by its own
-    /// price: what an amount buys at several paths says nothing of that.
+    /// price: what an amount buys at several routes says nothing of that.
     pub(super) fn breaks_its_promise(&self, calls: u64, now: u64) -> bool {
         let is_counted = self.worth.is_none() || self.taken.len() <= 1;
         is_counted && self.promise.is_some_and(|promise| promise.is_broken(calls, now))

@@ -1,21 +1,25 @@
-//! `InUse`: the pass that is held, and what its showings have told of it.
+//! `InUse`: the pass that is held, and what its showings have told of it. A route is a method and a path.
 
 use super::{held::HeldPass, notes::Notes, word::Word};
+use crate::protocol::Amount;
 
-/// How many paths are kept where it was taken.
-const MOST_PATHS: usize = 1_000;
+/// How many routes are kept where it was taken.
+const MOST_ROUTES: usize = 1_000;
+
+/// Amounts are compared in units that are no larger than any token's.
+const DECIMALS: u8 = 18;
 
 /// What becomes of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Kept,
-    /// It does not count at this path, and is kept for others.
+    /// It does not count at this route, and is kept for others.
     Refused,
     /// It is used up, or its time is over. Where it bought nothing at all, the next one would be no better.
     Over {
         bought_nothing: bool,
     },
-    /// It was good at this path: its seller closed it, or does not know it any more.
+    /// It was good at this route: its seller closed it, or does not know it any more.
     Closed,
 }
 
@@ -27,9 +31,11 @@ pub(super) struct InUse {
     /// came back then, after others were told that nothing was left.
     pub(super) under_way: usize,
     gave_back: bool,
+    /// No other was under way with the request that went out last.
+    is_alone: bool,
     /// A request ended without an answer, here or in an earlier process. Its seller counts the call as spent, and gives it back later.
     may_give_back: bool,
-    /// Paths whose price is above its amount.
+    /// Routes whose price is above its amount.
     uncovered: Notes,
 }
 
@@ -37,7 +43,7 @@ impl InUse {
     /// A pass that was sold just now, or long ago.
     pub(super) const fn bought(pass: HeldPass, is_untried: bool) -> Self {
         let uncovered = Notes::new();
-        Self { pass, is_untried, under_way: 0, gave_back: false, may_give_back: false, uncovered }
+        Self { pass, is_untried, under_way: 0, gave_back: false, is_alone: false, may_give_back: false, uncovered }
     }
 
     /// A pass of an earlier process.
@@ -46,13 +52,14 @@ impl InUse {
         Self { may_give_back: true, ..Self::bought(pass, is_untried) }
     }
 
-    pub(super) fn counts_at(&self, path: &str) -> bool {
-        !self.uncovered.has(path)
+    pub(super) fn counts_at(&self, route: &str) -> bool {
+        !self.uncovered.has(route)
     }
 
     /// A request goes out with it.
     pub(super) const fn begins(&mut self) {
-        self.gave_back &= self.under_way > 0;
+        self.is_alone = self.under_way == 0;
+        self.gave_back &= !self.is_alone;
         self.under_way += 1;
     }
 
@@ -62,24 +69,25 @@ impl InUse {
         self.may_give_back = true;
     }
 
-    /// A request to this path was answered.
-    pub(super) fn ends(&mut self, path: &str, word: Word) -> Fate {
+    /// A request to this route was answered.
+    pub(super) fn ends(&mut self, route: &str, word: Word) -> Fate {
         self.counts(&word);
         self.gave_back |= !matches!(word, Word::Left { .. });
         match word {
             Word::Left { left, .. } => {
+                self.measures(&left);
                 self.pass.remaining = Some(left);
-                self.is_taken(path);
+                self.is_taken(route);
             }
             // No answer by a pass that counts nothing says more than that.
-            Word::Answered if self.pass.is_timed => self.is_taken(path),
+            Word::Answered if self.pass.is_timed => self.is_taken(route),
             Word::Answered => {}
-            Word::Invalid if self.pass.taken.contains(path) => return Fate::Closed,
+            Word::Invalid if self.pass.taken.contains(route) => return Fate::Closed,
             Word::Invalid => return Fate::Refused,
-            Word::UsedUp if self.is_for_lower_prices_than_at(path) => self.uncovered.add(path),
+            Word::UsedUp if self.may_cover_another(route) => self.uncovered.add(route),
             Word::UsedUp | Word::Expired => return Fate::Over { bought_nothing: self.is_untried },
             // No word against the pass. Where it was taken before, the next one may be, too.
-            Word::Billed if self.pass.taken.contains(path) => self.uncovered.add(path),
+            Word::Billed if self.pass.taken.contains(route) => self.uncovered.add(route),
             Word::Billed => return Fate::Refused,
             Word::Failed | Word::Nothing => {}
         }
@@ -116,17 +124,40 @@ impl InUse {
         bought_nothing || self.pass.breaks_its_promise(self.pass.calls.saturating_add(under_way), ended)
     }
 
-    fn is_taken(&mut self, path: &str) {
+    fn is_taken(&mut self, route: &str) {
         let taken = &mut self.pass.taken;
-        if taken.len() < MOST_PATHS {
-            taken.insert(path.to_owned());
+        if taken.len() < MOST_ROUTES {
+            taken.insert(route.to_owned());
         }
     }
 
-    /// An amount may be below one price and above others. It is used up where it does not cover what it covered before.
-    fn is_for_lower_prices_than_at(&self, path: &str) -> bool {
-        let is_whole = self.pass.remaining.is_none();
-        let covers_others = self.pass.worth.is_some() && (is_whole || !self.pass.taken.is_empty());
-        covers_others && !self.pass.taken.contains(path)
+    /// Notes what a call was charged of an amount. Beside other calls that cannot be told.
+    fn measures(&mut self, left: &str) {
+        let pass = &mut self.pass;
+        let Some(worth) = pass.worth.as_deref().filter(|_| self.is_alone && self.under_way == 0) else { return };
+        let before = units(pass.remaining.as_deref().unwrap_or(worth));
+        let charge = before.zip(units(left)).and_then(|(before, left)| before.checked_sub(left));
+        pass.least = charge.filter(|charge| !charge.is_zero()).into_iter().chain(pass.least).min();
     }
+
+    /// Whether an amount that does not cover this route may cover another: it may be below one price and above others. It is used up where it
+    /// does not cover the least that a call was charged. Where even this route was covered before, prices may have risen: what was charged is
+    /// forgotten.
+    fn may_cover_another(&mut self, route: &str) -> bool {
+        let pass = &mut self.pass;
+        let (Some(_), was_taken) = (&pass.worth, pass.taken.contains(route)) else { return false };
+        let Some(left) = pass.remaining.as_deref() else { return true };
+        match pass.least {
+            None => !was_taken && !pass.taken.is_empty(),
+            Some(least) => {
+                let covers = units(left).is_some_and(|left| least <= left);
+                pass.least = pass.least.filter(|_| !was_taken);
+                covers
+            }
+        }
+    }
+}
+
+fn units(amount: &str) -> Option<Amount> {
+    Amount::parse_decimal(amount, DECIMALS).ok()
 }

@@ -1,12 +1,12 @@
-//! `Notes`: paths where a pass does not count, as far as is known.
+//! `Notes`: routes where a pass does not count, as far as is known.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// How long what was found at a path holds: one stray answer is not to count for as long as the process lives.
+/// How long what was found at a route holds: one stray answer is not to count for as long as the process lives.
 pub(super) const LASTING: Duration = Duration::from_secs(600);
-/// How many paths are remembered.
+/// How many routes are remembered.
 const MOST: usize = 1_000;
 
 #[derive(Default)]
@@ -17,16 +17,16 @@ impl Notes {
         Self(BTreeMap::new())
     }
 
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.0.get(path).is_some_and(is_fresh)
+    pub(super) fn has(&self, route: &str) -> bool {
+        self.0.get(route).is_some_and(is_fresh)
     }
 
-    pub(super) fn add(&mut self, path: &str) {
+    pub(super) fn add(&mut self, route: &str) {
         if self.0.len() >= MOST {
             self.0.retain(|_, noted| is_fresh(noted));
         }
-        if self.0.len() < MOST || self.0.contains_key(path) {
-            self.0.insert(path.to_owned(), Instant::now());
+        if self.0.len() < MOST || self.0.contains_key(route) {
+            self.0.insert(route.to_owned(), Instant::now());
         }
     }
 }

@@ -112,6 +112,11 @@ fn copy<B: ReplayBody>(request: &Request<B>) -> Option<Request<B>> {
     Some(copy)
 }
 
+/// What a pass counts for, or not: a method and a path. One path may have two prices.
+fn route<B>(request: &Request<B>) -> String {
+    format!("{} {}", request.method(), request.uri().path())
+}
+
 /// Whether a payment of the caller's own is in the body of a request.
 fn is_paid_in_body<B: ReplayBody>(request: &Request<B>) -> bool {
     request.body().bytes().is_some_and(|bytes| has_proof_members(request.headers(), &bytes))
@@ -183,7 +188,7 @@ impl<S> Errand<S> {
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        let path = request.uri().path().to_owned();
+        let route = route(request);
         let (known, wanted) = self.passes.lock().for_request(request.uri());
         let ends = |shop: &Arc<Shop>| {
             let is_sent_once = request.body().replay().is_none();
@@ -193,13 +198,13 @@ impl<S> Errand<S> {
             self.passes.lock().save();
         }
         // What was paid for comes first, whatever the quotes of now say, and whether they can be asked for.
-        if let Some(shop) = known.as_ref().filter(|shop| shop.counts_at(&path, now()) && self.may_fetch(shop))
+        if let Some(shop) = known.as_ref().filter(|shop| shop.counts_at(&route, now()) && self.may_fetch(shop))
             && let Some(showing) = self.fetch(shop).await
         {
             return Ok(Step::Shown(showing));
         }
         let (shop, offer) = match (known, wanted) {
-            (Some(shop), _) if !self.needs_quote(&shop, &path) => (shop, None),
+            (Some(shop), _) if !self.needs_quote(&shop, &route) => (shop, None),
             (_, Some(wanted)) => match copy(request) {
                 Some(asked) => match self.look(asked, &wanted).await? {
                     Looked::Offer(shop, offer) => (shop, Some(offer)),
@@ -210,7 +215,7 @@ impl<S> Errand<S> {
             },
             _ => return Ok(Step::Plain),
         };
-        if !shop.counts_at(&path, now()) {
+        if !shop.counts_at(&route, now()) {
             return Ok(Step::Plain);
         }
         // By no older quote: the price may have risen since.
@@ -223,9 +228,9 @@ impl<S> Errand<S> {
         Ok(showing.map_or(Step::Plain, Step::Shown))
     }
 
-    /// Whether a pass is bought there for a request to this path, once a quote has told its price of now.
-    fn needs_quote(&self, shop: &Shop, path: &str) -> bool {
-        let may_buy = shop.counts_at(path, now()) && shop.may_buy(now(), self.limits.are_set());
+    /// Whether a pass is bought there for a request of this route, once a quote has told its price of now.
+    fn needs_quote(&self, shop: &Shop, route: &str) -> bool {
+        let may_buy = shop.counts_at(route, now()) && shop.may_buy(now(), self.limits.are_set());
         shop.is_quoted && !shop.holds_one(now()) && may_buy
     }
 
@@ -241,7 +246,7 @@ impl<S> Errand<S> {
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        let path = request.uri().path().to_owned();
+        let route = route(&request);
         let may_wait = self.limits.left().is_none_or(|left| left > MOST_BUSY * LONGEST_PAUSE);
         request.headers_mut().insert(X402_PASS, showing.value());
         let mut waits = 0;
@@ -255,7 +260,7 @@ impl<S> Errand<S> {
             }
             let Some(mut again) = again else {
                 // It cannot be sent again, and gets the bill; the next request may get another pass.
-                self.learn(showing, &path, Word::of(answer.status(), answer.headers(), order.bill().as_deref()));
+                self.learn(showing, &route, Word::of(answer.status(), answer.headers(), order.bill().as_deref()));
                 return Ok(Outcome::Answered(answer));
             };
             if let Some(pause) = busy_for(answer.headers()).filter(|_| may_wait && waits < MOST_BUSY) {
@@ -271,7 +276,7 @@ impl<S> Errand<S> {
                     word => word,
                 };
                 let is_refused = word == Word::Invalid;
-                self.learn(showing, &path, word);
+                self.learn(showing, &route, word);
                 if !is_refused {
                     return Ok(Outcome::Answered(answer));
                 }
@@ -280,15 +285,15 @@ impl<S> Errand<S> {
             }
             let (parts, body) = answer.into_parts();
             let body = read(body).await;
-            let is_over = self.learn(showing, &path, Word::of(parts.status, &parts.headers, body.as_deref()));
+            let is_over = self.learn(showing, &route, Word::of(parts.status, &parts.headers, body.as_deref()));
             again.headers_mut().remove(X402_PASS);
             return Ok(Outcome::Again(again, if is_over { Shortfall::IsOver } else { Shortfall::NotHere }));
         }
     }
 
     /// Learns from an answer; tells whether the pass is over.
-    fn learn(&self, showing: Showing, path: &str, word: Word) -> bool {
-        let learned = showing.learn(path, word, now());
+    fn learn(&self, showing: Showing, route: &str, word: Word) -> bool {
+        let learned = showing.learn(route, word, now());
         if learned.is_news {
             let _ = self.passes.lock().save();
         }

@@ -53,7 +53,7 @@ struct State {
     pause: Option<Instant>,
     /// The same for requests with limits of their own.
     pause_within: Option<Instant>,
-    /// Paths where no pass counts.
+    /// Methods and paths where no pass counts.
     refused: Notes,
 }
 
@@ -137,11 +137,11 @@ impl Shop {
         Some(Showing { shop: Arc::clone(self), value, is_answered: false })
     }
 
-    /// Whether a pass counts at this path, at this Unix time, as far as is known.
-    pub(super) fn counts_at(&self, path: &str, now: u64) -> bool {
+    /// Whether a pass counts for this method and path, at this Unix time, as far as is known.
+    pub(super) fn counts_at(&self, route: &str, now: u64) -> bool {
         let state = self.state();
         let held = state.held.as_ref().filter(|_| state.header(now).is_some());
-        held.is_none_or(|held| held.counts_at(path)) && !state.refused.has(path)
+        held.is_none_or(|held| held.counts_at(route)) && !state.refused.has(route)
     }
 
     /// Whether one may be bought at this Unix time, for a request with limits of its own or without.
@@ -319,8 +319,8 @@ impl Showing {
         self.value.clone()
     }
 
-    /// Learns from the answer to the request, at this Unix time.
-    pub(super) fn learn(mut self, path: &str, word: Word, now: u64) -> Learned {
+    /// Learns from the answer to the request, of this method and path, at this Unix time.
+    pub(super) fn learn(mut self, route: &str, word: Word, now: u64) -> Learned {
         self.is_answered = true;
         let mut state = self.shop.state();
         let Some(held) = state.shown(&self.value) else {
@@ -329,11 +329,11 @@ impl Showing {
             return Learned { is_news: state.ends_late(&self.value, &word), is_over };
         };
         let (is_charge, before) = (matches!(word, Word::Left { .. }), (held.pass.taken.len(), held.pass.has_failed));
-        let fate = held.ends(path, word);
+        let fate = held.ends(route, word);
         let is_news = is_charge || before != (held.pass.taken.len(), held.pass.has_failed);
         match fate {
             Fate::Kept => {}
-            Fate::Refused => state.refused.add(path),
+            Fate::Refused => state.refused.add(route),
             Fate::Over { bought_nothing } => {
                 state.give_up(now);
                 if bought_nothing {
