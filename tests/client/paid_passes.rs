@@ -21,7 +21,8 @@ use tower_x402::{
 use super::{
     Market,
     kept_passes::{Call, PASS, answer, at_once, bought, bought_by, client, offer, quoting, seller, to, token},
-    rig::{Asked, Bill, Reply, Seller, problem, reply, sold},
+    rig::{Asked, Bill, Reply, Seller, problem, reply, sold, text},
+    signed::{delivered, demand, expire, settle, shown, signed, way},
 };
 
 /// How many payments were shown where passes are sold.
@@ -192,6 +193,98 @@ async fn a_payment_that_bought_a_page_is_followed_by_no_other() {
             assert_eq!(paid_for(&seller), 1, "{status} {call}");
             advance(Duration::from_secs(61)).await;
         }
+    }
+}
+
+fn saying(said: Reply, body: &str) -> Reply {
+    match said {
+        Reply::Answer(answer) => Reply::Answer(answer.map(|_| text(body))),
+        other => other,
+    }
+}
+
+/// What was signed for a pass bought a page, and is never used. Then the seller sells the token of before once more.
+#[tokio::test(start_paused = true)]
+async fn a_payment_that_lapsed_is_followed_by_one_other() {
+    let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+    let layer = market.layer().await;
+    let file = folder.path().join("passes.json");
+    let passes = PassLayer::new().preferring("ten").kept_in(&file).unwrap();
+    let stage = Arc::new(AtomicUsize::new(0));
+    let (now, chain) = (Arc::clone(&stage), market.shop.chain.clone());
+    let seller = Seller::new(move |asked| {
+        let stage = now.load(SeqCst);
+        match (asked.uri.path(), shown(asked), asked.headers.contains_key("x402-pass")) {
+            ("/pass", Some(_), _) if stage == 1 => reply(200, &[], "<html>"),
+            ("/pass", Some(payment), _) => {
+                let pass = r#"{"pass":"x402p_old","calls":1,"expires":null}"#;
+                saying(delivered(settle(&chain, &payment)), pass)
+            }
+            (_, Some(payment), _) => delivered(settle(&chain, &payment)),
+            (_, None, true) => reply(200, &[("x402-pass-remaining", "0")], "by pass"),
+            // No payment for the one is a payment for the other.
+            ("/pass", None, _) => demand(&[way("900000")]),
+            _ => {
+                let price = if stage == 2 { "0.98" } else { "0.90" };
+                saying(demand(&[way("490000")]), &offer("/pass").replace("0.49", price))
+            }
+        }
+    });
+    for (number, text, paid) in [(0, "by pass", 1), (1, "the answer", 2), (2, "the answer", 3), (2, "the answer", 3)] {
+        stage.store(number, SeqCst);
+        assert_eq!(asks(&passes, &layer, &seller, "/answer").await, text, "{number}");
+        let asked = seller.asked().into_iter().filter(|asked| asked.uri.path() == "/pass");
+        let nonces: BTreeSet<_> = asked.filter_map(|asked| Some(signed(&shown(&asked)?).nonce)).collect();
+        assert_eq!(nonces.len(), paid, "{number}");
+        if number == 1 {
+            expire(&market);
+        }
+        advance(Duration::from_secs(61)).await;
+    }
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(kept.contains(r#""promise":{"calls":2}"#), "{kept}");
+}
+
+/// Ten calls are paid for. Meanwhile a quote names thirty, at three times the price.
+#[tokio::test(start_paused = true)]
+async fn a_pass_is_judged_by_its_own_quote_where_another_came_before_it() {
+    let market = Market::open().await;
+    let budget = Market::budget().per_payment("20").per_day("100").build().unwrap();
+    let builder = PayLayer::builder(market.wallet.clone(), budget, market.journal.clone());
+    let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+    let (stage, showings) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    let now = Arc::clone(&stage);
+    let seller = Seller::new(move |asked| {
+        let stage = now.load(SeqCst);
+        match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+            ("/pass", Some(_), _) if stage < 2 => reply(200, &[], "<html>"),
+            ("/pass", Some((_, transaction, _)), _) => {
+                let body = format!(r#"{{"pass":"x402p_{}","calls":10,"expires":null}}"#, &transaction[..20]);
+                reply(200, &[("payment-response", "e30=")], body)
+            }
+            ("/pass", None, _) => bill(if stage == 1 { "14700000" } else { "4900000" }, asked, "{}".to_owned()),
+            (_, Some(_), _) => sold(),
+            (_, None, true) => {
+                let left = 9 - showings.fetch_add(1, SeqCst) % 10;
+                reply(200, &[("x402-pass-remaining", &left.to_string())], "by pass")
+            }
+            (_, None, false) if stage == 1 => {
+                let offered = offer("/pass").replace("0.49", "14.70").replace(r#""calls":10"#, r#""calls":30"#);
+                bill("490000", asked, offered)
+            }
+            (_, None, false) => bill("490000", asked, offer("/pass").replace("0.49", "4.90")),
+        }
+    });
+    let passes = PassLayer::new().preferring("ten");
+    for later in [0, 1] {
+        stage.store(later, SeqCst);
+        assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "the answer");
+        advance(Duration::from_secs(61)).await;
+    }
+    stage.store(2, SeqCst);
+    for calls in 1..=11 {
+        assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "by pass", "{calls}");
+        assert_eq!(paid_for(&seller), if calls > 10 { 2 } else { 1 }, "{calls}");
     }
 }
 

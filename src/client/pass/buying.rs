@@ -12,7 +12,7 @@ use super::{
     errand::{Errand, read},
     order::{Ending, PassOrder},
     promise::Promise,
-    purse::{SharedPurse, now},
+    purse::now,
     shop::{Shop, Showing},
     word::Sold,
 };
@@ -43,9 +43,8 @@ enum Bought {
 /// One request for a pass.
 struct Attempt<'a> {
     url: &'a Uri,
-    /// What a quote said that it costs, and is good for.
+    /// What a quote said that it costs.
     price: Option<Amount>,
-    promise: Option<Promise>,
     /// It fetches what an earlier attempt bought, which was never here, and pays nothing new.
     goes_on: bool,
 }
@@ -79,7 +78,7 @@ impl<S> Errand<S> {
                 shop.begins(address.clone(), promise, now());
                 // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
                 self.passes.lock().save();
-                let attempt = Attempt { url: &address.url, price, promise, goes_on: false };
+                let attempt = Attempt { url: &address.url, price, goes_on: false };
                 bought = self.order(shop, &attempt).await;
             }
         }
@@ -119,7 +118,7 @@ impl<S> Errand<S> {
     {
         let within_limits = self.limits.are_set();
         if let Some(begun) = shop.unfinished(now(), within_limits) {
-            let attempt = Attempt { url: &begun, price: None, promise: None, goes_on: true };
+            let attempt = Attempt { url: &begun, price: None, goes_on: true };
             if matches!(self.order(shop, &attempt).await, Bought::Stopped) {
                 tracing::warn!(url = %begun, "a pass that was bought does not come; requests go on without one");
                 shop.pause(within_limits);
@@ -152,9 +151,7 @@ impl<S> Errand<S> {
         if attempt.goes_on {
             extensions.insert(ResumeOnly);
         }
-        let quoted = ByQuote { shop, passes: self.passes.clone(), order: &order, promise: attempt.promise };
         let answer = self.send(request).await;
-        drop(quoted);
         self.limits.extend(order.approving());
         let ending = order.ending().unwrap_or_else(|| Ending::of_another(&answer));
         // By a payment whatever the status; and a pass may cost nothing.
@@ -205,13 +202,9 @@ impl<S> Errand<S> {
         }
         let is_pass = sold.is_some() && !is_known;
         if let Some(sold) = sold.filter(|_| !is_known) {
-            let promise = match (order.has_resumed(), attempt.goes_on) {
-                (false, _) => attempt.promise,
-                (true, true) => shop.promise(),
-                (true, false) => None,
-            };
-            // Where no attempt waits for it, an earlier one may have had it.
-            shop.hold(sold, attempt.goes_on || !order.has_resumed(), promise);
+            // Where no attempt waits for it, an earlier one may have had it, by another quote.
+            let is_own = attempt.goes_on || !order.has_resumed();
+            shop.hold(sold, is_own);
         }
         let is_useless = !shop.holds_one(now());
         // A page of some proxy bars nothing: it was not paid for, or the payment stays good for the pass.
@@ -235,23 +228,6 @@ impl<S> Errand<S> {
             true if is_open => Bought::Stopped,
             true if is_unpaid => Bought::Nothing,
             _ => Bought::Sold,
-        }
-    }
-}
-
-/// A request for a pass while it is under way. However it ends, a pass that is paid for by it is judged by its own quote.
-struct ByQuote<'a> {
-    shop: &'a Shop,
-    passes: SharedPurse,
-    order: &'a PassOrder,
-    promise: Option<Promise>,
-}
-
-impl Drop for ByQuote<'_> {
-    fn drop(&mut self) {
-        let pays_anew = self.order.is_billed() && !self.order.has_resumed();
-        if pays_anew && self.shop.is_promised(self.promise) {
-            let _ = self.passes.lock().save();
         }
     }
 }

@@ -117,6 +117,11 @@ impl PassOrder {
         self.told().has_resumed = resumes;
     }
 
+    /// Tells that a new payment is made: what comes now is bought by that one, whatever was resumed before.
+    pub(crate) fn pays(&self) {
+        self.told().has_resumed = false;
+    }
+
     /// Tells how long the approval took, which counts against no deadline.
     pub(crate) fn approved_after(&self, time: Duration) {
         self.told().approving += time;

@@ -206,16 +206,6 @@ impl Shop {
         ends
     }
 
-    /// What a quote said of the purchase that was begun.
-    pub(super) fn promise(&self) -> Option<Promise> {
-        self.state().promise
-    }
-
-    /// The purchase that was begun is paid by a quote that said this. Tells whether that is news.
-    pub(super) fn is_promised(&self, promise: Option<Promise>) -> bool {
-        mem::replace(&mut self.state().promise, promise) != promise
-    }
-
     /// Gives up a pass of which its seller said that nothing is left, at this Unix time; tells whether there was one. What was lost of it may
     /// come back, but only a request that can be sent again may find out.
     pub(super) fn gives_up_empty(&self, now: u64) -> bool {
@@ -228,13 +218,14 @@ impl Shop {
         gives_up
     }
 
-    /// Holds what was sold, just now or long ago, and what a quote said of it.
-    pub(super) fn hold(&self, sold: Sold, is_untried: bool, promise: Option<Promise>) {
+    /// Holds what was sold: in the purchase that was begun, whose quote it is judged by, or in one of long ago.
+    pub(super) fn hold(&self, sold: Sold, is_own: bool) {
         let mut state = self.state();
+        let promise = state.promise.filter(|_| is_own);
         let is_timed = sold.is_timed();
         let pass = state.pass(sold.pass);
         let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, promise, ..pass };
-        state.held = Some(InUse::bought(pass, is_untried));
+        state.held = Some(InUse::bought(pass, is_own));
         // What came of an earlier one meanwhile bars the next.
         (state.pause, state.pause_within) = (None, None);
     }
