@@ -149,6 +149,50 @@ async fn a_seller_does_not_keep_its_word_by_calls_that_it_refuses_later() {
     }
 }
 
+/// A third call is told that a new pass is used up, while two are under way. They are answered, or told the same.
+#[tokio::test]
+async fn a_new_pass_is_judged_once_its_first_calls_have_ended() {
+    for (answers, purchases) in [(true, 2), (false, 1)] {
+        let passes = PassLayer::new().buying(PASS).unwrap();
+        let (bought, shown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, showings) = (Arc::clone(&bought), Arc::clone(&shown));
+        let released = Arc::new(Semaphore::new(0));
+        let waits = Arc::clone(&released);
+        let used_up = || answer(402, &[], r#"{"pass":"used_up"}"#);
+        let shop = client(&passes, move |call| match (call.path.as_str(), call.pass.as_deref()) {
+            ("/pass", _) => at_once(ten(counted.fetch_add(1, SeqCst), None)),
+            (_, Some("x402p_0")) if showings.fetch_add(1, SeqCst) < 2 => {
+                let waits = Arc::clone(&waits);
+                Box::pin(async move {
+                    waits.acquire().await.unwrap().forget();
+                    if answers { answer(200, &[("x402-pass-remaining", "0")], "") } else { used_up() }
+                })
+            }
+            (_, Some("x402p_0")) => at_once(used_up()),
+            (_, Some(_)) => at_once(answer(200, &[("x402-pass-remaining", "9")], "")),
+            (_, None) => at_once(answer(402, &[], "")),
+        });
+        let ask = || shop.clone().oneshot(to(ANSWER));
+        let waiting: Vec<_> = (0..2).map(|_| tokio::spawn(ask())).collect();
+        while shown.load(SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(
+            (ask().await.unwrap().status().as_u16(), bought.load(SeqCst)),
+            (402, 1),
+            "nothing is bought meanwhile"
+        );
+        released.add_permits(2);
+        for waits in waiting {
+            let _ = waits.await.unwrap().unwrap();
+        }
+        for _ in 0..2 {
+            assert_eq!(ask().await.unwrap().status(), if answers { 200 } else { 402 });
+        }
+        assert_eq!(bought.load(SeqCst), purchases, "{answers}");
+    }
+}
+
 /// One gets the last call of a pass, and the others the next pass.
 #[tokio::test]
 async fn calls_at_once_at_the_end_of_a_pass_wait_for_the_next_one() {

@@ -15,10 +15,8 @@ pub(super) enum Fate {
     Kept,
     /// It does not count at this route, and is kept for others.
     Refused,
-    /// It is used up, or its time is over. Where it bought nothing at all, the next one would be no better.
-    Over {
-        bought_nothing: bool,
-    },
+    /// It is used up, or its time is over.
+    Over,
     /// It was good at this route: its seller closed it, or does not know it any more.
     Closed,
 }
@@ -85,7 +83,11 @@ impl InUse {
             Word::Invalid if self.pass.taken.contains(route) => return Fate::Closed,
             Word::Invalid => return Fate::Refused,
             Word::UsedUp if self.may_cover_another(route) => self.uncovered.add(route),
-            Word::UsedUp | Word::Expired => return Fate::Over { bought_nothing: self.is_untried },
+            Word::UsedUp | Word::Expired => {
+                // Those under way may yet be answered: after the last one it is judged.
+                self.pass.has_failed |= self.is_untried;
+                return Fate::Over;
+            }
             // No word against the pass. Where it was taken before, the next one may be, too.
             Word::Billed if self.pass.taken.contains(route) => self.uncovered.add(route),
             Word::Billed => return Fate::Refused,
@@ -93,7 +95,7 @@ impl InUse {
         }
         let is_last = self.under_way == 0 && !self.gave_back && !self.may_give_back;
         let is_used_up = self.pass.remaining.as_deref() == Some("0") && is_last;
-        if is_used_up { Fate::Over { bought_nothing: self.is_untried } } else { Fate::Kept }
+        if is_used_up { Fate::Over } else { Fate::Kept }
     }
 
     /// A request has ended, perhaps after the pass was given up. A call that failed is none that the pass bought, charged or not.
@@ -122,6 +124,11 @@ impl InUse {
         let under_way = self.under_way.try_into().unwrap_or(u64::MAX);
         let bought_nothing = self.is_untried && self.pass.has_failed && under_way == 0;
         bought_nothing || self.pass.breaks_its_promise(self.pass.calls.saturating_add(under_way), ended)
+    }
+
+    /// Whether it may have bought nothing: its first answers are under way.
+    pub(super) const fn is_in_doubt(&self) -> bool {
+        self.is_untried && self.under_way > 0
     }
 
     fn is_taken(&mut self, route: &str) {

@@ -147,7 +147,9 @@ impl Shop {
     /// Whether one may be bought at this Unix time, for a request with limits of its own or without.
     pub(super) fn may_buy(&self, now: u64, within_limits: bool) -> bool {
         let state = self.state();
-        !state.is_paused(within_limits) && !state.is_unfinished && !state.is_barred(now)
+        // The next one would be no better than one that turns out to have bought nothing.
+        let is_in_doubt = state.leaving.iter().any(|(given_up, _)| given_up.is_in_doubt());
+        !state.is_paused(within_limits) && !state.is_unfinished && !state.is_barred(now) && !is_in_doubt
     }
 
     /// Where one was bought that never came, if none is held at this Unix time. It is fetched also where nothing new is bought.
@@ -325,18 +327,13 @@ impl Showing {
         match fate {
             Fate::Kept => {}
             Fate::Refused => state.refused.add(route),
-            Fate::Over { bought_nothing } => {
-                state.give_up(now);
-                if bought_nothing {
-                    state.set_aside(now);
-                }
-            }
+            Fate::Over => state.give_up(now),
             Fate::Closed => {
                 state.give_up(now);
                 state.pause = Instant::now().checked_add(PAUSE);
             }
         }
-        let is_over = matches!(fate, Fate::Over { .. });
+        let is_over = fate == Fate::Over;
         Learned { is_news: is_news || is_over || fate == Fate::Closed, is_over }
     }
 }
