@@ -288,6 +288,36 @@ async fn a_pass_is_judged_by_its_own_quote_where_another_came_before_it() {
     }
 }
 
+/// A proxy drops the header that says that the payment was taken. No payment is shown twice.
+#[tokio::test(start_paused = true)]
+async fn a_good_pass_closes_its_purchase_without_a_word_about_the_payment() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let (seen, shown) = (std::sync::Mutex::new(BTreeSet::new()), AtomicUsize::new(0));
+    let seller = Seller::new(move |asked| {
+        let path = asked.uri.path();
+        match (path, &asked.proof, asked.headers.contains_key("x402-pass")) {
+            ("/pass", Some((_, transaction, _)), _) if seen.lock().unwrap().insert(transaction.clone()) => {
+                let token = &transaction[..20];
+                reply(200, &[], format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":null}}"#))
+            }
+            ("/pass", Some(_), _) => problem(409, "tx_already_used", &[]),
+            (_, Some(_), _) => sold(),
+            (_, None, true) if path != "/pass" => match shown.fetch_add(1, SeqCst) {
+                10 => bill("490000", asked, r#"{"pass":"used_up"}"#.to_owned()),
+                _ => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
+            },
+            _ => bill("490000", asked, offer("/pass")),
+        }
+    });
+    let passes = PassLayer::new().preferring("ten");
+    for calls in 1..=11 {
+        assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "by pass", "{calls}");
+        assert_eq!(market.wallet.transfers(), if calls > 10 { 2 } else { 1 }, "{calls}");
+        assert!(layer.unfinished().is_empty(), "{calls}");
+    }
+}
+
 /// What came before could not be used, or another pass broke its seller's word meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_paid_pass_is_fetched_while_nothing_new_is_bought() {

@@ -288,10 +288,22 @@ impl PurchaseRegistry {
         Ok(true)
     }
 
+    /// Closes a purchase whose answer is kept, also where its seller did not say that it took the payment.
+    pub(crate) async fn close_kept(&self, id: PurchaseId) -> Result<(), JournalError> {
+        if !self.acknowledge(id).await? {
+            self.close_as(PurchaseState::Answered, id).await?;
+        }
+        Ok(())
+    }
+
     /// Gives an open purchase up; `false` where there is none of that name, or a call works on it.
     pub(crate) async fn abandon(&self, id: PurchaseId) -> Result<bool, JournalError> {
+        self.close_as(PurchaseState::Refused, id).await
+    }
+
+    async fn close_as(&self, state: PurchaseState, id: PurchaseId) -> Result<bool, JournalError> {
         let Some(mut guard) = self.guarded(|open| open.free(id)) else { return Ok(false) };
-        match guard.record(|entry| entry.state = PurchaseState::Refused).await {
+        match guard.record(|entry| entry.state = state).await {
             Ok(()) => Ok(true),
             Err(JournalError::Finished) => Ok(false),
             Err(error) => Err(error),

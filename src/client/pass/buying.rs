@@ -165,7 +165,7 @@ impl<S> Errand<S> {
     /// Remembers what an attempt that sold nothing means for the next one.
     fn unsold(&self, shop: &Shop, attempt: &Attempt<'_>, ending: &Ending) -> Bought {
         let bought = match ending {
-            Ending::Open | Ending::Sold(_) => return Bought::Stopped,
+            Ending::Open(_) | Ending::Sold(_) => return Bought::Stopped,
             Ending::Unpaid => Bought::Nothing,
             Ending::Lost => {
                 tracing::warn!(url = %attempt.url, "a pass was paid for, and its seller does not give it: no other is bought for a day");
@@ -189,8 +189,14 @@ impl<S> Errand<S> {
     ) -> Bought {
         let sold = Sold::read(body);
         let is_known = sold.as_ref().is_some_and(|sold| shop.knows(&sold.pass));
-        let (is_open, is_unpaid) = (matches!(ending, Ending::Open), matches!(ending, Ending::Unpaid));
-        let sale = if let Ending::Sold(sale) = ending { sale } else { None };
+        let is_pass = sold.is_some() && !is_known;
+        // A proxy may have dropped the word that the payment was taken: a new token is that word.
+        let is_open = matches!(ending, Ending::Open(_)) && !is_pass;
+        let (is_unsaid, is_unpaid) = (matches!(ending, Ending::Open(_)), matches!(ending, Ending::Unpaid));
+        let sale = match ending {
+            Ending::Sold(sale) | Ending::Open(sale) => sale.filter(|_| !is_open),
+            Ending::Unpaid | Ending::Lost => None,
+        };
         if !is_open {
             shop.is_finished();
         }
@@ -200,7 +206,6 @@ impl<S> Errand<S> {
             }
             return if is_open { Bought::Stopped } else { Bought::Again };
         }
-        let is_pass = sold.is_some() && !is_known;
         if let Some(sold) = sold.filter(|_| !is_known) {
             // Where no attempt waits for it, an earlier one may have had it, by another quote.
             let is_own = attempt.goes_on || !order.has_resumed();
@@ -221,7 +226,8 @@ impl<S> Errand<S> {
             }
             is_saved
         };
-        if let Some(sale) = sale.filter(|sale| is_saved && !sale.is_callers) {
+        // The caller can close none whose payment nobody said to be taken.
+        if let Some(sale) = sale.filter(|sale| is_saved && (is_unsaid || !sale.is_callers)) {
             sale.close().await;
         }
         match is_useless {

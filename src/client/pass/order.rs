@@ -46,8 +46,8 @@ struct Told {
 pub(crate) enum Ending {
     /// Nothing was paid, and no payment of this request is open.
     Unpaid,
-    /// A payment of this request is open. The same request goes on with it.
-    Open,
+    /// A payment of this request is open, be it that of the answer, or another one. The same request goes on with it.
+    Open(Option<PassSale>),
     /// It was paid, and closed without an answer.
     Lost,
     /// The answer is here. The purchase, where it is known, is open until that is kept.
@@ -64,7 +64,7 @@ impl Ending {
         let purchase = came.as_ref().ok().and_then(|answer| answer.extensions().get::<Purchase>());
         match (purchase.map(|purchase| (purchase.state, purchase.id)), came) {
             (Some((PurchaseState::Answered, id)), _) => Self::Sold(Some(sale(id))),
-            _ if is_open => Self::Open,
+            (told, _) if is_open => Self::Open(told.map(|(_, id)| sale(id))),
             (Some((PurchaseState::Refused, _)), _) => Self::Lost,
             (_, Ok(_)) => Self::Unpaid,
             // Nothing was charged by a voucher that is refused.
@@ -81,7 +81,7 @@ impl Ending {
         match answer.as_ref().map(Response::status) {
             Ok(StatusCode::OK) => Self::Sold(None),
             Ok(StatusCode::PAYMENT_REQUIRED) => Self::Unpaid,
-            _ => Self::Open,
+            _ => Self::Open(None),
         }
     }
 }
@@ -180,7 +180,7 @@ pub(crate) struct PassSale {
 impl PassSale {
     /// Closes the purchase, durably.
     pub(super) async fn close(&self) {
-        if let Err(error) = self.registry.acknowledge(self.id).await {
+        if let Err(error) = self.registry.close_kept(self.id).await {
             tracing::warn!(%error, purchase = %self.id, "the journal did not record that a pass is here");
         }
     }
@@ -201,8 +201,8 @@ mod tests {
         let voucher = || Failure::VoucherRefused { purchase, reason: None };
         let unanswered = || Failure::Unanswered { purchase, transaction: TxHash::new([2; 32]), code: None };
         assert!(matches!(ends(voucher(), false), Ending::Unpaid));
-        assert!(matches!(ends(voucher(), true), Ending::Open));
-        assert!(matches!(ends(unanswered(), true), Ending::Open));
+        assert!(matches!(ends(voucher(), true), Ending::Open(_)));
+        assert!(matches!(ends(unanswered(), true), Ending::Open(_)));
         assert!(matches!(ends(unanswered(), false), Ending::Lost));
     }
 }
