@@ -74,31 +74,35 @@ async fn a_pass_that_answers_no_call_is_bought_once() {
     }
 }
 
-/// Its time is over before the first answer.
+/// Its time is over before the first answer, on whichever route, and whatever its seller says. An answer that costs nothing is one.
 #[tokio::test]
 async fn a_pass_that_fails_until_its_end_is_bought_once() {
-    for (status, purchases) in [(500, 1), (200, 2)] {
+    let cases = [(500, "", 1), (404, "", 1), (401, "invalid_pass", 1), (402, "", 1), (200, "9", 3), (200, "", 3)];
+    let cases = cases.map(async |(status, word, purchases)| {
         let passes = PassLayer::new().buying(PASS).unwrap();
         let bought = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&bought);
         let shop = client(&passes, move |call| {
             at_once(match (call.path.as_str(), call.pass) {
-                ("/pass", _) => {
-                    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-                    ten(counted.fetch_add(1, SeqCst), Some(now + 2))
-                }
-                (_, Some(_)) if status == 200 => answer(200, &[("x402-pass-remaining", "9")], ""),
-                (_, Some(_)) => answer(status, &[], ""),
+                ("/pass", _) => ten(counted.fetch_add(1, SeqCst), Some(unix_now() + 2)),
+                (_, Some(_)) if word == "9" => answer(status, &[("x402-pass-remaining", word)], ""),
+                (_, Some(_)) if word.is_empty() => answer(status, &[], ""),
+                (_, Some(_)) => answer(status, &[("x402-error", word)], ""),
                 (_, None) => answer(402, &[], ""),
             })
         });
-        for _ in 0..2 {
-            let _ = shop.clone().oneshot(to(ANSWER)).await.unwrap();
+        for path in ["/a", "/b", "/c"] {
+            let _ = shop.clone().oneshot(to(&format!("https://shop.example{path}"))).await.unwrap();
             // By the clock of this machine.
-            std::thread::sleep(Duration::from_secs(3));
+            tokio::time::sleep(Duration::from_secs(3)).await;
         }
-        assert_eq!(bought.load(SeqCst), purchases, "{status}");
-    }
+        assert_eq!(bought.load(SeqCst), purchases, "{status} {word}");
+    });
+    futures_util::future::join_all(cases).await;
+}
+
+fn unix_now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
 }
 
 /// Nine calls are under way when it says that the pass is used up. It answers them, or says the same.

@@ -40,7 +40,7 @@ pub struct HeldPass {
     /// How many calls were answered by it.
     #[serde(default)]
     pub(super) calls: u64,
-    /// A call failed with it.
+    /// A call with it had no answer, whatever its seller said.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) has_failed: bool,
     /// What the quote said of it; without a token, of the next one.

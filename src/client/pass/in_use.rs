@@ -64,7 +64,7 @@ impl InUse {
     /// A request ended without an answer.
     pub(super) const fn is_left(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
-        self.may_give_back = true;
+        (self.may_give_back, self.pass.has_failed) = (true, true);
     }
 
     /// A request to this route was answered.
@@ -83,11 +83,7 @@ impl InUse {
             Word::Invalid if self.pass.taken.contains(route) => return Fate::Closed,
             Word::Invalid => return Fate::Refused,
             Word::UsedUp if self.may_cover_another(route) => self.uncovered.add(route),
-            Word::UsedUp | Word::Expired => {
-                // Those under way may yet be answered: after the last one it is judged.
-                self.pass.has_failed |= self.is_untried;
-                return Fate::Over;
-            }
+            Word::UsedUp | Word::Expired => return Fate::Over,
             // No word against the pass. Where it was taken before, the next one may be, too.
             Word::Billed if self.pass.taken.contains(route) => self.uncovered.add(route),
             Word::Billed => return Fate::Refused,
@@ -107,8 +103,7 @@ impl InUse {
                 // Without a word of a pass that is counted, it may have cost nothing.
                 self.is_untried &= *word == Word::Answered && !self.pass.is_timed;
             }
-            Word::Left { is_answer: false, .. } | Word::Failed => self.pass.has_failed = true,
-            _ => {}
+            _ => self.pass.has_failed = true,
         }
     }
 
