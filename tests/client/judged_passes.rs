@@ -377,3 +377,34 @@ async fn an_amount_below_a_price_that_rose_is_given_up_at_the_second_word() {
         assert_eq!((got, bought.load(SeqCst)), (status, purchases), "{seconds}");
     }
 }
+
+/// It is to save money, and answers one call in its time. At this price that is too little, or enough.
+#[tokio::test]
+async fn a_pass_that_saves_nothing_is_bought_once_a_day() {
+    let cases = [("48", 1), ("0.48", 3)].map(async |(price, purchases)| {
+        let passes = PassLayer::new().expecting(100);
+        let bought = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&bought);
+        let shop = client(&passes, move |call| {
+            at_once(match (call.path.as_str(), call.pass) {
+                ("/pass", _) => {
+                    let (token, end) = (counted.fetch_add(1, SeqCst), unix_now() + 2);
+                    answer(200, &[], format!(r#"{{"pass":"x402p_{token}","calls":null,"expires":{end}}}"#))
+                }
+                _ if call.looks => {
+                    let offered = offer("/pass").replace("0.49", price);
+                    quoting("/pass").map(|_| offered.replace(r#""calls":10"#, r#""seconds":2"#).into())
+                }
+                (_, Some(_)) => answer(200, &[], ""),
+                (_, None) => answer(402, &[], ""),
+            })
+        });
+        for _ in 0..3 {
+            let _ = shop.clone().oneshot(to(ANSWER)).await.unwrap();
+            // By the clock of this machine.
+            tokio::time::sleep(Duration::from_secs(3)).await;
+        }
+        assert_eq!(bought.load(SeqCst), purchases, "{price}");
+    });
+    futures_util::future::join_all(cases).await;
+}

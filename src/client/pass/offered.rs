@@ -50,6 +50,13 @@ impl Wanted {
     }
 }
 
+impl Wanted {
+    /// What a pass that was chosen is to be good for, at the least, where it is bought at this Unix time.
+    pub(super) fn promise(&self, offered: &Offered, quote: &Quote, now: u64) -> Promise {
+        Promise { saves: matches!(self, Self::Calls(_)), ..offered.promise(quote, now) }
+    }
+}
+
 impl Offered {
     /// Its price, in base units; `None` where it cannot be read.
     pub(super) fn price_in(&self, quote: &Quote) -> Option<Amount> {
@@ -57,7 +64,7 @@ impl Offered {
     }
 
     /// What it is good for, at the least, where it is bought at this Unix time.
-    pub(super) fn promise(&self, quote: &Quote, now: u64) -> Promise {
+    fn promise(&self, quote: &Quote, now: u64) -> Promise {
         let singly = || self.price_in(quote).and_then(units)?.checked_div(units(quote.amount)?);
         let calls = singly().unwrap_or(0).min(self.holds(quote).unwrap_or(0));
         Promise::new(calls.try_into().unwrap_or(u64::MAX), self.seconds, now)

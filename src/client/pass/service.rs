@@ -324,7 +324,7 @@ impl<S> Errand<S> {
         let quote = answer.extensions().get::<Quote>().cloned();
         let offered = match (quote, read(answer.into_body()).await) {
             (Some(quote), Some(body)) => wanted.choose(&body, &quote).and_then(|offered| {
-                let promise = offered.promise(&quote, now());
+                let promise = wanted.promise(&offered, &quote, now());
                 Some((offered.price_in(&quote)?, promise, offered))
             }),
             _ => None,
