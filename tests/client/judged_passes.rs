@@ -408,3 +408,52 @@ async fn a_pass_that_saves_nothing_is_bought_once_a_day() {
     });
     futures_util::future::join_all(cases).await;
 }
+
+/// What costs nothing is none of the calls that it was to answer.
+#[tokio::test]
+async fn a_seller_does_not_keep_its_word_by_answers_that_cost_nothing() {
+    for (answers, purchases) in [("free", 1), ("counted", 2)] {
+        let passes = PassLayer::new().preferring("ten");
+        let bought = Arc::new(AtomicUsize::new(0));
+        let (counted, showings) = (Arc::clone(&bought), Arc::new(AtomicUsize::new(0)));
+        let shop = client(&passes, move |call| {
+            at_once(match (call.path.as_str(), call.pass.as_deref()) {
+                ("/pass", _) => ten(counted.fetch_add(1, SeqCst), None),
+                _ if call.looks => quoting("/pass").map(|_| offer("/pass").replace("0.49", "3.90").into()),
+                (_, Some("x402p_0")) => match showings.fetch_add(1, SeqCst) {
+                    1..10 if answers == "free" => answer(200, &[], ""),
+                    0..10 => answer(200, &[("x402-pass-remaining", "9")], ""),
+                    _ => answer(402, &[], r#"{"pass":"used_up"}"#),
+                },
+                (_, Some(_)) => answer(200, &[("x402-pass-remaining", "9")], ""),
+                (_, None) => answer(402, &[], ""),
+            })
+        });
+        for _ in 0..12 {
+            let _ = shop.clone().oneshot(to(ANSWER)).await.unwrap();
+        }
+        assert_eq!(bought.load(SeqCst), purchases, "{answers}");
+    }
+}
+
+/// Its only call is left after its time. A later process knows that it bought nothing.
+#[tokio::test]
+async fn a_pass_that_bought_nothing_is_known_to_a_later_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("passes.json");
+    let passes = PassLayer::new().buying(PASS).unwrap().kept_in(&file).unwrap();
+    let shop = client(&passes, |call| match (call.path.as_str(), call.pass) {
+        ("/pass", _) => at_once(ten(0, Some(unix_now() + 2))),
+        (_, Some(_)) => Box::pin(std::future::pending()),
+        (_, None) => at_once(answer(402, &[], "")),
+    });
+    let slow = tokio::spawn(shop.clone().oneshot(to(ANSWER)));
+    // By the clock of this machine.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(shop.oneshot(to(ANSWER)).await.unwrap().status(), 402);
+    let is_barred = || std::fs::read_to_string(&file).unwrap().contains("unusable_until");
+    assert!(!is_barred(), "its call may yet be answered");
+    slow.abort();
+    assert!(slow.await.is_err());
+    assert!(is_barred());
+}

@@ -318,6 +318,35 @@ async fn a_good_pass_closes_its_purchase_without_a_word_about_the_payment() {
     }
 }
 
+/// A process ended before it closed the purchase, and its pass was of use until its time was over.
+#[tokio::test(start_paused = true)]
+async fn a_pass_of_long_ago_that_comes_again_bars_none() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let first = std::sync::Mutex::new(None);
+    let seller =
+        Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+            ("/pass", Some((_, transaction, _)), _) => {
+                let mut first = first.lock().unwrap();
+                let is_first = *first.get_or_insert(transaction.clone()) == *transaction;
+                let expires = if is_first { "1" } else { "null" };
+                let token = &transaction[..20];
+                let body = format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":{expires}}}"#);
+                if asked.proofs == 0 { Reply::Hangs } else { reply(200, &[("payment-response", "e30=")], body) }
+            }
+            (_, Some(_), _) => sold(),
+            (path, None, true) if path != "/pass" => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
+            _ => bill("490000", asked, offer("/pass")),
+        });
+    let passes = PassLayer::new().preferring("ten");
+    let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/answer"));
+    assert!(left.await.is_err());
+    // As if it had been kept.
+    let passes = PassLayer::new().preferring("ten");
+    assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "by pass");
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 0));
+}
+
 /// What came before could not be used, or another pass broke its seller's word meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_paid_pass_is_fetched_while_nothing_new_is_bought() {

@@ -13,7 +13,8 @@ use super::{
     order::{Ending, PassOrder},
     promise::Promise,
     purse::now,
-    shop::{Shop, Showing},
+    shop::Shop,
+    showing::Showing,
     word::Sold,
 };
 use crate::{
@@ -86,7 +87,12 @@ impl<S> Errand<S> {
             tracing::warn!(url = %address.url, "no pass was bought; requests go on without one");
             shop.pause(within_limits);
         }
-        shop.show(now())
+        self.held(shop)
+    }
+
+    /// Shows the pass that is held there.
+    pub(super) fn held(&self, shop: &Arc<Shop>) -> Option<Showing> {
+        Showing::begin(shop, &self.passes)
     }
 
     /// Whether a pass was bought there that never came, and is to be asked for now.
@@ -124,7 +130,7 @@ impl<S> Errand<S> {
                 shop.pause(within_limits);
             }
         }
-        shop.show(now())
+        self.held(shop)
     }
 
     /// Gives up the instance that was polled: idle, it would keep its readiness from its clones.
@@ -212,8 +218,10 @@ impl<S> Errand<S> {
             shop.hold(sold, is_own);
         }
         let is_useless = !shop.holds_one(now());
+        // It was here before, and has been of use: after a crash its purchase was not closed yet.
+        let is_old = is_pass && order.has_resumed() && !attempt.goes_on;
         // A page of some proxy bars nothing: it was not paid for, or the payment stays good for the pass.
-        if is_useless && !is_open && !is_unpaid {
+        if is_useless && !is_open && !is_unpaid && !is_old {
             let purchase = purchase.map(tracing::field::display);
             tracing::warn!(url = %attempt.url, purchase, "what was sold as a pass is none, or is over by this clock: no other is bought for a day");
             shop.set_aside(now());
@@ -233,6 +241,7 @@ impl<S> Errand<S> {
         match is_useless {
             true if is_open => Bought::Stopped,
             true if is_unpaid => Bought::Nothing,
+            true if is_old => Bought::Again,
             _ => Bought::Sold,
         }
     }

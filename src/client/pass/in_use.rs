@@ -61,6 +61,12 @@ impl InUse {
         self.under_way += 1;
     }
 
+    /// What is kept of it beside what is left, as far as it matters later.
+    pub(super) fn record(&self) -> (usize, bool, u64) {
+        let enough = self.pass.promise.map_or(1, |promise| promise.calls.max(1));
+        (self.pass.taken.len(), self.pass.has_failed, self.pass.calls.min(enough))
+    }
+
     /// A request ended without an answer.
     pub(super) const fn is_left(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
@@ -98,10 +104,11 @@ impl InUse {
     pub(super) fn counts(&mut self, word: &Word) {
         self.under_way = self.under_way.saturating_sub(1);
         match word {
+            // Without a word of a pass that is counted, it cost nothing.
+            Word::Answered if !self.pass.is_timed => {}
             Word::Left { is_answer: true, .. } | Word::Answered => {
                 self.pass.calls = self.pass.calls.saturating_add(1);
-                // Without a word of a pass that is counted, it may have cost nothing.
-                self.is_untried &= *word == Word::Answered && !self.pass.is_timed;
+                self.is_untried = false;
             }
             _ => self.pass.has_failed = true,
         }

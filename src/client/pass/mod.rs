@@ -17,6 +17,7 @@ mod promise;
 mod purse;
 mod service;
 mod shop;
+mod showing;
 mod word;
 
 pub use held::{HeldPass, PassError};

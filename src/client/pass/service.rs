@@ -22,7 +22,8 @@ use super::{
     offered::Wanted,
     order::PassOrder,
     purse::{SharedPurse, now},
-    shop::{Shop, Showing},
+    shop::Shop,
+    showing::Showing,
     word::Word,
 };
 use crate::{
@@ -220,7 +221,7 @@ impl<S> Errand<S> {
         }
         // By no older quote: the price may have risen since.
         let is_priced = !shop.is_quoted || offer.is_some();
-        let showing = match shop.show(now()) {
+        let showing = match self.held(&shop) {
             Some(showing) => Some(showing),
             None if is_priced && shop.may_buy(now(), self.limits.are_set()) => self.buy(&shop, offer).await,
             None => None,
@@ -260,7 +261,7 @@ impl<S> Errand<S> {
             }
             let Some(mut again) = again else {
                 // It cannot be sent again, and gets the bill; the next request may get another pass.
-                self.learn(showing, &route, Word::of(answer.status(), answer.headers(), order.bill().as_deref()));
+                showing.learn(&route, Word::of(answer.status(), answer.headers(), order.bill().as_deref()));
                 return Ok(Outcome::Answered(answer));
             };
             if let Some(pause) = busy_for(answer.headers()).filter(|_| may_wait && waits < MOST_BUSY) {
@@ -276,7 +277,7 @@ impl<S> Errand<S> {
                     word => word,
                 };
                 let is_refused = word == Word::Invalid;
-                self.learn(showing, &route, word);
+                showing.learn(&route, word);
                 if !is_refused {
                     return Ok(Outcome::Answered(answer));
                 }
@@ -285,19 +286,10 @@ impl<S> Errand<S> {
             }
             let (parts, body) = answer.into_parts();
             let body = read(body).await;
-            let is_over = self.learn(showing, &route, Word::of(parts.status, &parts.headers, body.as_deref()));
+            let is_over = showing.learn(&route, Word::of(parts.status, &parts.headers, body.as_deref()));
             again.headers_mut().remove(X402_PASS);
             return Ok(Outcome::Again(again, if is_over { Shortfall::IsOver } else { Shortfall::NotHere }));
         }
-    }
-
-    /// Learns from an answer; tells whether the pass is over.
-    fn learn(&self, showing: Showing, route: &str, word: Word) -> bool {
-        let learned = showing.learn(route, word, now());
-        if learned.is_news {
-            let _ = self.passes.lock().save();
-        }
-        learned.is_over
     }
 
     /// Asks for the quote of a request, and chooses a pass in it. What the request has paid for before goes on instead.

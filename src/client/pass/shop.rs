@@ -1,8 +1,7 @@
 //! `Shop`: a seller of passes, the pass that is held there, and whether another one is bought.
 
 use std::{
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -128,13 +127,45 @@ impl Shop {
         self.state().header(now).is_some()
     }
 
-    /// Shows the pass in a request, unless it is over.
-    pub(super) fn show(self: &Arc<Self>, now: u64) -> Option<Showing> {
+    /// Begins a request with the pass, unless that is over: the header that shows it.
+    pub(super) fn show(&self, now: u64) -> Option<HeaderValue> {
         let mut state = self.state();
         let value = state.header(now)?;
         state.held.as_mut()?.begins();
-        drop(state);
-        Some(Showing { shop: Arc::clone(self), value, is_answered: false })
+        Some(value)
+    }
+
+    /// Learns from the answer to a request with that header, of this method and path, at this Unix time.
+    pub(super) fn learn(&self, shown: &HeaderValue, route: &str, word: Word, now: u64) -> Learned {
+        let mut state = self.state();
+        let Some(held) = state.shown(shown) else {
+            // Another request learned it before.
+            let is_over = matches!(word, Word::UsedUp | Word::Expired);
+            return Learned { is_news: state.ends_late(shown, &word), is_over };
+        };
+        let (is_charge, before) = (matches!(word, Word::Left { .. }), held.record());
+        let fate = held.ends(route, word);
+        let is_news = is_charge || before != held.record();
+        match fate {
+            Fate::Kept => {}
+            Fate::Refused => state.refused.add(route),
+            Fate::Over => state.give_up(now),
+            Fate::Closed => {
+                state.give_up(now);
+                state.pause = Instant::now().checked_add(PAUSE);
+            }
+        }
+        let is_over = fate == Fate::Over;
+        Learned { is_news: is_news || is_over || fate == Fate::Closed, is_over }
+    }
+
+    /// A request with that header was left, and whether it was charged is open. Tells whether that is news.
+    pub(super) fn leaves(&self, shown: &HeaderValue) -> bool {
+        let mut state = self.state();
+        let Some(held) = state.shown(shown) else { return state.ends_late(shown, &Word::Nothing) };
+        let before = held.record();
+        held.is_left();
+        before != held.record()
     }
 
     /// Whether a pass counts for this method and path, at this Unix time, as far as is known.
@@ -297,58 +328,5 @@ impl State {
             return false;
         }
         self.judge(&given_up, ended)
-    }
-}
-
-/// A pass while a request is under way with it. Dropped without an answer, it leaves open whether the request was charged.
-pub(super) struct Showing {
-    shop: Arc<Shop>,
-    value: HeaderValue,
-    is_answered: bool,
-}
-
-impl Showing {
-    pub(super) fn value(&self) -> HeaderValue {
-        self.value.clone()
-    }
-
-    /// Learns from the answer to the request, of this method and path, at this Unix time.
-    pub(super) fn learn(mut self, route: &str, word: Word, now: u64) -> Learned {
-        self.is_answered = true;
-        let mut state = self.shop.state();
-        let Some(held) = state.shown(&self.value) else {
-            // Another request learned it before.
-            let is_over = matches!(word, Word::UsedUp | Word::Expired);
-            return Learned { is_news: state.ends_late(&self.value, &word), is_over };
-        };
-        let (is_charge, before) = (matches!(word, Word::Left { .. }), (held.pass.taken.len(), held.pass.has_failed));
-        let fate = held.ends(route, word);
-        let is_news = is_charge || before != (held.pass.taken.len(), held.pass.has_failed);
-        match fate {
-            Fate::Kept => {}
-            Fate::Refused => state.refused.add(route),
-            Fate::Over => state.give_up(now),
-            Fate::Closed => {
-                state.give_up(now);
-                state.pause = Instant::now().checked_add(PAUSE);
-            }
-        }
-        let is_over = fate == Fate::Over;
-        Learned { is_news: is_news || is_over || fate == Fate::Closed, is_over }
-    }
-}
-
-impl Drop for Showing {
-    fn drop(&mut self) {
-        if mem::replace(&mut self.is_answered, true) {
-            return;
-        }
-        let mut state = self.shop.state();
-        match state.shown(&self.value) {
-            Some(held) => held.is_left(),
-            None => {
-                state.ends_late(&self.value, &Word::Nothing);
-            }
-        }
     }
 }
