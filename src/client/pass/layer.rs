@@ -29,26 +29,28 @@ use crate::client::PurchaseId;
 /// - An origin has one pass at a time, and one purchase at a time, whichever address its quotes name. A purchase that was interrupted is
 ///   finished before another one begins: the seller answers with the same pass. While its payment is open, no other pass is bought there. A
 ///   later process knows of it by the [file](Self::kept_in).
-/// - A pass that a quote names is bought by a new quote each time, and costs no more than that says. A payment that was made before goes on,
-///   whatever a later quote says.
+/// - A pass that a quote names is bought by a new quote each time, and costs no more than that says. What was paid for before is fetched first,
+///   whatever a later quote says, the budget has left, and the request allows.
 /// - The request's [`MaxPrice`](crate::client::MaxPrice) holds for its pass. Its [`Deadline`](crate::client::Deadline) covers quote, pass
 ///   and answer together. Where they stand in the way, other requests still buy one.
 /// - After an attempt that failed, none is bought for a minute, and requests go on without one.
 /// - After a payment that bought nothing of use, none is bought at that origin for a day: the seller refused the payment for good, or sold what is
-///   no pass, is over by this machine's clock, is used up before its first answer, or ends after calls that failed and none that was answered. The
-///   same holds for a pass of a quote that ends before the time that the quote named, after fewer answers than half of what its price would
-///   have bought singly. Calls that are under way when it ends count as answered until they end, too. A pass of an amount that was charged at
-///   several paths is not judged by that.
+///   no pass, is over by this machine's clock, or ends after calls of which none was answered. While its first calls are under way, no other is
+///   bought. The same holds for a pass of a quote that ends before the time that the quote named, after fewer answers than half of what its
+///   price would have bought singly; by [`expecting`](Self::expecting), which is to save money, for one that ends at any time after fewer
+///   answers than all of that. Calls that are under way when it ends count as answered until they end, too. A pass of an amount that was charged
+///   on several routes is not judged by that.
 /// - A page of some proxy in place of a pass bars none: the payment, if there is one, stays good for the pass. What was paid for is fetched also
-///   while nothing new is bought.
+///   while nothing new is bought. A new pass closes its purchase, with a word about the payment or without.
 /// - The purchase is closed once the pass is in memory and in its [file](Self::kept_in). Where the file cannot be written it stays open, so that a
 ///   later process gets the same pass.
 ///
 /// The layer gives a pass up on its seller's clear words alone: nothing is left and no other call is under way, a quote says `used_up` or
-/// `expired`, or it is refused where it was taken before. Once a call ended without an answer, in this process or perhaps in an earlier one, what is
-/// left may come back: then only a refusal or a quote ends the pass. Where it is refused otherwise, or the route asks for money without a word about the
-/// pass, the request is sent again without it, and the pass is kept for other paths: at that path it is shown again after ten minutes. So is a
-/// pass of an amount at a price above what is left of it, unless it has covered that path's price before. A request whose body can be sent once
+/// `expired`, or it is refused where it was taken before. "Where" is a route: a method and a path. Once a call ended without an answer, in this
+/// process or perhaps in an earlier one, what is left may come back: then only a refusal or a quote ends the pass. Where it is refused
+/// otherwise, or the route asks for money without a word about the pass, the request is sent again without it, and the pass is kept for other
+/// routes: on that route it is shown again after ten minutes. So is a pass of an amount at a price above what is left of it: it is over where
+/// it does not cover the least that a call was charged, or fails twice on a route that it has covered. A request whose body can be sent once
 /// gets the bill that ends a pass, and the next request buys another.
 ///
 /// A request that was paid for and has no answer yet is finished first, without a pass. A request with a payment of its own in a header is sent as
