@@ -48,9 +48,7 @@ impl Wanted {
             }
         }
     }
-}
 
-impl Wanted {
     /// What a pass that was chosen is to be good for, at the least, where it is bought at this Unix time.
     pub(super) fn promise(&self, offered: &Offered, quote: &Quote, now: u64) -> Promise {
         Promise { saves: matches!(self, Self::Calls(_)), ..offered.promise(quote, now) }
