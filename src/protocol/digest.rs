@@ -37,6 +37,32 @@ impl ProofMembers {
     }
 }
 
+/// What a digest is keyed with.
+#[derive(Clone, Copy)]
+pub(crate) enum DigestKey<'k> {
+    /// A secret, for digests that only its holder can compute.
+    Secret(&'k [u8; 32]),
+    /// Nothing but the purpose of the digest, for those that a seal vouches for.
+    Purpose(&'static str),
+}
+
+impl DigestKey<'_> {
+    fn hasher(self) -> blake3::Hasher {
+        match self {
+            Self::Secret(key) => blake3::Hasher::new_keyed(key),
+            Self::Purpose(purpose) => blake3::Hasher::new_derive_key(purpose),
+        }
+    }
+
+    /// The hash of this alone, without a hasher, whose two kilobytes take longer than a short request.
+    fn hash(self, bytes: &[u8]) -> [u8; 32] {
+        match self {
+            Self::Secret(key) => *blake3::keyed_hash(key, bytes).as_bytes(),
+            Self::Purpose(purpose) => blake3::derive_key(purpose, bytes),
+        }
+    }
+}
+
 /// A request's headers, and those that the route binds besides the ones that describe its body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DigestedHeaders<'a> {
@@ -49,7 +75,7 @@ pub(crate) struct DigestedHeaders<'a> {
 /// Of a JSON object the members are digested, without those that `proof_members` leaves out, sorted by name, and without white space between tokens;
 /// of any other body its bytes. An empty body counts as an object without members.
 pub(crate) fn digest_request(
-    hasher: blake3::Hasher,
+    key: DigestKey<'_>,
     method: &http::Method,
     uri: &http::Uri,
     headers: DigestedHeaders<'_>,
@@ -57,7 +83,7 @@ pub(crate) fn digest_request(
     proof_members: ProofMembers,
 ) -> RequestDigest {
     let members = if body.is_empty() { Some(Vec::new()) } else { members(body, proof_members, headers.all) };
-    let mut fields = Fields::new(hasher);
+    let mut fields = Fields::new(key);
     fields.push(method.as_str().as_bytes());
     fields.push(uri.path().as_bytes());
     fields.push(uri.query().map_or(b"-" as &[u8], |_| b"?"));
@@ -94,7 +120,7 @@ pub(crate) fn digest_request(
 /// Computes the digest of a call inside a request, such as that of a tool, of its canonical text.
 #[cfg(feature = "mcp")]
 pub(crate) fn digest_call(seal: &super::RouteSeal, call: &[u8]) -> RequestDigest {
-    let mut fields = Fields::new(seal.digest_hasher());
+    let mut fields = Fields::new(seal.digest_key());
     // No method of HTTP.
     fields.push(b"call");
     fields.push(call);
@@ -113,8 +139,10 @@ fn is_json_or_none(headers: &HeaderMap) -> bool {
 }
 
 /// Hashes fields, each prefixed by its length, so that no two lists of fields give the same input.
-struct Fields {
-    hasher: blake3::Hasher,
+struct Fields<'k> {
+    key: DigestKey<'k>,
+    /// What was hashed so far, once there is more than can be collected.
+    hasher: Option<Box<blake3::Hasher>>,
     /// Short fields that are not hashed yet: to hash each alone costs more than to collect them.
     collected: Vec<u8>,
 }
@@ -122,9 +150,9 @@ struct Fields {
 /// The longest field that is collected, and how much is collected before it is hashed.
 const SHORT: usize = 512;
 
-impl Fields {
-    fn new(hasher: blake3::Hasher) -> Self {
-        Self { hasher, collected: Vec::with_capacity(2 * SHORT) }
+impl<'k> Fields<'k> {
+    fn new(key: DigestKey<'k>) -> Self {
+        Self { key, hasher: None, collected: Vec::with_capacity(2 * SHORT) }
     }
 
     fn push(&mut self, field: &[u8]) {
@@ -133,11 +161,12 @@ impl Fields {
             self.collected.extend_from_slice(field);
         }
         if field.len() > SHORT || self.collected.len() > SHORT {
-            self.hasher.update(&self.collected);
+            let hasher = self.hasher.get_or_insert_with(|| Box::new(self.key.hasher()));
+            hasher.update(&self.collected);
             self.collected.clear();
-        }
-        if field.len() > SHORT {
-            self.hasher.update(field);
+            if field.len() > SHORT {
+                hasher.update(field);
+            }
         }
     }
 
@@ -149,10 +178,13 @@ impl Fields {
         values.iter().for_each(|value| self.push(value.as_bytes()));
     }
 
-    fn digest(mut self) -> RequestDigest {
-        self.hasher.update(&self.collected);
+    fn digest(self) -> RequestDigest {
+        let hash = match self.hasher {
+            Some(mut hasher) => *hasher.update(&self.collected).finalize().as_bytes(),
+            None => self.key.hash(&self.collected),
+        };
         let mut digest = [0; 16];
-        digest.copy_from_slice(&self.hasher.finalize().as_bytes()[..16]);
+        digest.copy_from_slice(&hash[..16]);
         RequestDigest::new(digest)
     }
 }

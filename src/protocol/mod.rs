@@ -81,7 +81,7 @@ pub(crate) use challenge::{Challenge, Challenged, Origin, ResourceUrl, Way};
 pub(crate) use delivery::delivers;
 #[cfg(feature = "mcp")]
 pub(crate) use digest::digest_call;
-pub(crate) use digest::{DigestedHeaders, Members, ProofMembers, digest_request, without_proof_members};
+pub(crate) use digest::{DigestKey, DigestedHeaders, Members, ProofMembers, digest_request, without_proof_members};
 pub(crate) use encoding::{base64_header, decode_base64};
 pub(crate) use loopback::is_loopback;
 pub(crate) use media::{Media, has_foreign_charset};

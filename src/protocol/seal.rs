@@ -9,7 +9,7 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use rand::RngCore as _;
 
-use super::{Address, Amount, IntentId, IntentKey, Network, RequestDigest};
+use super::{Address, Amount, DigestKey, IntentId, IntentKey, Network, RequestDigest};
 
 const VERSION: u8 = 1;
 const TAG: usize = 16;
@@ -185,9 +185,9 @@ impl RouteSeal {
         Self { id, key, digest_key: blake3::derive_key("tower-x402 2026-11 request digest", &key) }
     }
 
-    /// Returns a keyed hasher for request digests, independent of the one for tags.
-    pub(crate) fn digest_hasher(&self) -> blake3::Hasher {
-        blake3::Hasher::new_keyed(&self.digest_key)
+    /// Returns the key of request digests, independent of the one for tags.
+    pub(crate) const fn digest_key(&self) -> DigestKey<'_> {
+        DigestKey::Secret(&self.digest_key)
     }
 
     /// Appends a fresh intent id to `out`.

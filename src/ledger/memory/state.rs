@@ -1,8 +1,10 @@
 //! The memory ledger's state machine: values in, values out, time a parameter.
 
 use std::{
+    cell::Cell,
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque, binary_heap::PeekMut},
+    ptr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -137,11 +139,20 @@ impl State {
         if !claim.payments().iter().all(has_begun) {
             return None;
         }
-        let candidates = claim.payments().iter().filter_map(|paid| self.candidate(claim, paid, now));
+        // To name a payment can take a hash: the one that was looked at last is most often the one that is granted.
+        let last = Cell::new(None);
+        let candidates = claim.payments().iter().filter_map(|paid| {
+            let key = paid.id().compact();
+            last.set(Some((paid, key)));
+            self.candidate(claim, (paid, key), now)
+        });
         let intent = self.entry(claim.intent(), now);
         Some(match decide(intent, claim.lease(), candidates) {
             Decision::Refused(reservation) => reservation,
-            Decision::Free(candidate) => self.grant(claim, candidate.paid, now),
+            Decision::Free(Candidate { paid, .. }) => {
+                let named = last.get().filter(|(last, _)| ptr::eq(*last, paid));
+                self.grant(claim, named.unwrap_or_else(|| (paid, paid.id().compact())), now)
+            }
         })
     }
 
@@ -251,8 +262,13 @@ impl State {
         hold.map(|hold| hold.entry(now))
     }
 
-    fn candidate<'c>(&self, claim: &Claim, paid: &'c Payment, now: Duration) -> Option<Candidate<'c>> {
-        let (intent, key) = (claim.intent(), paid.id().compact());
+    fn candidate<'c>(
+        &self,
+        claim: &Claim,
+        (paid, key): (&'c Payment, CompactPaymentId),
+        now: Duration,
+    ) -> Option<Candidate<'c>> {
+        let intent = claim.intent();
         let (_, Memory { mark, .. }) = self.memories.iter().find(|(begun, _)| *begun == paid.network())?;
         let mark = *mark;
         if self.sales.contains_key(&key) {
@@ -286,8 +302,8 @@ impl State {
     }
 
     /// Grants a paid on which there is no live lease, as there is none on the intent.
-    fn grant(&mut self, claim: &Claim, paid: &Payment, now: Duration) -> ReserveOutcome {
-        let (intent, key) = (claim.intent(), paid.id().compact());
+    fn grant(&mut self, claim: &Claim, (paid, key): (&Payment, CompactPaymentId), now: Duration) -> ReserveOutcome {
+        let intent = claim.intent();
         if let Some(other) = self.holders.get(&intent).copied() {
             self.expire(&other);
         }

@@ -222,7 +222,7 @@ impl PricedRequest {
         }
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &self.route.bound_headers };
-        digest_request(seal.digest_hasher(), method, uri, headers, self.body(), self.proof_members())
+        digest_request(seal.digest_key(), method, uri, headers, self.body(), self.proof_members())
     }
 
     /// Whose the members of its body are that have the names of a proof's.
@@ -247,7 +247,7 @@ impl PricedRequest {
         let bound: Vec<_> = bound.iter().filter(|name| self.route.keep_ranges || !is_part(name)).cloned().collect();
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &bound };
-        digest_request(tickets.digest_hasher(), method, uri, headers, self.body(), self.proof_members())
+        digest_request(tickets.digest_key(), method, uri, headers, self.body(), self.proof_members())
     }
 
     /// What a new intent for this request seals: its digest, too, where the route binds them.

@@ -19,7 +19,7 @@ fn with_headers(method: &str, uri: &str, sent: &[(&str, &str)], bound: &[&str], 
     }
     let bound: Vec<HeaderName> = bound.iter().map(|key| name(key)).collect();
     digest_request(
-        seals(&keys(1)).current().digest_hasher(),
+        seals(&keys(1)).current().digest_key(),
         &method.parse::<Method>().unwrap(),
         &uri.parse::<Uri>().unwrap(),
         DigestedHeaders { all: &all, bound: &bound },
@@ -170,7 +170,7 @@ fn a_digest_is_worth_nothing_under_another_key() {
         let seals = seals(&keys(key));
         let headers = DigestedHeaders { all: &HeaderMap::new(), bound: &[] };
         digest_request(
-            seals.current().digest_hasher(),
+            seals.current().digest_key(),
             &Method::POST,
             &Uri::from_static("/"),
             headers,

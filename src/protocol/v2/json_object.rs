@@ -66,6 +66,11 @@ impl JsonObject {
         declared.0.iter().all(|(name, value)| self.0.get(name) == Some(value))
     }
 
+    /// Removes the members whose name is not to be kept, and those that are `null`, which count as absent.
+    pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.0.retain(|name, value| keep(name) && !value.is_null());
+    }
+
     /// Sets a member that is written so. What is written is always JSON.
     pub(in crate::protocol) fn with_written(self, name: &str, value: &impl Serialize) -> Self {
         self.with(name, serde_json::to_value(value).unwrap_or_default())

@@ -8,7 +8,12 @@ use super::{
     object::Object,
     values,
 };
-use crate::protocol::{Address, Amount, Asset, Network};
+use crate::protocol::{Address, Amount, Asset, Network, TokenDomain};
+
+/// The members of `extra` that offers have: the token's EIP-712 domain, and the intent of the quote.
+pub(in crate::protocol) const NAME: &str = "name";
+pub(in crate::protocol) const VERSION: &str = "version";
+pub(in crate::protocol) const INTENT_ID: &str = "intentId";
 
 /// What requirements of every scheme on an EVM chain have in common: what `extra` says, and when one is the echo of another.
 macro_rules! common_requirements {
@@ -17,13 +22,14 @@ macro_rules! common_requirements {
             /// Sets `extra.name` and `extra.version`: the token's EIP-712 domain, without which no client can sign for the token.
             #[must_use]
             pub fn with_token_domain(self, name: &str, version: &str) -> Self {
-                self.with_extra("name", name).with_extra("version", version)
+                self.with_extra($crate::protocol::v2::requirements::NAME, name)
+                    .with_extra($crate::protocol::v2::requirements::VERSION, version)
             }
 
             /// Sets `extra.intentId`: the intent of the quote, which clients echo.
             #[must_use]
             pub fn with_intent(self, intent: &$crate::protocol::IntentId) -> Self {
-                self.with_extra("intentId", intent.as_str())
+                self.with_extra($crate::protocol::v2::requirements::INTENT_ID, intent.as_str())
             }
 
             /// Sets a member of `extra`.
@@ -40,7 +46,7 @@ macro_rules! common_requirements {
             pub fn intent(&self) -> Result<Option<$crate::protocol::IntentId>, $crate::protocol::ParseError> {
                 let text =
                     |value: &serde_json::Value| $crate::protocol::IntentId::new(value.as_str().unwrap_or_default());
-                self.extra.get("intentId").map(text).transpose()
+                self.extra.get($crate::protocol::v2::requirements::INTENT_ID).map(text).transpose()
             }
 
             /// Returns whether these requirements are those that were offered: all members equal, and all of the offered `extra` in theirs.
@@ -118,9 +124,15 @@ impl PaymentRequirements {
             .with_extra("binding", vec!["tag", "nonce", "signature"])
     }
 
-    /// Returns the same with nothing in `extra`.
-    pub(crate) fn without_extra(&self) -> Self {
-        Self { extra: JsonObject::new(), ..*self }
+    /// Returns whether `extra` names this token's EIP-712 domain, as an offer does.
+    pub(crate) fn names_domain(&self, domain: &TokenDomain) -> bool {
+        self.extra.text(NAME) == Some(&*domain.name) && self.extra.text(VERSION) == Some(&*domain.version)
+    }
+
+    /// Returns the same with nothing in `extra` but what an offer to pay by EIP-3009 has there.
+    pub(crate) fn as_offered(mut self) -> Self {
+        self.extra.retain(|name| [NAME, VERSION, INTENT_ID].contains(&name));
+        self
     }
 
     /// Returns how the tokens move.

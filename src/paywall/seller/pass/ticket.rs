@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::protocol::{RequestDigest, SealingKeys, TokenSeal};
+use crate::protocol::{DigestKey, RequestDigest, SealingKeys, TokenSeal};
 
 /// The first characters of a ticket.
 const PREFIX: &str = "x402t_";
@@ -28,10 +28,10 @@ impl Tickets {
         Self { lasts, seal: TokenSeal::new(keys, PREFIX, &[realm.as_bytes(), resource.as_bytes()]) }
     }
 
-    /// The hasher for the digests of requests: one without a key, so that a ticket outlives the change of a sealing key or of the
-    /// recipient. The ticket's seal vouches for the digest.
-    pub(crate) fn digest_hasher(&self) -> blake3::Hasher {
-        blake3::Hasher::new_derive_key("tower-x402 2026-11 request of a ticket")
+    /// The key of the digests of requests: no secret, so that a ticket outlives the change of a sealing key or of the recipient. The
+    /// ticket's seal vouches for the digest.
+    pub(crate) const fn digest_key(&self) -> DigestKey<'static> {
+        DigestKey::Purpose("tower-x402 2026-11 request of a ticket")
     }
 
     /// The ticket for a request that was sold now.

@@ -109,7 +109,7 @@ async fn accept(
 ) -> Result<Purchase, Rejection> {
     let purchase = match purchase {
         Ok(purchase) => purchase,
-        Err(problem) => return Err(unless_sold(request, &payload, problem.into()).await),
+        Err(problem) => return Err(Box::pin(unless_sold(request, &payload, problem.into())).await),
     };
     let merchant = &request.route.merchant;
     let named = exact(&payload).ok().and_then(|(accepted, _)| merchant.on(accepted.network));
@@ -118,20 +118,24 @@ async fn accept(
     let chain = named.or_else(takes_signed).unwrap_or(merchant.first());
     let Some(standard) = &chain.standard else { return Err(Problem::takes_transfers_only().into()) };
     if let Err(error) = chain.ready_for(standard).await {
-        return Err(unless_sold(request, &payload, Problem::from(error).into()).await);
+        return Err(Box::pin(unless_sold(request, &payload, Problem::from(error).into())).await);
     }
     let authorized = Authorized::read(request, chain, &payload, price.as_ref().ok().copied());
     let (authorized, now) = match (authorized, price) {
         (Ok(authorized), Ok(now)) => (authorized, now),
         (Ok(authorized), Err(unpriced)) => {
             let shown = authorized.shown();
-            return Err(authorized.opened.unless_consumed(shown, unpriced).await);
+            return Err(Box::pin(authorized.opened.unless_consumed(shown, unpriced)).await);
         }
         (Err(_), Err(unpriced)) => return Err(unpriced),
-        (Err(reason), Ok(now)) => return Err(unmatched(request, &payload, now, reason).await),
+        (Err(reason), Ok(now)) => return Err(Box::pin(unmatched(request, &payload, now, reason)).await),
     };
     let (shown, payable) = (authorized.shown(), authorized.is_payable());
-    let Authorized { opened, payment, quote, .. } = authorized;
+    let payment = match authorized.payment(request, *payload) {
+        Ok(payment) => payment,
+        Err(reason) => return Err(request.requote(now).refuse(reason, chain.network, None)),
+    };
+    let Authorized { opened, quote, .. } = authorized;
     let reserved = |opened: &Opened<'_>, request, head| {
         ReservedAuthorization::new(chain, standard, opened, (payment, quote), request, head)
     };

@@ -30,7 +30,7 @@ use crate::{
 pub(super) struct ReservedAuthorization {
     showing: Showing,
     standard: Standard,
-    payment: SignedPayment,
+    payment: Box<SignedPayment>,
     /// Counts against the payer's balance once it is reserved, until it is settled or this ends.
     promise: Option<Promise>,
     terms: Terms,
@@ -43,7 +43,7 @@ impl ReservedAuthorization {
         chain: &Arc<SellingChain>,
         standard: &Standard,
         opened: &Opened<'_>,
-        (payment, quote): (SignedPayment, ShownQuote),
+        (payment, quote): (Box<SignedPayment>, ShownQuote),
         request: [u8; 16],
         head: ChainTime,
     ) -> Self {

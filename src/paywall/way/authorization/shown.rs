@@ -25,7 +25,8 @@ use crate::{
 /// A payment as it was offered, with an unverified signature.
 pub(crate) struct Authorized<'a> {
     pub(crate) opened: Opened<'a>,
-    pub(crate) payment: SignedPayment,
+    domain: &'a TokenDomain,
+    id: PaymentId,
     pub(crate) quote: ShownQuote,
     /// Whether clock and window allow settling it now. It may have been settled before.
     pub(crate) timely: Result<(), Reason>,
@@ -39,7 +40,7 @@ impl<'a> Authorized<'a> {
     /// keys or for a recipient that the merchant no longer has.
     pub(crate) fn read(
         request: &'a PricedRequest,
-        chain: &SellingChain,
+        chain: &'a SellingChain,
         payload: &PaymentPayload,
         now: Option<Cost>,
     ) -> Result<Self, Reason> {
@@ -56,10 +57,8 @@ impl<'a> Authorized<'a> {
             Some(intent) => Opened::open(&request.route, intent),
             None => unquoted(request, accepted, &id),
         };
-        let opened = opened.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
-        let offered = offered(chain, &opened, domain, accepted, shown.as_ref());
-        let offered = Some(offered).filter(|offered| accepted.echoes(offered));
-        let offered = offered.ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
+        let opened =
+            opened.filter(|opened| echoes(accepted, opened, domain)).ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         pays(&signed.authorization, &opened, merchant)?;
         let quoted = shown.is_some();
         // It pays the whole price, which must be offered.
@@ -69,16 +68,12 @@ impl<'a> Authorized<'a> {
             false => now.amount == opened.terms.amount && opened.recipient == merchant.recipient(),
         });
         let timely = may_be_settled(merchant, &opened, &signed.authorization);
-        let resource = ResourceInfo::new(request.url().text());
-        let payment = SignedPayment::new(signed.clone(), offered, domain.clone())
-            .with_resource(resource)
-            .with_extensions(request.route.bazaar(&request.parts.method));
         // At the present price: what was signed may be less.
         let fresh =
             now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now.amount));
         let fresh = fresh.and_then(|intent| IntentId::new(intent).ok());
         let intent = shown.or_else(|| IntentId::new(id.to_string()).ok()).ok_or(Reason::INVALID_PAYLOAD)?;
-        Ok(Self { opened, payment, quote: ShownQuote { intent, fresh, quoted, honoured }, timely })
+        Ok(Self { opened, domain, id, quote: ShownQuote { intent, fresh, quoted, honoured }, timely })
     }
 
     /// Whether it may be settled now, for this request.
@@ -91,9 +86,28 @@ impl<'a> Authorized<'a> {
 
     /// Its proof for a client that asks for a sold answer again.
     pub(crate) fn shown(&self) -> Shown {
-        let SignedPayment { authorization, requirements, .. } = &self.payment;
-        let payment = authorization.authorization.payment_id(requirements.network, requirements.asset);
-        shown_by(payment, self.quote.quoted)
+        shown_by(self.id, self.quote.quoted)
+    }
+
+    /// The payment for the settler. What its payer added to the offer is left out.
+    ///
+    /// # Errors
+    /// The standard's word for a payload of another kind than was [read](Self::read).
+    pub(crate) fn payment(
+        &self,
+        request: &PricedRequest,
+        payload: PaymentPayload,
+    ) -> Result<Box<SignedPayment>, Reason> {
+        let (PaymentOption::Exact(accepted), SchemePayload::Authorization(signed)) =
+            (payload.accepted, payload.payload)
+        else {
+            return Err(Reason::INVALID_PAYLOAD);
+        };
+        let payment = SignedPayment::new(signed, accepted.as_offered(), self.domain.clone())
+            .with_resource(ResourceInfo::new(request.url().text()))
+            .with_extensions(request.route.bazaar(&request.parts.method));
+        // Boxed: it is large, and moved with every future that holds it.
+        Ok(Box::new(payment))
     }
 }
 
@@ -118,22 +132,10 @@ fn unquoted<'a>(request: &'a PricedRequest, accepted: &PaymentRequirements, id: 
     known.then(|| Opened::unquoted(route, terms, recipient, id))
 }
 
-/// What is offered on this network for these terms.
-fn offered(
-    chain: &SellingChain,
-    opened: &Opened<'_>,
-    domain: &TokenDomain,
-    accepted: &PaymentRequirements,
-    intent: Option<&IntentId>,
-) -> PaymentRequirements {
-    let mut offered = accepted.without_extra();
-    (offered.network, offered.asset) = (chain.network, domain.token);
-    (offered.amount, offered.pay_to) = (opened.terms.amount, opened.recipient);
-    let offered = offered.with_token_domain(&domain.name, &domain.version);
-    match intent {
-        Some(intent) => offered.with_intent(intent),
-        None => offered,
-    }
+/// Whether what was accepted is what is offered for these terms. Its network and intent are those that it was read by.
+fn echoes(accepted: &PaymentRequirements, opened: &Opened<'_>, domain: &TokenDomain) -> bool {
+    (accepted.asset, accepted.amount, accepted.pay_to) == (domain.token, opened.terms.amount, opened.recipient)
+        && accepted.names_domain(domain)
 }
 
 /// Whether the authorization pays exactly this, and not the seller's own account to itself.

@@ -45,17 +45,17 @@ pub(crate) async fn reserve_signed<S: Signed>(
 ) -> Result<Purchase, Rejection> {
     let route = &request.route;
     let Paying { opened, shown, payable, purchase, reserved } = paying;
+    // Boxed here and below, like all that a payment which buys something has no use for: this future is moved.
     let Ok(head) = verifier_in_time(chain.view.head()).await else {
         let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
-        return Err(opened.unless_consumed(shown, unavailable.into()).await);
+        return Err(Box::pin(opened.unless_consumed(shown, unavailable.into())).await);
     };
     let mut reserved = reserved(&opened, opened.digest(request), head);
     let metered = reserved.is_metered();
     if let Some(found) = reserved.forged().await {
         let judgement = judge(found, &reserved.showing().case(metered, None));
-        return Err(opened
-            .unless_consumed(shown, rejection(request, &opened, reserved.showing(), judgement, now))
-            .await);
+        let rejection = rejection(request, &opened, reserved.showing(), judgement, now);
+        return Err(Box::pin(opened.unless_consumed(shown, rejection)).await);
     }
     // A signature that may be forged reserves no purchase: its payer might be another's.
     let proven = match purchase {
@@ -63,7 +63,7 @@ pub(crate) async fn reserve_signed<S: Signed>(
             Some(proven) => proven,
             None => {
                 let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
-                return Err(opened.unless_consumed(shown, unavailable.into()).await);
+                return Err(Box::pin(opened.unless_consumed(shown, unavailable.into())).await);
             }
         },
         None => true,
@@ -74,15 +74,15 @@ pub(crate) async fn reserve_signed<S: Signed>(
     if opened.route.merchant.attempts.is_awaited(signed.id())
         && let Err(problem) = Box::pin(goes_on(&opened, reserved.showing(), signed.id())).await
     {
-        return Err(opened.unless_consumed(shown, problem.into()).await);
+        return Err(Box::pin(opened.unless_consumed(shown, problem.into())).await);
     }
     let claim = opened.claim(head).purchase(purchase.filter(|_| proven)).payments([signed]);
     let mut guard = match opened.grant(claim, |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
-        Err(problem) => return Err(opened.refused(shown, problem).await),
+        Err(problem) => return Err(Box::pin(opened.refused(shown, problem)).await),
     };
     if !reserved.take_on() {
-        guard.release().await;
+        Box::pin(guard.release()).await;
         return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into());
     }
     let receipt = |guard: &LeaseGuard, showing: &Showing| {
@@ -109,7 +109,7 @@ pub(crate) async fn reserve_signed<S: Signed>(
             return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)), cost: now, made: None });
         }
         // The process that settled it is gone.
-        Judgement::Resume(paid) => match opened.is_remembered(chain, &paid).await {
+        Judgement::Resume(paid) => match Box::pin(opened.is_remembered(chain, &paid)).await {
             Ok(()) => {
                 if metered {
                     guard.charge(paid.amount());
@@ -123,12 +123,12 @@ pub(crate) async fn reserve_signed<S: Signed>(
         },
         judgement => {
             if case.begun.is_some() && matches!(judgement, Judgement::Refuse(_)) {
-                guard.is_not_settled().await;
+                Box::pin(guard.is_not_settled()).await;
             }
             rejection(request, &opened, reserved.showing(), judgement, now)
         }
     };
-    guard.release().await;
+    Box::pin(guard.release()).await;
     Err(rejection)
 }
 
