@@ -169,6 +169,16 @@ impl Claim {
         &self.payments
     }
 
+    /// Takes the candidates out.
+    pub(super) fn take_payments(&mut self) -> Vec<Payment> {
+        std::mem::take(&mut self.payments)
+    }
+
+    /// The same claim on these candidates, in the order in which they are tried.
+    pub(super) fn with_payments(self, payments: Vec<Payment>) -> Self {
+        Self { payments, ..self }
+    }
+
     /// Returns the chain time at which the candidates were judged. A ledger forgets by it.
     #[must_use]
     pub const fn head(&self) -> ChainTime {

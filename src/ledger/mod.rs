@@ -31,6 +31,7 @@ mod postgres;
 mod redis;
 mod sale;
 mod settling;
+mod slices;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod sql;
 #[cfg(feature = "sqlite")]
@@ -73,6 +74,7 @@ pub use postgres::{PostgresLedger, PostgresLedgerBuilder};
 pub use redis::{Durability, RedisLedger, RedisLedgerBuilder};
 pub use sale::{KeptAnswer, Sale};
 pub use settling::Settling;
+pub(crate) use slices::LaterSlices;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteLedger, SqliteLedgerBuilder};
@@ -122,6 +124,9 @@ pub trait Ledger: Send + Sync + 'static {
     ///
     /// If a sold, settled transfer is shown with a later block time than the recorded one, the later time decides how
     /// long the sale is kept.
+    ///
+    /// A claim may have as many transfers as a transaction. The paywall asks about 32 at a time, in their order: about the next ones
+    /// once the ledger has said that none of the earlier ones is free.
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send;
 
     /// Extends a lease to its full length from now, if it is still held. A lease that ran out is held until it is taken over.

@@ -25,6 +25,7 @@ mod attempts;
 mod binding;
 mod bodies;
 mod body_rules;
+mod bundles;
 mod commits;
 mod config;
 mod consumption;

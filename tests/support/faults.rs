@@ -109,8 +109,11 @@ struct Script {
     committed: Vec<Payment>,
     /// As of which times it was asked to begin.
     begins: Vec<ChainTime>,
+    /// The most candidates of one claim.
+    widest: usize,
     yielding: bool,
     forgetful: bool,
+    slow_to_keep: bool,
 }
 
 impl Faulty {
@@ -143,6 +146,16 @@ impl Faulty {
     /// Says of each sale that it is recorded, and loses it: as a ledger that was restored from a backup.
     pub fn forgets_sales(&self) {
         self.script.lock().unwrap().forgetful = true;
+    }
+
+    /// Never answers a commit that keeps an answer, and does nothing about it: as over a line that is too slow for so much.
+    pub fn slow_to_keep(&self) {
+        self.script.lock().unwrap().slow_to_keep = true;
+    }
+
+    /// The most candidates of which it was asked at once.
+    pub fn widest(&self) -> usize {
+        self.script.lock().unwrap().widest
     }
 
     /// How often it was asked that.
@@ -206,6 +219,10 @@ impl Ledger for Faulty {
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
+        {
+            let mut script = self.script.lock().unwrap();
+            script.widest = script.widest.max(claim.payments().len());
+        }
         self.through(Op::Reserve, self.inner.reserve(claim)).await
     }
 
@@ -222,11 +239,14 @@ impl Ledger for Faulty {
     }
 
     async fn commit(&self, lease: &Lease, answer: Option<&KeptAnswer>) -> Result<CommitOutcome, LedgerError> {
-        let forgetful = {
+        let (forgetful, hangs) = {
             let mut script = self.script.lock().unwrap();
             script.committed.push(lease.payment().clone());
-            script.forgetful
+            (script.forgetful, script.slow_to_keep && answer.is_some())
         };
+        if hangs {
+            return pending().await;
+        }
         if forgetful {
             self.inner.release(lease).await?;
             return Ok(CommitOutcome::Done);

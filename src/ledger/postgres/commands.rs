@@ -216,6 +216,7 @@ impl SqlBackend for PostgresLedger {
             text: |say| &say.reserve,
             values: candidates.into_iter().chain(terms).chain([purchase(claim.purchase())]).collect(),
             payment: first.map(Payment::id),
+            weight: claim.payments().len().max(1),
             time_limit: self.time_limit,
         });
         loop {
@@ -314,7 +315,7 @@ impl Ledger for PostgresLedger {
                 Some((answer, _)) => ask(|| self.commit_to_keep(lease, text(&self.statements), &values, answer)).await,
                 None => {
                     let (payment, time_limit) = (Some(lease.payment().id()), self.time_limit);
-                    let question = Arc::new(Question { text, values, payment, time_limit });
+                    let question = Arc::new(Question { text, values, payment, weight: 1, time_limit });
                     let told = self.together(&self.commits, &question).await?;
                     told.first().map(|(sold,)| *sold).ok_or(LedgerError::unavailable())
                 }

@@ -40,6 +40,8 @@ pub(super) struct Question {
     pub(super) values: Vec<Literal>,
     /// Every batch locks its rows in this order, whichever process asks.
     pub(super) payment: Option<PaymentId>,
+    /// For how many questions it counts in a batch, which keeps all of them waiting: for its candidates, each of which is looked at.
+    pub(super) weight: usize,
     pub(super) time_limit: Duration,
 }
 
@@ -61,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// How many questions are asked together at most.
+    /// How many questions are asked together at most, by their weight.
     pub(super) const fn together(self) -> usize {
         match self {
             Self::Proven | Self::Commit => 64,
@@ -105,5 +107,46 @@ impl<T> Line<T> {
     pub(super) fn state(&self) -> MutexGuard<'_, State<T>> {
         // Nothing in here can panic halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> State<T> {
+    /// Takes what is asked together next, as long as it weighs no more than `most`; the first one, however much it weighs.
+    pub(super) fn take(&mut self, most: usize) -> Vec<Asked<T>> {
+        self.waiting.retain(|asked| !asked.reply.is_closed());
+        let mut weight = 0;
+        let fits = |asked: &&Asked<T>| {
+            weight += asked.question.weight;
+            weight <= most
+        };
+        let next = self.waiting.iter().take_while(fits).count().max(1).min(self.waiting.len());
+        self.waiting.drain(..next).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_few_candidates() {
+        let line = Line::<Committed>::of(Kind::Proven);
+        let mut replies = Vec::new();
+        for weight in [1, 1, 32, 32, 31, 3_000, 1, 2] {
+            let question = Question {
+                text: |say| &say.commit,
+                values: Vec::new(),
+                payment: None,
+                weight,
+                time_limit: Duration::from_secs(1),
+            };
+            let (reply, told) = oneshot::channel();
+            replies.push(told);
+            line.state().waiting.push_back(Asked { question: Arc::new(question), reply });
+        }
+        // Its caller has left.
+        drop(replies.pop());
+        let sizes = std::iter::from_fn(|| Some(line.state().take(64).len()).filter(|size| *size > 0));
+        assert_eq!(sizes.collect::<Vec<_>>(), [3, 2, 1, 1]);
     }
 }

@@ -139,9 +139,7 @@ impl<T: Row + 'static> Turn<T> {
     /// What waits, by payment. Without any, the turn is over.
     fn next(&mut self) -> Vec<Asked<T>> {
         let (kind, mut state) = (self.line.kind, self.line.state());
-        state.waiting.retain(|asked| !asked.reply.is_closed());
-        let most = state.waiting.len().min(kind.together());
-        let mut next: Vec<_> = state.waiting.drain(..most).collect();
+        let mut next = state.take(kind.together());
         if next.is_empty() {
             state.batches = state.batches.saturating_sub(1);
             self.is_over = true;

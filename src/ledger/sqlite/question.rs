@@ -96,6 +96,14 @@ impl Question {
         }
     }
 
+    /// For how many questions it counts in a batch, which keeps all of them waiting. Each candidate is looked at.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::Reserve(claim) => claim.payments().len().max(1),
+            _ => 1,
+        }
+    }
+
     /// Whether what it writes must outlive a power cut. A lease need not, since its holder does not.
     pub(super) fn must_last(&self) -> bool {
         match self {

@@ -16,7 +16,7 @@ use super::{
     writer::{Home, Writer},
 };
 
-/// How many are answered at once at most.
+/// How many are answered at once at most. A reservation counts by its candidates.
 const TOGETHER: usize = 256;
 /// How many reservations of payments that have not happened yet are answered with others, whom each keeps waiting.
 const UNPROVEN_BESIDE: usize = 1;
@@ -206,7 +206,14 @@ impl Queue {
         let mut line = self.line();
         let mut next: Vec<_> = line.waiting.drain(..).filter(|asked| !asked.is_dropped()).collect();
         next.sort_by_key(|asked| asked.question.rank());
-        let later = next.split_off(next.len().min(TOGETHER));
+        let mut weight = 0;
+        let fits = |asked: &&Asked| {
+            weight += asked.question.weight();
+            weight <= TOGETHER
+        };
+        // The first one, however large it is.
+        let now = next.iter().take_while(fits).count().max(1).min(next.len());
+        let later = next.split_off(now);
         line.waiting.extend(later);
         let most = if next.is_empty() { UNPROVEN_ALONE } else { UNPROVEN_BESIDE };
         let unproven = std::iter::from_fn(|| line.unproven.pop_front()).filter(|asked| !asked.is_dropped());
@@ -234,7 +241,7 @@ mod tests {
         super::{
             super::Settling,
             handle::SqliteLedger,
-            tests::{TIME, claim, covered, held, unproven},
+            tests::{TIME, claim, claim_on_many, covered, held, unproven},
         },
         *,
     };
@@ -267,6 +274,33 @@ mod tests {
         assert!(matches!(batch[1].question, Question::Settling(..)));
         assert!(matches!(batch[2].question, Question::Reserve(_)));
         assert_eq!(queue.line().waiting.len(), queue.limit + 2 - TOGETHER, "the others wait on");
+    }
+
+    /// Each candidate is looked at, while the sale beside it waits.
+    #[tokio::test]
+    async fn a_batch_has_few_candidates() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
+        let queue = Arc::clone(&ledger.queue);
+        // A task works, and answers no question in the queue.
+        queue.line().works = true;
+        let mut replies = Vec::new();
+        let mut join = |question| {
+            let (asked, reply) = Asked::new(question);
+            replies.push(reply);
+            queue.join(asked).unwrap();
+        };
+        for _ in 0..TOGETHER {
+            join(Question::Reserve(claim_on_many(32)));
+        }
+        join(Question::Reserve(claim_on_many(3_000)));
+        join(Question::Commit(held(), None));
+        let batch = queue.next();
+        assert!(matches!(batch[0].question, Question::Commit(..)));
+        assert_eq!(batch.len(), 1 + (TOGETHER - 1) / 32);
+        let sizes: Vec<_> = std::iter::from_fn(|| Some(queue.next().len()).filter(|size| *size > 0)).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), TOGETHER - 7 + 1);
+        assert_eq!((sizes.iter().max(), sizes.last()), (Some(&(TOGETHER / 32)), Some(&1)), "the largest is alone");
     }
 
     /// Each of them costs its author nothing, and the sale beside it time.

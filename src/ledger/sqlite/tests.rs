@@ -8,23 +8,32 @@ use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Payment, S
 pub(super) const TIME: ChainTime = ChainTime::from_unix(1_795_280_400);
 
 pub(super) fn claim() -> Claim {
-    let transfer = Transfer::new(Network::BASE, TxHash::new([1; 32]), 0)
+    claim_on([transfer(0)]).build()
+}
+
+/// On so many payments of one transaction.
+pub(super) fn claim_on_many(payments: u32) -> Claim {
+    claim_on((0..payments).map(transfer)).build()
+}
+
+fn transfer(position: u32) -> Payment {
+    let transfer = Transfer::new(Network::BASE, TxHash::new([1; 32]), position)
         .with_token(Address::new([2; 20]))
         .with_payer(Address::new([3; 20]))
         .with_recipient(Address::new([4; 20]))
         .with_amount(Amount::from_base_units(1))
         .with_block(1, TIME);
-    claim_on(transfer.into()).build()
+    transfer.into()
 }
 
 /// On a payment that has not happened yet.
 pub(super) fn unproven() -> Claim {
-    claim_on(signed()).build()
+    claim_on([signed()]).build()
 }
 
 /// The same, where a deposit covers it.
 pub(super) fn covered() -> Claim {
-    claim_on(signed()).covered(true).build()
+    claim_on([signed()]).covered(true).build()
 }
 
 fn signed() -> Payment {
@@ -35,11 +44,11 @@ fn signed() -> Payment {
     signed.into()
 }
 
-fn claim_on(payment: Payment) -> ClaimBuilder {
+fn claim_on(payments: impl IntoIterator<Item = Payment>) -> ClaimBuilder {
     let second = Duration::from_secs(1);
     Claim::builder("a", IntentKey::new([5; 16]))
         .pay_until(TIME)
-        .payments([payment])
+        .payments(payments)
         .head(TIME)
         .max_payment_age(second)
         .lease(second)

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    ops::ControlFlow,
     pin::Pin,
     sync::{
         Arc, OnceLock,
@@ -19,8 +20,8 @@ use tokio::{
 
 use crate::{
     ledger::{
-        Boxed, Claim, CommitOutcome, ErasedLedger, KeptAnswer, Lease, LedgerError, RenewOutcome, ReserveOutcome, Sale,
-        Settling,
+        Boxed, Claim, CommitOutcome, ErasedLedger, KeptAnswer, LaterSlices, Lease, LedgerError, RenewOutcome,
+        ReserveOutcome, Sale, Settling,
     },
     metrics::HeldLease,
     paywall::{
@@ -47,10 +48,13 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(100);
 ///
 /// Dropped before the answer, because the client left or the ledger took too long, it must not leave a lease behind that blocks
 /// the payment until it runs out: the answer is awaited in the background, and a lease that it grants is released.
+///
+/// A claim on many candidates is several requests, one after the other; dropped, the later ones are not made.
 pub(crate) struct PendingReservation {
     ledger: Arc<dyn ErasedLedger>,
     /// `None` once it is answered, and while it is polled: what panicked must not be polled again.
     request: Option<Boxed<'static, ReserveOutcome>>,
+    later: Option<Box<LaterSlices>>,
     lease: Duration,
     runtime: Option<Handle>,
 }
@@ -58,8 +62,9 @@ pub(crate) struct PendingReservation {
 impl PendingReservation {
     pub(crate) fn new(ledger: &Arc<dyn ErasedLedger>, claim: Claim) -> Self {
         let (ledger, lease) = (Arc::clone(ledger), claim.lease());
+        let (claim, later) = claim.into_slices();
         let request = Some(Arc::clone(&ledger).reserve(claim));
-        Self { ledger, request, lease, runtime: Handle::try_current().ok() }
+        Self { ledger, request, later, lease, runtime: Handle::try_current().ok() }
     }
 }
 
@@ -67,12 +72,18 @@ impl Future for PendingReservation {
     type Output = Result<ReserveOutcome, LedgerError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(mut request) = self.request.take() else { return Poll::Pending };
-        let answer = request.as_mut().poll(cx);
-        if answer.is_pending() {
-            self.request = Some(request);
+        loop {
+            let Some(mut request) = self.request.take() else { return Poll::Pending };
+            let answer = request.as_mut().poll(cx);
+            if answer.is_pending() {
+                self.request = Some(request);
+            }
+            let (Some(later), Poll::Ready(Ok(outcome))) = (&mut self.later, &answer) else { return answer };
+            match later.after(outcome.clone()) {
+                ControlFlow::Continue(slice) => self.request = Some(Arc::clone(&self.ledger).reserve(slice)),
+                ControlFlow::Break(outcome) => return Poll::Ready(Ok(outcome)),
+            }
         }
-        answer
     }
 }
 
