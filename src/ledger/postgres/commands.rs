@@ -169,6 +169,15 @@ impl PostgresLedger {
         Ok(ask(|| self.rows(flush, question, values)).await?.into_iter().next())
     }
 
+    /// Looks something up that no lease asks for: anyone may have it looked up, as often as they like.
+    async fn look_up<T>(&self, question: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
+        in_time(self.time_limit, async {
+            let _permits = self.shares.enter_look_up().await?;
+            question.await
+        })
+        .await
+    }
+
     /// Asks the ledger's own rows: of a chain, and about a time.
     pub(super) async fn memory(
         &self,
@@ -347,7 +356,7 @@ impl Ledger for PostgresLedger {
     async fn consumed(&self, intent: IntentKey) -> Result<Option<Sale>, LedgerError> {
         let values = [bytes(intent.as_bytes())];
         let question = self.one::<(bool, Option<String>)>(Flush::Later, &self.statements.sold, &values);
-        let (consumed, answer) = in_time(self.time_limit, question).await?.ok_or(LedgerError::unavailable())?;
+        let (consumed, answer) = self.look_up(question).await?.ok_or(LedgerError::unavailable())?;
         let answer = answer.map(const_hex::decode).transpose().map_err(|_| LedgerError::incompatible())?;
         Ok(consumed.then(|| Sale::new().with_answer(answer.map(Into::into))))
     }

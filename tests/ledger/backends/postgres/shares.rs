@@ -88,3 +88,31 @@ async fn payments_that_have_not_happened_hold_up_none_that_has() {
     rival.close().await.unwrap();
     database.remove().await;
 }
+
+/// Every refused proof is a look-up, and the intent that it names is free.
+#[tokio::test]
+async fn look_ups_leave_connections_to_what_is_held() {
+    let Some(database) = Database::new(0).await else { return };
+    drop(database.begun().await);
+    let ledger = connected(&database, 3).await;
+    let [sold, begun, freed] = [1, 2, 3].map(|name| claim(name, name));
+    let (sold, begun, freed) = (hold(&ledger, &sold).await, hold(&ledger, &begun).await, hold(&ledger, &freed).await);
+    let mut rival = PgConnection::connect(&database.url).await.unwrap();
+    raw_sql("BEGIN; LOCK TABLE ledger_answers").execute(&mut rival).await.unwrap();
+    let looked_up = Box::pin(join_all((0..CROWD).map(|_| ledger.consumed(sold.intent()))));
+    let holders = Box::pin(async {
+        // The crowd is there first.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(ledger.renew(&begun).await, Ok(RenewOutcome::Held));
+        assert_eq!(ledger.commit(&sold, None).await, Ok(CommitOutcome::Done));
+        assert_eq!(ledger.release(&freed).await, Ok(()));
+        // Nor does a payment that was not made.
+        let signed = hold(&ledger, &claim_unsettled(4, 4, LEASE)).await;
+        assert_eq!(ledger.release(&signed).await, Ok(()));
+    });
+    let first = timeout(SOON, select(holders, looked_up)).await;
+    assert!(matches!(first, Ok(futures_util::future::Either::Left(_))), "no holder waits for a look-up");
+    drop(first);
+    rival.close().await.unwrap();
+    database.remove().await;
+}
