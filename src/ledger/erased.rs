@@ -28,6 +28,11 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
     fn release<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, ()>;
     fn consumed(&self, intent: IntentKey) -> Boxed<'_, Option<Sale>>;
     fn begun(&self, intent: IntentKey, payment: PaymentId) -> Boxed<'_, Option<Settling>>;
+    fn begun_among<'a>(
+        &'a self,
+        intent: IntentKey,
+        payments: &'a [PaymentId],
+    ) -> Boxed<'a, Option<(PaymentId, Settling)>>;
     fn health(&self) -> Boxed<'_, ()>;
     /// Owns what it needs, so that it can outlive its caller.
     fn sweep(self: Arc<Self>, network: Network, head: ChainTime) -> Boxed<'static, u64>;
@@ -169,6 +174,14 @@ impl<L: Ledger> ErasedLedger for L {
 
     fn begun(&self, intent: IntentKey, payment: PaymentId) -> Boxed<'_, Option<Settling>> {
         Box::pin(metrics::ledger("begun", Ledger::begun(self, intent, payment)))
+    }
+
+    fn begun_among<'a>(
+        &'a self,
+        intent: IntentKey,
+        payments: &'a [PaymentId],
+    ) -> Boxed<'a, Option<(PaymentId, Settling)>> {
+        Box::pin(metrics::ledger("begun", Ledger::begun_among(self, intent, payments)))
     }
 
     fn health(&self) -> Boxed<'_, ()> {

@@ -180,6 +180,26 @@ pub trait Ledger: Send + Sync + 'static {
         payment: PaymentId,
     ) -> impl Future<Output = Result<Option<Settling>, LedgerError>> + Send;
 
+    /// Returns the one of these payments whose settlement was [begun](Self::settling) for this intent, with its record; `None` if it was
+    /// begun for none of them.
+    ///
+    /// There may be as many of them as a transaction has transfers. By default the ledger is asked about each, one after the other;
+    /// every ledger of this crate looks for the intent's record, of which there is one at most.
+    fn begun_among(
+        &self,
+        intent: IntentKey,
+        payments: &[PaymentId],
+    ) -> impl Future<Output = Result<Option<(PaymentId, Settling)>, LedgerError>> + Send {
+        async move {
+            for payment in payments {
+                if let Some(begun) = self.begun(intent, *payment).await? {
+                    return Ok(Some((*payment, begun)));
+                }
+            }
+            Ok(None)
+        }
+    }
+
     /// Checks that the backend can be reached and written to.
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
@@ -265,6 +285,14 @@ impl<L: Ledger> Ledger for Arc<L> {
         payment: PaymentId,
     ) -> impl Future<Output = Result<Option<Settling>, LedgerError>> + Send {
         L::begun(self, intent, payment)
+    }
+
+    fn begun_among(
+        &self,
+        intent: IntentKey,
+        payments: &[PaymentId],
+    ) -> impl Future<Output = Result<Option<(PaymentId, Settling)>, LedgerError>> + Send {
+        L::begun_among(self, intent, payments)
     }
 
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send {

@@ -298,6 +298,12 @@ pub(super) fn settling(request: Vec<u8>, head: i64, transaction: Option<Vec<u8>>
     })
 }
 
+/// The payment that a database tells, if it is one of these.
+pub(super) fn among(payments: &[PaymentId], told: &str) -> Result<Option<PaymentId>, LedgerError> {
+    let told = told.parse().map_err(|_| LedgerError::incompatible())?;
+    Ok(payments.contains(&told).then_some(told))
+}
+
 /// A purchase, as a database tells it.
 pub(super) fn purchase(bytes: Vec<u8>) -> Result<PurchaseKey, LedgerError> {
     bytes.try_into().map(PurchaseKey::new).map_err(|_| LedgerError::incompatible())

@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use tower_x402::{
     ledger::{Claim, Ledger as _, ReserveOutcome},
-    protocol::{Amount, Asset, ChainTime, IntentKey, Network, Payment, Transfer, TxHash},
+    protocol::{Amount, Asset, Binding, ChainTime, IntentKey, Network, Payment, Transfer, TxHash},
 };
 
-use crate::support::{
-    Counter, NOW, Shop, ask, assert_problem, echo, faults::quoted, layered, payer, recipient, redemption,
+use crate::{
+    standard::Stall,
+    support::{
+        Counter, NOW, Shop, ask, assert_problem, echo,
+        faults::{Op, quoted},
+        layered, payer, recipient, redemption,
+    },
 };
 
 const HASH: TxHash = TxHash::new([0xbb; 32]);
@@ -88,4 +93,16 @@ async fn one_that_is_held_is_told_before_those_that_are_sold() {
         let intent = quoted(&service).await;
         assert_problem(ask(&service, redemption(&intent, HASH)).await, 409, "redemption_in_progress").await;
     }
+}
+
+/// Each is bound to a nonce, and may be one that was settled here for the intent that is shown.
+#[tokio::test]
+async fn a_ledger_is_asked_once_which_of_many_authorizations_was_settled_here() {
+    let shop = Stall::open().await.shop;
+    let bound = |place: u32| paid(place).with_binding(Binding::none().with_nonce([u8::try_from(place).unwrap(); 32]));
+    shop.chain.mine(HASH, (0..PAYMENTS).map(bound));
+    let service = layered(&shop.layer(), echo(Counter::default()));
+    let intent = quoted(&service).await;
+    assert_problem(ask(&service, redemption(&intent, HASH)).await, 403, "payment_bound").await;
+    assert_eq!(shop.faults.asked(Op::Begun), 1);
 }

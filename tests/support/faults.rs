@@ -266,6 +266,14 @@ impl Ledger for Faulty {
         self.through(Op::Begun, self.inner.begun(intent, payment)).await
     }
 
+    async fn begun_among(
+        &self,
+        intent: IntentKey,
+        payments: &[PaymentId],
+    ) -> Result<Option<(PaymentId, Settling)>, LedgerError> {
+        self.through(Op::Begun, self.inner.begun_among(intent, payments)).await
+    }
+
     async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {
         // In nobody's log: it comes beside the questions.
         let hangs = {

@@ -136,6 +136,14 @@ impl Ledger for AnyLedger {
         of_each!(self, ledger => ledger.begun(intent, payment).await)
     }
 
+    async fn begun_among(
+        &self,
+        intent: IntentKey,
+        payments: &[PaymentId],
+    ) -> Result<Option<(PaymentId, Settling)>, LedgerError> {
+        of_each!(self, ledger => ledger.begun_among(intent, payments).await)
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         of_each!(self, ledger => ledger.health().await)
     }

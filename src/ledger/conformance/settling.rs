@@ -180,6 +180,11 @@ pub(super) async fn found_by_intent_and_payment<H: Harness>(fixture: &Fixture<'_
     for (intent, payment) in [(intent, elsewhere), (stranger, payment), (fixture.intent(), payment)] {
         must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record of another pair");
     }
+    let among = fixture.ledger.begun_among(intent, &[elsewhere, payment]).await?;
+    must_be!(among, Some(begun) if begun == (payment, confirmed), "the intent's record, among those of several payments");
+    for (intent, payments) in [(intent, &[elsewhere][..]), (intent, &[]), (fixture.intent(), &[elsewhere, payment])] {
+        must_be!(fixture.ledger.begun_among(intent, payments).await?, None, "the record of none of several payments");
+    }
     fixture.ledger.release(&lease).await?;
     must_be!(fixture.twin.begun(intent, payment).await?, Some(begun) if begun == confirmed, "the record after a release");
     // Shown as settled, it is the same payment.

@@ -154,6 +154,14 @@ impl Ledger for MemoryLedger {
         Ok(self.state()?.begun(intent, payment))
     }
 
+    async fn begun_among(
+        &self,
+        intent: IntentKey,
+        payments: &[PaymentId],
+    ) -> Result<Option<(PaymentId, Settling)>, LedgerError> {
+        Ok(self.state()?.begun_among(intent, payments))
+    }
+
     async fn health(&self) -> Result<(), LedgerError> {
         self.state().map(drop)
     }

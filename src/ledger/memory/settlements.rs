@@ -49,6 +49,12 @@ impl Settlements {
         self.begun.get(payment).filter(|begun| begun.intent == intent).map(|begun| begun.settling)
     }
 
+    /// The payment that is settled for this intent, and its settlement.
+    pub(super) fn of_intent(&self, intent: IntentKey) -> Option<(CompactPaymentId, Settling)> {
+        let payment = self.payments.get(&intent)?;
+        self.begun.get(payment).map(|begun| (*payment, begun.settling))
+    }
+
     /// Whether this payment is settled for another intent, or another payment for this intent.
     pub(super) fn bar(&self, intent: IntentKey, payment: &CompactPaymentId) -> bool {
         self.begun.get(payment).is_some_and(|begun| begun.intent != intent)

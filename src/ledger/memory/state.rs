@@ -179,6 +179,11 @@ impl State {
         self.settlements.of(intent, &payment.compact())
     }
 
+    pub(super) fn begun_among(&self, intent: IntentKey, payments: &[PaymentId]) -> Option<(PaymentId, Settling)> {
+        let (begun, settling) = self.settlements.of_intent(intent)?;
+        payments.iter().find(|payment| payment.compact() == begun).map(|payment| (*payment, settling))
+    }
+
     pub(super) fn not_settled(&mut self, lease: &Lease) {
         let Some(payment) = self.held(lease) else { return };
         if self.settlements.of(lease.intent(), &payment).is_some() {

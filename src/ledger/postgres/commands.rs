@@ -362,11 +362,20 @@ impl Ledger for PostgresLedger {
     }
 
     async fn begun(&self, intent: IntentKey, id: PaymentId) -> Result<Option<Settling>, LedgerError> {
-        let values = [bytes(intent.as_bytes()), payment(id)];
-        let question =
-            ask(|| self.rows::<(String, i64, Option<String>)>(Flush::Later, &self.statements.begun, &values));
-        let rows = in_time(self.time_limit, question).await?;
-        rows.first().map(|(request, head, transaction)| begun(request, *head, transaction.as_deref())).transpose()
+        Ok(self.begun_among(intent, &[id]).await?.map(|(_, begun)| begun))
+    }
+
+    async fn begun_among(
+        &self,
+        intent: IntentKey,
+        payments: &[PaymentId],
+    ) -> Result<Option<(PaymentId, Settling)>, LedgerError> {
+        let values = [bytes(intent.as_bytes())];
+        let question = self.one::<(String, String, i64, Option<String>)>(Flush::Later, &self.statements.begun, &values);
+        let told = self.look_up(question).await?;
+        let Some((payment, request, head, transaction)) = told else { return Ok(None) };
+        let Some(payment) = sql::among(payments, &payment)? else { return Ok(None) };
+        Ok(Some((payment, begun(&request, head, transaction.as_deref())?)))
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

@@ -113,9 +113,9 @@ const SOLD: &str = "
 SELECT EXISTS (SELECT FROM ledger_sales WHERE intent = $1 AND consumed_at IS NOT NULL),
     (SELECT encode(content, 'hex') FROM ledger_answers WHERE intent = $1 AND kept_until > clock_timestamp())";
 
-/// The settlement of a payment that was begun for an intent, written in the same way.
+/// The settlement that was begun for an intent, of whichever payment, written in the same way.
 const BEGUN: &str = "
-SELECT encode(request, 'hex'), head, encode(tx_hash, 'hex') FROM ledger_settling WHERE intent = $1 AND payment = $2";
+SELECT payment, encode(request, 'hex'), head, encode(tx_hash, 'hex') FROM ledger_settling WHERE intent = $1";
 
 const HEALTH: &str = "UPDATE ledger_memory SET version = version WHERE version = $1 RETURNING version, NULL::bigint";
 // In each of these `$1` is the version, `$2` a chain, and `$3` a time. A chain on which the ledger has not begun has no mark.

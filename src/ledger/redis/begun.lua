@@ -1,4 +1,5 @@
--- ARGV: intent, id. The settlement of this payment that was begun for this intent.
+-- ARGV: intent. The settlement that was begun for this intent, and of which payment.
 if not schema then return { 'not begun' } end
-if redis.call('GET', begun_for_key(ARGV[1])) ~= ARGV[2] then return { 'no' } end
-return { 'yes', unpack(redis.call('HMGET', begun_key(ARGV[2]), 'request', 'head', 'tx_hash')) }
+local id = redis.call('GET', begun_for_key(ARGV[1]))
+if not id then return { 'no' } end
+return { 'yes', id, unpack(redis.call('HMGET', begun_key(id), 'request', 'head', 'tx_hash')) }

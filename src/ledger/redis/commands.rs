@@ -154,9 +154,24 @@ impl Ledger for RedisLedger {
     }
 
     async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
-        let told: Vec<String> = self.ask(&self.inner.scripts.begun, &[hex(intent), payment.to_string()]).await?;
-        let is_begun = word(&told, &[("yes", true), ("no", false)])?;
-        is_begun.then(|| begun(told.get(1..).unwrap_or_default())).transpose()
+        Ok(self.begun_among(intent, &[payment]).await?.map(|(_, begun)| begun))
+    }
+
+    async fn begun_among(
+        &self,
+        intent: IntentKey,
+        payments: &[PaymentId],
+    ) -> Result<Option<(PaymentId, Settling)>, LedgerError> {
+        let told: Vec<String> = self.ask(&self.inner.scripts.begun, &[hex(intent)]).await?;
+        if !word(&told, &[("yes", true), ("no", false)])? {
+            return Ok(None);
+        }
+        let [_, payment, record @ ..] = told.as_slice() else { return Err(LedgerError::incompatible()) };
+        let payment: PaymentId = payment.parse().map_err(|_| LedgerError::incompatible())?;
+        if !payments.contains(&payment) {
+            return Ok(None);
+        }
+        Ok(Some((payment, begun(record)?)))
     }
 
     async fn health(&self) -> Result<(), LedgerError> {

@@ -73,15 +73,25 @@ impl Ledger for SqliteLedger {
     }
 
     async fn begun(&self, intent: IntentKey, payment: PaymentId) -> Result<Option<Settling>, LedgerError> {
+        Ok(self.begun_among(intent, &[payment]).await?.map(|(_, begun)| begun))
+    }
+
+    async fn begun_among(
+        &self,
+        intent: IntentKey,
+        payments: &[PaymentId],
+    ) -> Result<Option<(PaymentId, Settling)>, LedgerError> {
         if !self.queue.home().is_sound() {
             return Err(LedgerError::unavailable());
         }
         let question = || {
-            let question = sqlx::query_as::<_, (Vec<u8>, i64, Option<Vec<u8>>)>(self.statements.begun.sql());
-            question.bind(intent.as_bytes().to_vec()).bind(payment.to_string()).fetch_optional(&self.readers)
+            let question = sqlx::query_as::<_, (String, Vec<u8>, i64, Option<Vec<u8>>)>(self.statements.begun.sql());
+            question.bind(intent.as_bytes().to_vec()).fetch_optional(&self.readers)
         };
         let begun = in_time(self.time_limit, ask(question)).await?;
-        begun.map(|(request, head, transaction)| sql::settling(request, head, transaction)).transpose()
+        let Some((payment, request, head, transaction)) = begun else { return Ok(None) };
+        let Some(payment) = sql::among(payments, &payment)? else { return Ok(None) };
+        Ok(Some((payment, sql::settling(request, head, transaction)?)))
     }
 
     /// Writes, and flushes.

@@ -307,8 +307,8 @@ const SOLD: &str = concat!(
     ")"
 );
 
-/// The settlement of a payment that was begun for an intent.
-const BEGUN: &str = "SELECT request, head, tx_hash FROM ledger_settling WHERE intent = ?1 AND payment = ?2";
+/// The settlement that was begun for an intent, of whichever payment.
+const BEGUN: &str = "SELECT payment, request, head, tx_hash FROM ledger_settling WHERE intent = ?1";
 
 /// Sales of the chain `?4` that age keeps from coming back: how many, their fences, their latest block time; whether leases and
 /// answers are to be forgotten too, and settlements that were begun.

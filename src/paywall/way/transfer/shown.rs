@@ -118,19 +118,19 @@ impl ShownTransfer<'_> {
         if self.chain.standard.is_some() { signed.cloned().collect() } else { Vec::new() }
     }
 
-    /// The first of them that was settled for this very intent, which its payer alone knows.
+    /// The one of them that was settled for this very intent, which its payer alone knows.
     async fn settled_here(&self, signed: Vec<Transfer>) -> Result<Option<Transfer>, Problem> {
-        for transfer in signed {
-            let begun = self.opened.route.merchant.ledger.begun(self.opened.key, transfer.payment_id());
-            match ledger_in_time(begun).await {
-                Ok(Some(begun)) if is_of(Some(transfer.transaction), transfer.block_time, &begun) => {
-                    return Ok(Some(transfer));
-                }
-                Ok(_) => {}
-                Err(_) => return Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN)),
-            }
+        if signed.is_empty() {
+            return Ok(None);
         }
-        Ok(None)
+        let payments: Vec<_> = signed.iter().map(Transfer::payment_id).collect();
+        let begun = self.opened.route.merchant.ledger.begun_among(self.opened.key, &payments);
+        let begun = ledger_in_time(begun).await;
+        let begun = begun.map_err(|_| Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))?;
+        Ok(begun.and_then(|(payment, begun)| {
+            let settled = signed.into_iter().find(|transfer| transfer.payment_id() == payment);
+            settled.filter(|settled| is_of(Some(settled.transaction), settled.block_time, &begun))
+        }))
     }
 
     /// What to answer where no transfer is left that this redemption may claim.
