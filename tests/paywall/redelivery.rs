@@ -91,6 +91,34 @@ async fn without_the_setting_nothing_is_kept() {
     }
 }
 
+/// A route may keep more than the line to the ledger carries in time. The sale counts for more than a second delivery.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_kept_in_time_is_sold_without_being_kept() {
+    let stage = Stage::open().await;
+    let counter = Counter::default();
+    let service = layered(&kept(&stage), numbered(counter.clone()));
+    let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
+    stage.ledger.slow_to_keep();
+    assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 201);
+    assert_problem(ask(&service, redemption(&intent, tx)).await, 409, "already_consumed").await;
+    assert_eq!((counter.runs(), stage.counts().consumed), (1, 1));
+}
+
+/// An answer that was kept in a try whose end is not heard stays, and so does one of which the ledger said at once that it failed.
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_kept_where_its_commit_is_tried_again() {
+    for fault in [Fault::Fail, Fault::AnswerLost, Fault::AnswerHangs] {
+        let stage = Stage::open().await;
+        let counter = Counter::default();
+        let service = layered(&kept(&stage), numbered(counter.clone()));
+        let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
+        stage.ledger.next(Op::Commit, [fault]);
+        let first = whole(ask(&service, redemption(&intent, tx)).await).await;
+        assert_replayed(ask(&service, redemption(&intent, tx)).await, &first).await;
+        assert_eq!((counter.runs(), stage.counts().consumed), (1, 1), "{fault:?}");
+    }
+}
+
 /// Whatever else is true of the request, the handler does not run and the answer comes.
 #[tokio::test(start_paused = true)]
 async fn neither_the_price_nor_the_body_nor_the_chain_matters_any_more() {

@@ -313,9 +313,12 @@ impl LeaseGuard {
         keep(self.lease.length(), max_hold, late, work, renew, self.lease.intent()).await
     }
 
-    /// Records the sale, and tries again for a while if the ledger does not answer.
-    pub(crate) async fn commit(&mut self, answer: Option<&KeptAnswer>) -> Committed {
-        let end = Instant::now() + COMMIT_WAIT;
+    /// Records the sale, and tries again for a while if the ledger does not answer. After a try that was not refused at once, the sale is
+    /// recorded without an answer: a large one may be what takes so long, and would take as long each time. One that an earlier try has
+    /// kept stays.
+    pub(crate) async fn commit(&mut self, mut answer: Option<&KeptAnswer>) -> Committed {
+        let mut tried = Instant::now();
+        let end = tried + COMMIT_WAIT;
         loop {
             let left = || COMMIT_TRY.min(end.saturating_duration_since(Instant::now()));
             match within(left, self.ledger.commit(&self.lease, answer)).await {
@@ -331,7 +334,12 @@ impl LeaseGuard {
                     if Instant::now() + COMMIT_PAUSE >= end {
                         return Committed::Unknown;
                     }
+                    if answer.is_some() && tried.elapsed() > COMMIT_PAUSE {
+                        tracing::warn!("the ledger takes too long to keep an answer: it is sold and not kept");
+                        answer = None;
+                    }
                     sleep(COMMIT_PAUSE).await;
+                    tried = Instant::now();
                 }
             }
         }

@@ -33,7 +33,8 @@ impl Redelivery {
         Self { keep_for, limit: 256 * 1024 }
     }
 
-    /// Sets the largest body that is kept, in bytes.
+    /// Sets the largest body that is kept, in bytes. An answer that the ledger does not store within two seconds is sold without being
+    /// kept.
     pub const fn up_to(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self

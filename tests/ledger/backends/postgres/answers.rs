@@ -1,7 +1,11 @@
 //! Answers are buyers' data: nothing that is said about them tells what is in them, not even a pool that logs its statements.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
 use tower_x402::ledger::{
     CommitOutcome, KeptAnswer, Ledger, LedgerError, PostgresLedger,
     sqlx::{self, postgres::PgPoolOptions},
@@ -11,7 +15,7 @@ use tracing::instrument::WithSubscriber as _;
 use super::{
     super::{PATIENT, claim, hold},
     Database,
-    outages::Heard,
+    outages::{Heard, via},
 };
 
 #[tokio::test]
@@ -79,5 +83,48 @@ async fn a_commit_that_fails_takes_no_space() {
     assert_eq!(ledger.commit(&lease, Some(&answer)).await, Ok(CommitOutcome::Done));
     let kept = ledger.consumed(lease.intent()).await.unwrap().unwrap().answer;
     assert_eq!(kept.as_ref(), Some(answer.content()));
+    database.remove().await;
+}
+
+/// A line that stands still once so many bytes have gone to the server.
+async fn narrow(server: SocketAddr, bytes: u64) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(server).await.unwrap();
+            let (from_client, mut to_client) = client.into_split();
+            let (mut from_server, mut to_server) = server.into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut from_server, &mut to_client).await });
+            tokio::spawn(async move {
+                let mut some = from_client.take(bytes);
+                let copied = tokio::io::copy(&mut some, &mut to_server).await;
+                to_server.flush().await.unwrap();
+                // Neither end is told that the other has gone.
+                std::future::pending::<()>().await;
+                drop((some, to_server, copied));
+            });
+        }
+    });
+    address
+}
+
+/// The sale is recorded without the answer, and need not wait until the server knows that no more of that will come.
+#[tokio::test]
+async fn an_answer_that_is_too_large_for_the_line_holds_its_sale_up_no_longer_than_the_time_limit() {
+    const LIMIT: Duration = Duration::from_millis(1_900);
+    let Some(database) = Database::new(0).await else { return };
+    let direct = database.begun().await;
+    let (_, server) = via(&database.url, SocketAddr::from(([127, 0, 0, 1], 1)));
+    let (url, _) = via(&database.url, narrow(server, 100_000).await);
+    let ledger = PostgresLedger::from(PgPoolOptions::new().connect_lazy(&url).unwrap());
+    let lease = hold(&direct, &claim(1, 1)).await;
+    let answer = KeptAnswer::new(vec![7; 16 << 20], Duration::from_secs(60));
+    assert_eq!(ledger.time_limit(LIMIT).commit(&lease, Some(&answer)).await, Err(LedgerError::unavailable()));
+    // As the paywall does: a moment later, and within the same time.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(direct.clone().time_limit(LIMIT).commit(&lease, None).await, Ok(CommitOutcome::Done));
+    let sale = direct.consumed(lease.intent()).await.unwrap().unwrap();
+    assert_eq!(sale.answer, None);
     database.remove().await;
 }

@@ -62,7 +62,7 @@ impl Wire {
 }
 
 /// The same URL with another address.
-fn via(url: &str, address: SocketAddr) -> (String, SocketAddr) {
+pub(super) fn via(url: &str, address: SocketAddr) -> (String, SocketAddr) {
     let (scheme, rest) = url.split_once("://").unwrap();
     let (authority, path) = rest.split_once('/').unwrap();
     let (user, host) = authority.rsplit_once('@').unwrap_or(("postgres", authority));
