@@ -44,6 +44,10 @@ if schema and schema ~= '2' then return { 'incompatible' } end
 local function mark_field(chain) return 'mark:' .. chain end
 local function mark_of(chain) return tonumber(redis.call('HGET', ledger, mark_field(chain)) or nil) end
 
+-- The latest block time of a sale of a chain that age has ruled out and that was forgotten. Unlike the mark it is never lowered.
+local function forgotten_field(chain) return 'forgotten:' .. chain end
+local function forgotten_of(chain) return tonumber(redis.call('HGET', ledger, forgotten_field(chain)) or nil) end
+
 -- Ends the settlements that were begun of this payment, or for this intent.
 local function end_settling(intent, id)
   for _, each in ipairs({ id, redis.call('GET', begun_for_key(intent)) or id }) do

@@ -5,12 +5,14 @@ local forgotten, ended = 0, 0
 local function forget(chain, mark, head)
   -- Forgets sales that age keeps from coming back, and raises the mark over each.
   local kept, begun = kept_key(chain), begun_by_age_key(chain)
+  local latest = forgotten_of(chain) or 0
   local aged = redis.call('ZRANGE', kept, '-inf', '(' .. head, 'BYSCORE', 'LIMIT', 0, BATCH)
   for _, id in ipairs(aged) do
     local buyer, block_time, purchase = unpack(redis.call('HMGET', payment_key(id), 'intent', 'block_time', 'purchase'))
     if buyer then
       mark = math.max(mark, tonumber(block_time))
-      redis.call('HSET', ledger, mark_field(chain), whole(mark))
+      latest = math.max(latest, tonumber(block_time))
+      redis.call('HSET', ledger, mark_field(chain), whole(mark), forgotten_field(chain), whole(latest))
       -- By its latest block; and also where another handle, which keeps no book, sold it.
       book(id)
       redis.call('DEL', payment_key(id), intent_key(buyer), answer_key(buyer))

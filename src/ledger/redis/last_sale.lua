@@ -1,5 +1,5 @@
 -- ARGV: how many sales follow; payment, fence and block time of each, the last that the process recorded; then what the part below is
--- told. A server that has neither such a sale nor a mark above it lost records, and would sell them again.
+-- told. A server that has neither such a sale nor a mark above it, nor has forgotten it, lost records, and would sell them again.
 for _ = 1, tonumber(table.remove(ARGV, 1)) do
   local last, last_fence, last_time = table.remove(ARGV, 1), table.remove(ARGV, 1), table.remove(ARGV, 1)
   local mark = mark_of(chain_of(last))
@@ -10,7 +10,9 @@ for _ = 1, tonumber(table.remove(ARGV, 1)) do
       or not is_known and redis.call('ZSCORE', kept_key(chain_of(last)), last)
       or redis.call('HEXISTS', prefix .. 'book', last) == 1
     if not is_sold then
-      return { 'lost' }
+      -- Where the mark was lowered since the sale was forgotten.
+      local latest = forgotten_of(chain_of(last))
+      if not latest or latest < tonumber(last_time) then return { 'lost' } end
     end
   end
 end

@@ -8,13 +8,15 @@ use tower_x402::{
     protocol::{Amount, IntentKey, Network},
 };
 
-use super::{HEAD, claim, hold, paid, sell, time};
+use super::{HEAD, MARK, claim, hold, paid, sell, time};
 use crate::kinds::{AnyLedger, Kind, Place, on_each_kind};
 
 on_each_kind! {
     a_server_that_lost_the_last_sale_is_noticed
     a_server_that_lost_the_sale_recorded_last_is_noticed
     what_may_be_forgotten_is_not_missed
+    what_was_forgotten_is_not_missed_once_the_mark_is_lowered
+    a_lost_sale_is_missed_again_once_the_mark_is_lowered
     what_was_sold_before_can_be_claimed_on_a_server_that_lost_the_last_sale
     an_evicted_record_is_not_a_lost_sale
     the_mark_of_another_network_explains_no_missing_sale
@@ -100,6 +102,47 @@ async fn what_may_be_forgotten_is_not_missed(kind: Kind) {
     place.sql("DELETE FROM ledger_book").await;
     assert_eq!(ledger.health().await, Ok(()));
     assert_eq!(ledger.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::BeforeMemory));
+    place.remove().await;
+}
+
+/// The mark no longer tells what was forgotten. A Redis server that keeps no book tells it to every process, and the others have it in
+/// their book.
+async fn what_was_forgotten_is_not_missed_once_the_mark_is_lowered(kind: Kind) {
+    let Some(place) = Place::new(kind).await else { return };
+    let (ledger, other) = (place.begun().await, place.ledger().await);
+    for name in 1..=3 {
+        sell(&ledger, &claim(name, name)).await;
+        sell(&other, &claim(10 + name, 10 + name)).await;
+    }
+    let beyond = claim(1, 1).keep_until(&paid(1).into()).after(std::time::Duration::from_secs(1));
+    assert_eq!(ledger.sweep(Network::BASE, beyond).await, Ok(6));
+    if kind == Kind::Redis {
+        let (mut connection, prefix) = place.redis().await;
+        let _: u64 = driver::cmd("DEL").arg(format!("{prefix}book")).query_async(&mut connection).await.unwrap();
+    }
+    assert_eq!(ledger.lower_mark_to(Network::BASE, time(MARK)).await, Ok(Some(time(MARK))));
+    for (name, process) in [(5, &ledger), (6, &other)] {
+        assert_eq!(process.health().await, Ok(()));
+        sell(process, &claim(name, name)).await;
+    }
+    place.remove().await;
+}
+
+/// A mark that was raised over a lost sale, and lowered again, does not bring it back.
+async fn a_lost_sale_is_missed_again_once_the_mark_is_lowered(kind: Kind) {
+    if kind == Kind::Sqlite {
+        return;
+    }
+    let Some(place) = Place::new(kind).await else { return };
+    let ledger = place.begun().await;
+    for name in 1..=3 {
+        sell(&ledger, &claim(name, name)).await;
+    }
+    lose(&place, 3).await;
+    ledger.raise_mark_to(Network::BASE, time(HEAD)).await.unwrap();
+    assert_eq!(ledger.health().await, Ok(()));
+    assert_eq!(ledger.lower_mark_to(Network::BASE, time(MARK)).await, Ok(Some(time(MARK))));
+    assert_eq!(ledger.reserve(&claim(13, 3)).await, Err(LedgerError::unavailable()));
     place.remove().await;
 }
 
