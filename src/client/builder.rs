@@ -181,7 +181,8 @@ impl PayLayerBuilder {
     }
 
     /// Sets how long the layer keeps a mined payment without an answer, or with an unread one. Default: 25 h. Sellers
-    /// accept payments for a day unless configured otherwise; the extra hour covers clock differences.
+    /// accept payments for a day unless configured otherwise; the extra hour covers clock differences. What a
+    /// [`PassLayer`](super::PassLayer) has paid for a pass is kept for 30 days at least, since its seller keeps the pass for that long.
     ///
     /// Then it is closed as lost, and the same request pays anew. A purchase at a seller with a `Pay` header closes it, whose quote shows that
     /// this machine's clock is right: demands of other dialects tell no time. Set it higher for sellers that accept older payments.

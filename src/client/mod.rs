@@ -114,8 +114,8 @@
 //! a 200 without `PAYMENT-RESPONSE`), the call returns the response and keeps the payment. The same request uses it for
 //! the seller's next quote if the payment covers it; otherwise the call ends in [`PayErrorKind::NotCovered`] and pays
 //! nothing. Another request to the same seller uses it for exactly the same price, unless it is an authorization of MPP,
-//! which is for its own challenge alone, or a permit, which is for its own request. The payment is kept for as long as
-//! sellers accept it: [`PayLayerBuilder::payment_age`]. An authorization is kept for as long as it can be used.
+//! which is for its own challenge alone, a permit, which is for its own request, or the payment of a [`PassLayer`]
+//! for a pass. The payment is kept for as long as sellers accept it: [`PayLayerBuilder::payment_age`], and for a pass 30 days. An authorization is kept for as long as it can be used.
 //!
 //! # Bodies
 //!

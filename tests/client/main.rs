@@ -56,6 +56,7 @@ mod meeting;
 mod metered;
 mod one_key;
 mod paid_passes;
+mod pass_faults;
 mod passes;
 mod patience;
 mod programs;

@@ -26,7 +26,7 @@ use super::{
 };
 
 /// How many payments were shown where passes are sold.
-fn paid_for(seller: &Seller) -> usize {
+pub fn paid_for(seller: &Seller) -> usize {
     let asked = seller.asked();
     let passes = asked.iter().filter(|asked| asked.uri.path().starts_with("/pass"));
     passes

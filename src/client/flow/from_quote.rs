@@ -39,6 +39,7 @@ pub(crate) fn entry<B: ReplayBody>(
         delivered: false,
         billed: 0,
         charged: None,
+        is_pass: identity.is_pass,
     }
 }
 
@@ -74,6 +75,7 @@ pub(crate) fn channel_of(
         delivered: false,
         billed: 0,
         charged: None,
+        is_pass: false,
     }
 }
 

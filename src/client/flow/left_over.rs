@@ -63,12 +63,13 @@ pub(crate) struct TooOld {
 }
 
 /// Closes one authorization of long ago that can never be used, by the chain's word, or that was used and buys nothing any more. Where its
-/// age is not certain, the second is only recorded as used: its seller may still give the answer.
+/// age is not certain, or it bought a pass that its seller keeps, the second is only recorded as used: its seller may still give the answer.
 pub(crate) async fn close_lapsed(inner: &ClientInner, too_old: TooOld) {
     let Some(mut old) = inner.registry.unsettled_before(too_old.before) else { return };
+    let is_kept_by_seller = old.entry().is_kept_by_seller(inner.now());
     match status(inner, old.entry()).await {
         Ok(AuthorizationStatus::Void) => old.note(JournalEntry::becomes_void).await,
-        Ok(AuthorizationStatus::Used { transaction }) if too_old.is_certain => {
+        Ok(AuthorizationStatus::Used { transaction }) if too_old.is_certain && !is_kept_by_seller => {
             old.note(|entry| (entry.state, entry.transaction) = (PurchaseState::Refused, transaction)).await;
         }
         Ok(AuthorizationStatus::Used { transaction }) => {
@@ -113,6 +114,7 @@ pub(crate) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, 
         entry.settled = entry.settled.filter(|_| settled);
         entry.fingerprint = request.fingerprint.clone().unwrap_or_default();
         entry.request = request.what.clone();
+        entry.is_pass = request.is_pass;
         match (bill.transfer_of(entry), bill.terms_for(entry)) {
             (Some(terms), _) => entry.takes_terms_of(&terms.quote, terms.is_elsewhere),
             (None, Some(terms)) => {

@@ -138,10 +138,12 @@ impl PurchaseRegistry {
 
     /// Closes payments that no seller accepts any more, because they settled before `accepted_since`: payments without
     /// an answer, or with an unread one. An authorization that is not known to be used stays open, however old it is by
-    /// this machine's clock: only the chain can void it.
+    /// this machine's clock: only the chain can void it. So does a payment for a pass, while its seller keeps that.
     pub(crate) async fn close_old(&self, accepted_since: ChainTime) {
+        let now = self.inner.now();
+        let is_lost = |entry: &JournalEntry| entry.has_moved() && !entry.is_kept_by_seller(now);
         for _ in 0..CLOSED_AT_ONCE {
-            let old = self.guarded(|open| open.idle_before(accepted_since, JournalEntry::has_moved));
+            let old = self.guarded(|open| open.idle_before(accepted_since, is_lost));
             let Some(mut old) = old else { return };
             tracing::info!(purchase = %old.entry().id, "a payment without an answer is too old for any seller");
             old.note(|entry| entry.state = PurchaseState::Refused).await;

@@ -80,6 +80,8 @@ pub(crate) struct RequestIdentity {
     pub(crate) what: String,
     /// Tells the same request again from any other; `None` where its body cannot be told.
     pub(crate) fingerprint: Option<String>,
+    /// A layer of passes buys one by it.
+    pub(crate) is_pass: bool,
 }
 
 impl<B: ReplayBody> ReplayRequest<B> {
@@ -91,7 +93,8 @@ impl<B: ReplayBody> ReplayRequest<B> {
         let content =
             bytes.as_deref().map(|bytes| ("bytes", bytes)).or(body.name().map(|name| ("name", name.as_bytes())));
         let fingerprint = content.map(|(kind, content)| fingerprint(&parts, &host, kind, content));
-        let identity = RequestIdentity { host, what, fingerprint };
+        let is_pass = parts.extensions.get().is_some_and(PassOrder::buys_a_pass);
+        let identity = RequestIdentity { host, what, fingerprint, is_pass };
         Self { identity, bytes, parts, body: Some(body) }
     }
 

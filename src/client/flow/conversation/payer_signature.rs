@@ -91,6 +91,7 @@ mod tests {
             delivered: false,
             billed: 0,
             charged: None,
+            is_pass: false,
         }
     }
 

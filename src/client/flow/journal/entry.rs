@@ -18,6 +18,9 @@ use crate::{
 /// How long a closed purchase is kept after [`JournalEntry::counts_from`]: the day that a budget looks back on, and an hour.
 pub(crate) const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
+/// How long a seller keeps the answer with a pass after its sale.
+const PASS_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// The state of a purchase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -100,6 +103,9 @@ pub struct JournalEntry {
     /// What was charged of a permit, once the seller has said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) charged: Option<PermitCharge>,
+    /// Whether it buys a pass for a layer of passes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_pass: bool,
 }
 
 /// The prepared payment of a purchase.
@@ -280,7 +286,8 @@ impl JournalEntry {
 
     /// Whether its proof is worth nothing under another request: the seller's challenge may be for this one alone, or the charge of a permit.
     pub(crate) fn is_for_its_request(&self) -> bool {
-        self.permitted().is_some()
+        self.is_pass
+            || self.permitted().is_some()
             || self.vouched().is_some()
             || (self.is_shown() && self.standard() == Some(Standard::Mpp))
     }
@@ -359,6 +366,11 @@ impl JournalEntry {
     /// Whether it only waits for the same request, which uses its payment or answer, or for its age.
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state, PurchaseState::Redeeming | PurchaseState::Unspent) || self.is_sold()
+    }
+
+    /// Whether its seller may still give its answer for a payment that is too old for any other: the answer is a pass.
+    pub(crate) fn is_kept_by_seller(&self, now: ChainTime) -> bool {
+        self.is_pass && now < self.counts_from().after(PASS_KEPT)
     }
 
     /// Whether it may still cost more than that; a paid purchase costs nothing more.

@@ -182,6 +182,7 @@ fn entry(prepared: bool, expiry: u64) -> JournalEntry {
         settled: None,
         delivered: false,
         charged: None,
+        is_pass: false,
         billed: 0,
     }
 }

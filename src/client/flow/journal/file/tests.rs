@@ -47,6 +47,7 @@ fn entry(id: u8, at: u64, state: PurchaseState) -> JournalEntry {
         delivered: false,
         billed: 0,
         charged: None,
+        is_pass: false,
     }
 }
 

@@ -1,0 +1,132 @@
+//! Faults around a pass: clocks that run on, replicas that differ, processes that end, answers that stall.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::Response;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
+use tokio::{
+    sync::Notify,
+    time::{advance, timeout},
+};
+use tower::ServiceExt as _;
+use tower_x402::{
+    client::{MaxPrice, PassLayer},
+    protocol::{Amount, ChainTime},
+};
+
+use super::{
+    Market,
+    kept_passes::{Answer, Call, PASS, answer, at_once, bought, bought_by, client, offer, quoting, seller, to, token},
+    paid_passes::{bill, paid_for},
+    rig::{Asked, Bill, Reply, Seller, any, problem, reply, sold},
+    signed::{delivered, demand, settle, shown, signed, way},
+};
+use crate::support::NOW;
+
+const ANSWER: &str = "https://shop.example/answer";
+
+fn unix_now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+}
+
+fn ten(token: usize, expires: Option<u64>) -> Answer {
+    let expires = expires.map_or("null".to_owned(), |end| end.to_string());
+    answer(200, &[], format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":{expires}}}"#))
+}
+
+async fn settled() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Quotes whose time is not over by a clock that goes on for weeks.
+fn lasting(asked: &Asked) -> Reply {
+    let bill = Bill { intent: format!("intent-{}", asked.before + 1), expiry: NOW + 100_000_000, ..Bill::default() };
+    let (pay, contracts) = (bill.pay(), &*bill.contracts);
+    reply(402, &[("pay", &pay), ("x-price-intent", &bill.intent), ("x-payment-contracts", contracts)], offer("/pass"))
+}
+
+/// Its answer is lost, or the seller fails. For days the client asks for other things, which cost the same.
+#[tokio::test(start_paused = true)]
+async fn a_paid_pass_is_kept_for_as_long_as_its_seller_keeps_it() {
+    for fails in [false, true] {
+        for (days, transfers) in [(3, 2), (29, 2), (31, 3)] {
+            let market = Market::open().await;
+            let layer = market.layer().await;
+            let seller = Seller::new(move |asked| {
+                match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+                    ("/pass", Some(_), _) if asked.proofs > 0 => token(),
+                    ("/pass", Some(_), _) if fails => reply(404, &[], ""),
+                    ("/pass", Some(_), _) => Reply::Hangs,
+                    (_, Some(_), _) => sold(),
+                    (path, None, true) if path != "/pass" => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
+                    _ => lasting(asked),
+                }
+            });
+            let passes = PassLayer::new().buying(PASS).unwrap();
+            let _ = timeout(Duration::from_secs(30), client_that_leaves(&passes, &layer, &seller)).await;
+            let paid_singly = market.wallet.transfers() - 1;
+            market.shop.clock.advance(Duration::from_secs(days * 86_400));
+            assert!(bought(&PassLayer::new(), &layer, &seller, "/other").await.unwrap().1);
+            advance(Duration::from_secs(61)).await;
+            assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass", "{fails} {days}");
+            assert_eq!(market.wallet.transfers() - paid_singly, transfers, "{fails} {days}");
+            assert!(layer.unfinished().is_empty(), "{fails} {days}");
+        }
+    }
+}
+
+/// It was signed for and settled, and its body was lost.
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_was_signed_for_is_kept_as_long_as_any() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let chain = market.shop.chain.clone();
+    let seller =
+        Seller::new(move |asked| match (asked.uri.path(), shown(asked), asked.headers.contains_key("x402-pass")) {
+            ("/pass", Some(payment), _) => {
+                let Reply::Answer(sold) = delivered(settle(&chain, &payment)) else { panic!("it hangs") };
+                let Reply::Answer(body) = (if asked.before < 5 { stalled(200, &[]) } else { token() }) else {
+                    panic!("it hangs")
+                };
+                Reply::Answer(sold.map(|_| body.into_body()))
+            }
+            ("/pass", None, _) => demand(&[way("900000")]),
+            _ if asked.proof.is_some() => sold(),
+            (_, _, true) => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
+            _ => lasting(asked),
+        });
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "the answer");
+    market.shop.clock.advance(Duration::from_secs(3 * 86_400));
+    market.shop.chain.set_head(ChainTime::from_unix(NOW + 3 * 86_400));
+    assert!(bought(&PassLayer::new(), &layer, &seller, "/other").await.unwrap().1);
+    assert!(seller.asked().len() > 5, "it sells the pass again");
+    advance(Duration::from_secs(61)).await;
+    assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
+    let asked = seller.asked().into_iter().filter(|asked| asked.uri.path() == "/pass");
+    let nonces: BTreeSet<_> = asked.filter_map(|asked| Some(signed(&shown(&asked)?).nonce)).collect();
+    assert_eq!(nonces.len(), 1);
+}
+
+async fn client_that_leaves(passes: &PassLayer, layer: &tower_x402::client::PayLayer, seller: &Seller) {
+    let _ = bought(passes, layer, seller, "/answer").await;
+}
+
+fn stalled(status: u16, headers: &[(&str, &str)]) -> Reply {
+    let never = futures_util::stream::pending::<Result<Frame<Bytes>, String>>();
+    match reply(status, headers, "") {
+        Reply::Answer(answer) => Reply::Answer(answer.map(|_| any(StreamBody::new(never)))),
+        other => other,
+    }
+}
