@@ -49,6 +49,71 @@ async fn settled() {
     }
 }
 
+/// Two requests ask for the price at once. The second one has its quote when the pass of the first one is over, long before its time.
+#[tokio::test]
+async fn a_pass_that_ends_while_others_ask_for_its_price_is_bought_once() {
+    let cases = [true, false].map(async |answers| {
+        let passes = PassLayer::new().preferring("ten");
+        let (purchases, looks, quoted) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), Arc::new(Notify::new()));
+        let (counted, looks, waits) = (Arc::clone(&purchases), Arc::new(looks), Arc::clone(&quoted));
+        let shop = client(&passes, move |call| match (call.path.as_str(), call.pass) {
+            ("/pass", _) => at_once(ten(counted.fetch_add(1, SeqCst), Some(unix_now() + 2))),
+            _ if call.looks => {
+                let offered = offer("/pass").replace("0.49", "3.90").replace(r#""calls":10"#, r#""seconds":3600"#);
+                let (quote, waits) = (quoting("/pass").map(|_| offered.into()), Arc::clone(&waits));
+                match looks.fetch_add(1, SeqCst) {
+                    1 => Box::pin(async move {
+                        waits.notified().await;
+                        quote
+                    }),
+                    // The other one asks meanwhile.
+                    _ => Box::pin(async move {
+                        settled().await;
+                        quote
+                    }),
+                }
+            }
+            (_, Some(_)) if !answers => Box::pin(std::future::pending()),
+            (_, Some(_)) => at_once(answer(200, &[("x402-pass-remaining", "9")], "")),
+            (_, None) => at_once(answer(402, &[], "")),
+        });
+        let calls = [(), ()].map(|()| tokio::spawn(shop.clone().oneshot(to(ANSWER))));
+        // By the clock of this machine.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        quoted.notify_one();
+        let [first, second] = calls;
+        assert_eq!((second.await.unwrap().unwrap().status().as_u16(), purchases.load(SeqCst)), (402, 1), "{answers}");
+        first.abort();
+        let _ = first.await;
+        assert_eq!(shop.oneshot(to(ANSWER)).await.unwrap().status(), 402);
+        assert_eq!(purchases.load(SeqCst), 1, "{answers}");
+    });
+    futures_util::future::join_all(cases).await;
+}
+
+/// A client was off when the time was over that its quote had named. It may have ended much earlier.
+#[tokio::test]
+async fn a_pass_is_judged_by_its_end_however_late_that_is_seen() {
+    for (early, purchases) in [(5_000, 0), (50, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, now) = (folder.path().join("passes.json"), unix_now());
+        let (end, until) = (now - early, now - 100);
+        let kept = format!(
+            r#"[{{"url":"{PASS}","token":"x402p_old","expires":{end},"calls":1,"promise":{{"calls":10,"until":{until}}}}}]"#
+        );
+        std::fs::write(&file, kept).unwrap();
+        let passes = PassLayer::new().buying(PASS).unwrap().kept_in(&file).unwrap();
+        let bought = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&bought);
+        let shop = client(&passes, move |call| match call.path.as_str() {
+            "/pass" => at_once(ten(counted.fetch_add(1, SeqCst), None)),
+            _ => at_once(answer(200, &[("x402-pass-remaining", "9")], "")),
+        });
+        let _ = shop.oneshot(to(ANSWER)).await.unwrap();
+        assert_eq!(bought.load(SeqCst), purchases, "{early}");
+    }
+}
+
 /// Quotes whose time is not over by a clock that goes on for weeks.
 fn lasting(asked: &Asked) -> Reply {
     let bill = Bill { intent: format!("intent-{}", asked.before + 1), expiry: NOW + 100_000_000, ..Bill::default() };

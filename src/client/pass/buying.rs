@@ -122,6 +122,10 @@ impl<S> Errand<S> {
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
+        // What is held may have ended since this request began.
+        if shop.ends(now()) {
+            self.passes.lock().save();
+        }
         let within_limits = self.limits.are_set();
         if let Some(begun) = shop.unfinished(now(), within_limits) {
             let attempt = Attempt { url: &begun, price: None, goes_on: true };
@@ -215,7 +219,7 @@ impl<S> Errand<S> {
         if let Some(sold) = sold.filter(|_| !is_known) {
             // Where no attempt waits for it, an earlier one may have had it, by another quote.
             let is_own = attempt.goes_on || !order.has_resumed();
-            shop.hold(sold, is_own);
+            shop.hold(sold, is_own, now());
         }
         let is_useless = !shop.holds_one(now());
         // It was here before, and has been of use: after a crash its purchase was not closed yet.

@@ -116,9 +116,9 @@ impl InUse {
 
     /// Whether its time is over, at this Unix time, and that is not all that is to be said of it.
     pub(super) fn ends_badly(&self, now: u64) -> bool {
-        let is_over = self.pass.expires.is_some_and(|end| now >= end);
+        let Some(end) = self.pass.expires.filter(|end| now >= *end) else { return false };
         let may_be_untried = self.is_untried && (self.pass.has_failed || self.under_way > 0);
-        is_over && (may_be_untried || self.pass.breaks_its_promise(self.pass.calls, now))
+        may_be_untried || self.pass.breaks_its_promise(self.pass.calls, end)
     }
 
     /// Whether it was worse than its quote said, or bought nothing, where it ended at this Unix time. Those under way may yet be answered.

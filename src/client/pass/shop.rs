@@ -45,7 +45,7 @@ struct State {
     held: Option<InUse>,
     /// The last token that was given up.
     given_up: Option<String>,
-    /// Passes that were given up while requests were under way with them, and when, in Unix seconds.
+    /// Passes that were given up while requests were under way with them, and when they ended, in Unix seconds.
     leaving: Vec<(InUse, u64)>,
     /// Nothing new is bought until then, in Unix seconds: what came could not be used.
     unusable_until: Option<u64>,
@@ -141,7 +141,7 @@ impl Shop {
         let Some(held) = state.shown(shown) else {
             // Another request learned it before.
             let is_over = matches!(word, Word::UsedUp | Word::Expired);
-            return Learned { is_news: state.ends_late(shown, &word), is_over };
+            return Learned { is_news: state.ends_late(shown, &word, now), is_over };
         };
         let (is_charge, before) = (matches!(word, Word::Left { .. }), held.record());
         let fate = held.ends(route, word);
@@ -159,10 +159,10 @@ impl Shop {
         Learned { is_news: is_news || is_over || fate == Fate::Closed, is_over }
     }
 
-    /// A request with that header was left, and whether it was charged is open. Tells whether that is news.
-    pub(super) fn leaves(&self, shown: &HeaderValue) -> bool {
+    /// A request with that header was left at this Unix time, and whether it was charged is open. Tells whether that is news.
+    pub(super) fn leaves(&self, shown: &HeaderValue, now: u64) -> bool {
         let mut state = self.state();
-        let Some(held) = state.shown(shown) else { return state.ends_late(shown, &Word::Nothing) };
+        let Some(held) = state.shown(shown) else { return state.ends_late(shown, &Word::Nothing, now) };
         let before = held.record();
         held.is_left();
         before != held.record()
@@ -201,7 +201,7 @@ impl Shop {
 
     /// What came cannot be used at this Unix time: nothing is bought for long, by later processes either.
     pub(super) fn set_aside(&self, now: u64) {
-        self.state().set_aside(now);
+        self.state().set_aside(now, now);
     }
 
     /// A purchase begins there, at this Unix time: until it has its answer, it is finished before another one begins.
@@ -251,9 +251,11 @@ impl Shop {
         gives_up
     }
 
-    /// Holds what was sold: in the purchase that was begun, whose quote it is judged by, or in one of long ago.
-    pub(super) fn hold(&self, sold: Sold, is_own: bool) {
+    /// Holds what was sold, at this Unix time: in the purchase that was begun, whose quote it is judged by, or in one of long ago.
+    pub(super) fn hold(&self, sold: Sold, is_own: bool, now: u64) {
         let mut state = self.state();
+        // One whose time is over, which calls may be under way with.
+        state.give_up(now);
         let promise = state.promise.filter(|_| is_own);
         let is_timed = sold.is_timed();
         let pass = state.pass(sold.pass);
@@ -293,32 +295,36 @@ impl State {
         self.unusable_until.is_some_and(|until| now < until && soon.contains(&until))
     }
 
-    fn set_aside(&mut self, now: u64) {
-        self.unusable_until = Some(now.saturating_add(LONG_PAUSE));
+    /// Bars others from a moment on that was earlier than now. What was found before may bar them for longer.
+    fn set_aside(&mut self, since: u64, now: u64) {
+        let before = self.unusable_until.filter(|_| self.is_barred(now));
+        self.unusable_until = before.max(Some(since.saturating_add(LONG_PAUSE)));
     }
 
     /// Gives the pass up at this Unix time. While requests are under way with it, it keeps its word by them.
     fn give_up(&mut self, now: u64) {
         let Some(held) = self.held.take() else { return };
         self.given_up = Some(held.pass.token.clone());
-        if !self.judge(&held, now) && held.under_way > 0 {
-            self.leaving.push((held, now));
+        // Its time may have been over for long.
+        let ended = held.pass.expires.map_or(now, |end| end.min(now));
+        if !self.judge(&held, ended, now) && held.under_way > 0 {
+            self.leaving.push((held, ended));
         }
     }
 
-    /// Judges a pass that was given up at this Unix time; tells whether it was bad. Then the next one would be no better.
-    fn judge(&mut self, given_up: &InUse, ended: u64) -> bool {
+    /// Judges a pass that ended at this Unix time, which may be long ago; tells whether it was bad. Then the next one would be no better.
+    fn judge(&mut self, given_up: &InUse, ended: u64, now: u64) -> bool {
         let (pass, was_bad) = (&given_up.pass, given_up.was_bad(ended));
         if was_bad {
             tracing::warn!(url = %pass.url, calls = pass.calls, "a pass bought too little: no other is bought for a day");
-            self.set_aside(pass.expires.map_or(ended, |end| end.min(ended)));
+            self.set_aside(ended, now);
         }
         was_bad
     }
 
     /// A request with a pass that was given up has ended. After the last one the pass is judged again, by those that were answered. Tells
     /// whether it was bad.
-    fn ends_late(&mut self, value: &HeaderValue, word: &Word) -> bool {
+    fn ends_late(&mut self, value: &HeaderValue, word: &Word, now: u64) -> bool {
         let is_it = |(pass, _): &(InUse, u64)| pass.pass.token.as_bytes() == value.as_bytes();
         let Some(at) = self.leaving.iter().position(is_it) else { return false };
         let (mut given_up, ended) = self.leaving.swap_remove(at);
@@ -327,6 +333,6 @@ impl State {
             self.leaving.push((given_up, ended));
             return false;
         }
-        self.judge(&given_up, ended)
+        self.judge(&given_up, ended, now)
     }
 }

@@ -47,7 +47,7 @@ impl Showing {
 impl Drop for Showing {
     fn drop(&mut self) {
         if !mem::replace(&mut self.is_answered, true) {
-            let is_news = self.shop.leaves(&self.value);
+            let is_news = self.shop.leaves(&self.value, now());
             self.keep(is_news);
         }
     }
