@@ -188,6 +188,35 @@ async fn client_that_leaves(passes: &PassLayer, layer: &tower_x402::client::PayL
     let _ = bought(passes, layer, seller, "/answer").await;
 }
 
+/// A pass costs as much as the request may. Then it does not count there, or does not come.
+#[tokio::test(start_paused = true)]
+async fn a_request_and_its_pass_cost_no_more_than_it_may() {
+    for comes in [true, false] {
+        for (most, transfers) in [(490_000, 1), (979_999, 1), (980_000, 2)] {
+            let market = Market::open().await;
+            let layer = market.layer().await;
+            let seller = Seller::new(move |asked| {
+                match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+                    ("/pass", Some(_), _) if comes => token(),
+                    ("/pass", Some(_), _) => problem(409, "tx_already_used", &[]),
+                    (_, Some(_), _) => sold(),
+                    (path, None, true) if path != "/pass" => reply(401, &[("x402-error", "invalid_pass")], ""),
+                    _ => bill("490000", asked, offer("/pass")),
+                }
+            });
+            for passes in [PassLayer::new().buying(PASS).unwrap(), PassLayer::new().preferring("ten")] {
+                let before = market.wallet.transfers();
+                let mut request = to(ANSWER);
+                request.extensions_mut().insert(MaxPrice(Amount::from_base_units(most)));
+                let answered =
+                    bought_by(request, &passes, &layer, &seller).await.is_ok_and(|(text, _)| text == "the answer");
+                let paid = market.wallet.transfers() - before;
+                assert_eq!((paid, answered), (transfers, transfers == 2), "{comes} {most}");
+            }
+        }
+    }
+}
+
 fn stalled(status: u16, headers: &[(&str, &str)]) -> Reply {
     let never = futures_util::stream::pending::<Result<Frame<Bytes>, String>>();
     match reply(status, headers, "") {

@@ -144,10 +144,10 @@ where
     }
 
     /// Does the same where the next step is to pay, and tells the order of a pass that.
-    fn left_or_pays(&self) -> Result<Option<PurchaseGuard>, Failure> {
+    fn left_or_pays(&self, quote: &Quote) -> Result<Option<PurchaseGuard>, Failure> {
         let left = self.left_meanwhile()?;
         if let Some(order) = self.request().pass_order().filter(|_| left.is_none()) {
-            order.pays();
+            order.pays(quote.amount);
         }
         Ok(left)
     }
@@ -346,7 +346,7 @@ where
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         let payment = from_quote::payment(&proposal, quote);
         self.approved(proposal).await?;
-        if let Some(left) = self.left_or_pays()? {
+        if let Some(left) = self.left_or_pays(quote)? {
             return Ok(left);
         }
         let driver = TransferDriver::new(inner.dispatch_context(), guard, self.progress.clone(), self.deadline);
@@ -371,7 +371,7 @@ where
             from_quote::proposal(self.request(), &terms.quote, entry.id, vec![asset], method, Some(valid_for));
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         self.approved(proposal).await?;
-        if let Some(left) = self.left_or_pays()? {
+        if let Some(left) = self.left_or_pays(&terms.quote)? {
             return Ok(left);
         }
         let authorizing = Authorizing { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
@@ -389,7 +389,7 @@ where
         let proposal = from_quote::proposal(self.request(), &terms.quote, entry.id, assets, method, Some(valid_for));
         let guard = inner.registry.reserve(entry, &inner.budget)?;
         self.approved(proposal).await?;
-        if let Some(left) = self.left_or_pays()? {
+        if let Some(left) = self.left_or_pays(&terms.quote)? {
             return Ok(left);
         }
         let permitting = Permitting { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
@@ -420,7 +420,7 @@ where
         };
         let guard = inner.registry.reserve_deposit(entry, deposit, &inner.budget)?;
         self.approved(proposal).await?;
-        if let Some(left) = self.left_or_pays()? {
+        if let Some(left) = self.left_or_pays(&terms.quote)? {
             return Ok(left);
         }
         let (progress, deadline, place) = (&self.progress, self.deadline, self.request().place());

@@ -164,6 +164,9 @@ impl<S> Errand<S> {
         let answer = self.send(request).await;
         self.limits.extend(order.approving());
         let ending = order.ending().unwrap_or_else(|| Ending::of_another(&answer));
+        if let Some(paid) = order.paid().filter(|_| !matches!(ending, Ending::Unpaid)) {
+            self.limits.spend(paid);
+        }
         // By a payment whatever the status; and a pass may cost nothing.
         let is_sold = |answer: &Response<R>| matches!(ending, Ending::Sold(_)) || answer.status() == StatusCode::OK;
         let Some(answer) = answer.ok().filter(is_sold) else { return self.unsold(shop, attempt, &ending) };

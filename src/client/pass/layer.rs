@@ -30,9 +30,10 @@ use crate::client::PurchaseId;
 ///   finished before another one begins: the seller answers with the same pass. While its payment is open, no other pass is bought there. A
 ///   later process knows of it by the [file](Self::kept_in).
 /// - A pass that a quote names is bought by a new quote each time, and costs no more than that says. What was paid for before is fetched first,
-///   whatever a later quote says, the budget has left, and the request allows.
-/// - The request's [`MaxPrice`](crate::client::MaxPrice) holds for its pass. Its [`Deadline`](crate::client::Deadline) covers quote, pass
-///   and answer together. Where they stand in the way, other requests still buy one.
+///   whatever a later quote says, the budget has left, and the request allows: for 30 days, as long as sellers keep it. No other request uses
+///   that payment.
+/// - The request's [`MaxPrice`](crate::client::MaxPrice) holds for its pass and its answer together. Its
+///   [`Deadline`](crate::client::Deadline) covers quote, pass and answer together. Where they stand in the way, other requests still buy one.
 /// - After an attempt that failed, none is bought for a minute, and requests go on without one.
 /// - After a payment that bought nothing of use, none is bought at that origin for a day: the seller refused the payment for good, or sold what is
 ///   no pass, is over by this machine's clock, or ends after calls of which none was answered. While its first calls are under way, no other is

@@ -27,6 +27,18 @@ impl Limits {
         self.price.is_some() || self.deadline.is_some()
     }
 
+    /// Takes off what was paid for a pass.
+    pub(super) fn spend(&mut self, paid: Amount) {
+        self.price = self.price.map(|most| most.checked_sub(paid).unwrap_or(Amount::ZERO));
+    }
+
+    /// Has the request cost no more than is left.
+    pub(super) fn bind<B>(&self, request: &mut Request<B>) {
+        if let Some(most) = self.price {
+            request.extensions_mut().insert(MaxPrice(most));
+        }
+    }
+
     /// Whether this price is above what the request may cost.
     pub(super) fn exclude(&self, price: Amount) -> bool {
         self.price.is_some_and(|most| price > most)

@@ -35,6 +35,7 @@ enum Wish {
 #[derive(Default)]
 struct Told {
     has_resumed: bool,
+    paid: Option<Amount>,
     approving: Duration,
     is_billed: bool,
     bill: Option<Bytes>,
@@ -117,9 +118,10 @@ impl PassOrder {
         self.told().has_resumed = resumes;
     }
 
-    /// Tells that a new payment is made: what comes now is bought by that one, whatever was resumed before.
-    pub(crate) fn pays(&self) {
-        self.told().has_resumed = false;
+    /// Tells that a payment of so much is made that is new to this request: what comes now is bought by that one, whatever was resumed before.
+    pub(crate) fn pays(&self, amount: Amount) {
+        let mut told = self.told();
+        (told.has_resumed, told.paid) = (false, Some(amount));
     }
 
     /// Tells how long the approval took, which counts against no deadline.
@@ -144,6 +146,11 @@ impl PassOrder {
 
     pub(super) fn has_resumed(&self) -> bool {
         self.told().has_resumed
+    }
+
+    /// What was paid for this request, if it is known, and was not in vain.
+    pub(super) fn paid(&self) -> Option<Amount> {
+        self.told().paid
     }
 
     pub(super) fn approving(&self) -> Duration {

@@ -226,6 +226,8 @@ impl<S> Errand<S> {
             None if is_priced && shop.may_buy(now(), self.limits.are_set()) => self.buy(&shop, offer).await,
             None => None,
         };
+        // A pass that was bought for it is a part of what it may cost.
+        self.limits.bind(request);
         Ok(showing.map_or(Step::Plain, Step::Shown))
     }
 
