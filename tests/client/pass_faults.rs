@@ -224,3 +224,37 @@ fn stalled(status: u16, headers: &[(&str, &str)]) -> Reply {
         other => other,
     }
 }
+
+/// Its body never ends: other requests go on, and the pass is fetched later.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_stalls_holds_up_no_other_request() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let seller = seller(|asked| match asked.proofs {
+        0 => stalled(200, &[("payment-response", "e30=")]),
+        _ => token(),
+    });
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    let first = timeout(Duration::from_secs(300), bought(&passes, &layer, &seller, "/answer")).await;
+    assert_eq!(first.expect("it does not wait for ever").unwrap().0, "the answer");
+    advance(Duration::from_secs(61)).await;
+    assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
+    assert_eq!(paid_for(&seller), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bill_that_stalls_is_no_word_of_the_pass() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let seller =
+        Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+            ("/pass", Some(_), _) => token(),
+            (_, Some(_), _) => sold(),
+            (path, None, true) if path != "/pass" => stalled(402, &[]),
+            _ => bill("490000", asked, offer("/pass")),
+        });
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    let first = timeout(Duration::from_secs(3_600), bought(&passes, &layer, &seller, "/answer")).await;
+    assert_eq!(first.expect("it does not wait for ever").unwrap().0, "the answer");
+    assert_eq!((market.wallet.transfers(), passes.passes().len()), (2, 1));
+}

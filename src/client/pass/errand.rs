@@ -1,11 +1,12 @@
 //! `Errand`: one request on its way, with what it is sent by.
 
-use std::{future::poll_fn, pin::pin};
+use std::{future::poll_fn, pin::pin, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Limited};
+use tokio::time::timeout;
 use tower_service::Service;
 
 use super::{limits::Limits, purse::SharedPurse};
@@ -13,6 +14,9 @@ use crate::client::{Deadline, box_error::BoxError};
 
 /// The longest answer with a pass, and the longest quote, that is read, in bytes.
 const LONGEST: usize = 64 * 1024;
+/// How long its body may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// One request on its way.
 pub(super) struct Errand<S> {
     pub(super) service: S,
@@ -43,10 +47,10 @@ impl<S> Errand<S> {
     }
 }
 
-/// All of a short body.
+/// All of a short body. One that stalls is none: other requests wait for this one.
 pub(super) async fn read<R: Body<Data = Bytes>>(body: R) -> Option<Bytes>
 where
     R::Error: Into<BoxError>,
 {
-    Some(Limited::new(pin!(body), LONGEST).collect().await.ok()?.to_bytes())
+    Some(timeout(PATIENCE, Limited::new(pin!(body), LONGEST).collect()).await.ok()?.ok()?.to_bytes())
 }
