@@ -258,3 +258,32 @@ async fn a_bill_that_stalls_is_no_word_of_the_pass() {
     assert_eq!(first.expect("it does not wait for ever").unwrap().0, "the answer");
     assert_eq!((market.wallet.transfers(), passes.passes().len()), (2, 1));
 }
+
+/// What was paid for an answer bought nothing, and buys a pass. That is of no use, and is followed by no other.
+#[tokio::test(start_paused = true)]
+async fn a_pass_for_a_payment_that_was_left_over_is_judged_like_any_other() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let seller = seller_with_unsold(|transaction| {
+        let body = format!(r#"{{"pass":"x402p_{transaction}","calls":10,"expires":1}}"#);
+        reply(200, &[("payment-response", "e30=")], body)
+    });
+    assert_eq!(bought(&PassLayer::new(), &layer, &seller, "/unsold").await.unwrap().0, "no");
+    let passes = PassLayer::new().preferring("ten");
+    for call in 1..=3 {
+        assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "the answer");
+        assert_eq!((paid_for(&seller), market.wallet.transfers()), (1, 1 + call));
+        advance(Duration::from_secs(3_600)).await;
+    }
+}
+
+/// `/unsold` answers no payment.
+fn seller_with_unsold(pass: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Seller {
+    Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+        ("/unsold", Some(_), _) => reply(400, &[], "no"),
+        ("/pass", Some((_, transaction, _)), _) => pass(&transaction[..20]),
+        (_, Some(_), _) => sold(),
+        (path, None, true) if path != "/pass" => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
+        _ => bill("490000", asked, offer("/pass")),
+    })
+}

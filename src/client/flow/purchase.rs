@@ -313,8 +313,12 @@ where
 
     /// Turns to a purchase that is resumed, unless it may yet cost more than the request allows.
     fn resumes_with(&mut self, guard: &PurchaseGuard) -> Result<(), Failure> {
-        if let Some(order) = self.request().pass_order() {
-            order.resumes(true);
+        let is_own = self.request().identity.fingerprint.as_ref() == Some(&guard.entry().fingerprint);
+        match self.request().pass_order() {
+            Some(order) if is_own => order.resumes(true),
+            // What another request has paid buys something new here.
+            Some(order) => order.pays(guard.entry().amount),
+            None => {}
         }
         let (entry, limit) = (guard.entry(), self.request().max_price_of_resumed());
         if let Some(limit) = limit.filter(|_| entry.may_cost_more_than(limit)) {
