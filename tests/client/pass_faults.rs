@@ -287,3 +287,26 @@ fn seller_with_unsold(pass: impl Fn(&str) -> Reply + Send + Sync + 'static) -> S
         _ => bill("490000", asked, offer("/pass")),
     })
 }
+
+/// A request finishes what it paid for singly, and does not use the pass. Nothing else does, until its time is over.
+#[tokio::test(start_paused = true)]
+async fn a_purchase_that_goes_on_says_nothing_against_a_pass() {
+    let market = Market::open().await;
+    let layer = market.layer_with(|builder| builder.patience(Duration::from_secs(5))).await;
+    let seller = seller(|asked| {
+        let (_, transaction, _) = asked.proof.as_ref().unwrap();
+        let (token, end) = (&transaction[..20], unix_now() + 2);
+        reply(200, &[("payment-response", "e30=")], format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":{end}}}"#))
+    });
+    let _ = bought(&PassLayer::new(), &layer, &seller, "/broken").await.unwrap_err();
+    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (1, 1));
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    while layer.unfinished().len() == 1 {
+        let _ = bought(&passes, &layer, &seller, "/broken").await;
+    }
+    assert_eq!((market.wallet.transfers(), passes.passes().len()), (2, 1));
+    // By the clock of this machine.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
+    assert_eq!(market.wallet.transfers(), 3);
+}

@@ -76,7 +76,7 @@ impl InUse {
     /// A request to this route was answered.
     pub(super) fn ends(&mut self, route: &str, word: Word) -> Fate {
         self.counts(&word);
-        self.gave_back |= !matches!(word, Word::Left { .. });
+        self.gave_back |= !matches!(word, Word::Left { .. } | Word::Beside);
         match word {
             Word::Left { left, .. } => {
                 self.measures(&left);
@@ -93,7 +93,7 @@ impl InUse {
             // No word against the pass. Where it was taken before, the next one may be, too.
             Word::Billed if self.pass.taken.contains(route) => self.uncovered.add(route),
             Word::Billed => return Fate::Refused,
-            Word::Failed | Word::Nothing => {}
+            Word::Failed | Word::Nothing | Word::Beside => {}
         }
         let is_last = self.under_way == 0 && !self.gave_back && !self.may_give_back;
         let is_used_up = self.pass.remaining.as_deref() == Some("0") && is_last;
@@ -104,6 +104,7 @@ impl InUse {
     pub(super) fn counts(&mut self, word: &Word) {
         self.under_way = self.under_way.saturating_sub(1);
         match word {
+            Word::Beside => {}
             // Without a word of a pass that is counted, it cost nothing.
             Word::Answered if !self.pass.is_timed => {}
             Word::Left { is_answer: true, .. } | Word::Answered => {

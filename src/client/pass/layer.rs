@@ -54,8 +54,9 @@ use crate::client::PurchaseId;
 /// it does not cover the least that a call was charged, or fails twice on a route that it has covered. A request whose body can be sent once
 /// gets the bill that ends a pass, and the next request buys another.
 ///
-/// A request that was paid for and has no answer yet is finished first, without a pass. A request with a payment of its own in a header is sent as
-/// it is. What is left may be held by other calls at the same time (`pass_busy`): such a request waits, up to half a minute.
+/// A request that was paid for and has no answer yet is finished by its payment. A pass that it shows, or that [`buying`](Self::buying) has bought
+/// for it, stays as it is. A request with a payment of its own in a header is sent as it is. What is left may be held by other calls at the
+/// same time (`pass_busy`): such a request waits, up to half a minute.
 ///
 /// ```
 /// # #[cfg(feature = "reqwest")]

@@ -241,7 +241,7 @@ impl<S> Errand<S> {
     async fn show<B, R>(
         &mut self,
         mut request: Request<B>,
-        showing: Showing,
+        mut showing: Showing,
     ) -> Result<Outcome<B, Response<R>>, S::Error>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -254,7 +254,7 @@ impl<S> Errand<S> {
         request.headers_mut().insert(X402_PASS, showing.value());
         let mut waits = 0;
         loop {
-            let (again, order) = (copy(&request), PassOrder::nothing_new());
+            let (again, order) = (copy(&request), showing.order());
             request.extensions_mut().insert(order.clone());
             let answer = self.send(request).await?;
             // It was paid for before, and says nothing of the pass.

@@ -5,6 +5,7 @@ use std::{mem, sync::Arc};
 use http::HeaderValue;
 
 use super::{
+    order::PassOrder,
     purse::{SharedPurse, now},
     shop::Shop,
     word::Word,
@@ -15,6 +16,8 @@ pub(super) struct Showing {
     shop: Arc<Shop>,
     purse: SharedPurse,
     value: HeaderValue,
+    /// Tells whether what the request had paid for before goes on instead.
+    order: PassOrder,
     is_answered: bool,
 }
 
@@ -22,7 +25,14 @@ impl Showing {
     /// Shows the pass that is held there, unless it is over.
     pub(super) fn begin(shop: &Arc<Shop>, purse: &SharedPurse) -> Option<Self> {
         let value = shop.show(now())?;
-        Some(Self { shop: Arc::clone(shop), purse: purse.clone(), value, is_answered: false })
+        let order = PassOrder::nothing_new();
+        Some(Self { shop: Arc::clone(shop), purse: purse.clone(), value, order, is_answered: false })
+    }
+
+    /// The order of one request with it.
+    pub(super) fn order(&mut self) -> PassOrder {
+        self.order = PassOrder::nothing_new();
+        self.order.clone()
     }
 
     pub(super) fn value(&self) -> HeaderValue {
@@ -47,7 +57,10 @@ impl Showing {
 impl Drop for Showing {
     fn drop(&mut self) {
         if !mem::replace(&mut self.is_answered, true) {
-            let is_news = self.shop.leaves(&self.value, now());
+            let is_news = match self.order.has_resumed() {
+                true => self.shop.learn(&self.value, "", Word::Beside, now()).is_news,
+                false => self.shop.leaves(&self.value, now()),
+            };
             self.keep(is_news);
         }
     }

@@ -32,6 +32,8 @@ pub(super) enum Word {
     Answered,
     /// A failure of the seller's that says nothing of it.
     Failed,
+    /// The request had a payment beside it, which counts in its place.
+    Beside,
     Nothing,
 }
 
