@@ -310,3 +310,27 @@ async fn a_purchase_that_goes_on_says_nothing_against_a_pass() {
     assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
     assert_eq!(market.wallet.transfers(), 3);
 }
+
+/// Its caller closes purchases, and has not done so yet. Its seller delivers nothing twice.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_what_was_delivered_bars_no_pass() {
+    let market = Market::open().await;
+    let layer = market.layer_with(|builder| builder.acknowledged_by_caller()).await;
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    let seen = std::sync::Mutex::new(BTreeSet::new());
+    let seller =
+        Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+            ("/pass", Some((_, transaction, _)), _) if seen.lock().unwrap().insert(transaction.clone()) => {
+                let body = format!(r#"{{"pass":"x402p_{}","calls":1,"expires":null}}"#, &transaction[..20]);
+                reply(200, &[("payment-response", "e30=")], body)
+            }
+            ("/pass", Some(_), _) => problem(409, "tx_already_used", &[]),
+            (_, Some(_), _) => sold(),
+            (path, None, true) if path != "/pass" => reply(200, &[("x402-pass-remaining", "0")], "by pass"),
+            _ => bill("490000", asked, offer("/pass")),
+        });
+    for transfers in 1..=3 {
+        assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
+        assert_eq!(market.wallet.transfers(), transfers);
+    }
+}

@@ -33,7 +33,7 @@ pub(super) struct Offer {
 enum Bought {
     /// What was sold is here, be it of use or not.
     Sold,
-    /// It was here before: a purchase that was not closed went on, and is closed now.
+    /// It was here before: a purchase that was not closed went on, or was refused, and is closed now.
     Again,
     /// Nothing was paid, and no payment is open.
     Nothing,
@@ -75,7 +75,8 @@ impl<S> Errand<S> {
         };
         let mut bought = Bought::Again;
         for _ in 0..2 {
-            if matches!(bought, Bought::Again) {
+            // What bars others may have been found meanwhile.
+            if matches!(bought, Bought::Again) && shop.may_buy(now(), within_limits) {
                 shop.begins(address.clone(), promise, now());
                 // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
                 self.passes.lock().save();
@@ -169,17 +170,19 @@ impl<S> Errand<S> {
         }
         // By a payment whatever the status; and a pass may cost nothing.
         let is_sold = |answer: &Response<R>| matches!(ending, Ending::Sold(_)) || answer.status() == StatusCode::OK;
-        let Some(answer) = answer.ok().filter(is_sold) else { return self.unsold(shop, attempt, &ending) };
+        let Some(answer) = answer.ok().filter(is_sold) else { return self.unsold(shop, attempt, &order, &ending) };
         let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
         let Some(body) = read(answer.into_body()).await else { return Bought::Stopped };
         self.keep(shop, attempt, (&order, ending), purchase, &body).await
     }
 
     /// Remembers what an attempt that sold nothing means for the next one.
-    fn unsold(&self, shop: &Shop, attempt: &Attempt<'_>, ending: &Ending) -> Bought {
+    fn unsold(&self, shop: &Shop, attempt: &Attempt<'_>, order: &PassOrder, ending: &Ending) -> Bought {
         let bought = match ending {
             Ending::Open(_) | Ending::Sold(_) => return Bought::Stopped,
             Ending::Unpaid => Bought::Nothing,
+            // Its pass came, or this shop would wait for it: only its purchase was not closed.
+            Ending::Lost if order.has_resumed() && !attempt.goes_on => Bought::Again,
             Ending::Lost => {
                 tracing::warn!(url = %attempt.url, "a pass was paid for, and its seller does not give it: no other is bought for a day");
                 shop.set_aside(now());
