@@ -188,6 +188,88 @@ async fn client_that_leaves(passes: &PassLayer, layer: &tower_x402::client::PayL
     let _ = bought(passes, layer, seller, "/answer").await;
 }
 
+/// One replica does not know the pass yet, where another one took it.
+#[tokio::test(start_paused = true)]
+async fn a_stray_refusal_ends_no_pass() {
+    for is_quoted in [false, true] {
+        let passes = if is_quoted { PassLayer::new().expecting(10) } else { PassLayer::new().buying(PASS).unwrap() };
+        let (bought, showings) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+        let (counted, showings) = (Arc::clone(&bought), Arc::new(showings));
+        let shop = client(&passes, move |call| {
+            at_once(match (call.path.as_str(), call.pass) {
+                ("/pass", _) => ten(counted.fetch_add(1, SeqCst), None),
+                _ if call.looks => quoting("/pass"),
+                (_, Some(_)) if [1, 3].contains(&showings.fetch_add(1, SeqCst)) => {
+                    answer(401, &[("x402-error", "invalid_pass")], "")
+                }
+                (_, Some(_)) => answer(200, &[("x402-pass-remaining", "9")], "by pass"),
+                (_, None) => answer(200, &[("payment-response", "e30=")], "singly"),
+            })
+        });
+        let ask = async || {
+            let got = shop.clone().oneshot(to(ANSWER)).await.unwrap();
+            got.into_body().collect().await.unwrap().to_bytes()
+        };
+        // The second one follows an answer, so it is a stray one, too.
+        let first = [(0, "by pass"), (0, "singly"), (590, "singly"), (11, "by pass")];
+        for (seconds, text) in first.into_iter().chain([(0, "singly"), (590, "singly"), (11, "by pass")]) {
+            advance(Duration::from_secs(seconds)).await;
+            assert_eq!(ask().await, text, "{is_quoted} {seconds}");
+        }
+        assert_eq!((bought.load(SeqCst), passes.passes().len()), (1, 1), "{is_quoted}");
+    }
+}
+
+/// Of several routes where it was taken, each refuses it in the same minute; or one of them again later.
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_is_refused_again_later_is_given_up() {
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    let (bought, closed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, is_closed) = (Arc::clone(&bought), Arc::clone(&closed));
+    let shop = client(&passes, move |call| {
+        at_once(match (call.path.as_str(), call.pass.as_deref()) {
+            ("/pass", _) => ten(counted.fetch_add(1, SeqCst), None),
+            (_, Some("x402p_0")) if is_closed.load(SeqCst) == 1 => answer(401, &[("x402-error", "invalid_pass")], ""),
+            (_, Some(_)) => answer(200, &[("x402-pass-remaining", "9")], ""),
+            (_, None) => answer(402, &[], ""),
+        })
+    });
+    let status = async |path: &str| {
+        shop.clone().oneshot(to(&format!("https://shop.example{path}"))).await.unwrap().status().as_u16()
+    };
+    assert_eq!((status("/a").await, status("/b").await), (200, 200));
+    closed.store(1, SeqCst);
+    assert_eq!((status("/a").await, status("/b").await, passes.passes().len()), (402, 402, 1));
+    advance(Duration::from_secs(601)).await;
+    assert_eq!((status("/b").await, passes.passes().len()), (402, 0));
+    advance(Duration::from_secs(61)).await;
+    assert_eq!((status("/a").await, bought.load(SeqCst)), (200, 2));
+}
+
+/// Processes that end soon each see one refusal.
+#[tokio::test]
+async fn a_refusal_is_known_to_a_later_process() {
+    let now = unix_now();
+    for (refused_at, held) in [(now - 601, 0), (now - 10, 1), (now + 1_000, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("passes.json");
+        let kept = format!(
+            r#"[{{"url":"{PASS}","token":"x402p_old","taken":["POST /answer"],"calls":1,"refused_at":{refused_at}}}]"#
+        );
+        std::fs::write(&file, kept).unwrap();
+        let open = || PassLayer::new().buying(PASS).unwrap().kept_in(&file).unwrap();
+        let passes = open();
+        let shop = client(&passes, |call| {
+            at_once(match call.pass {
+                Some(_) => answer(401, &[("x402-error", "invalid_pass")], ""),
+                None => answer(402, &[], ""),
+            })
+        });
+        assert_eq!(shop.oneshot(to(ANSWER)).await.unwrap().status(), 402);
+        assert_eq!((passes.passes().len(), open().passes().len()), (held, held), "{refused_at} {now}");
+    }
+}
+
 /// A pass costs as much as the request may. Then it does not count there, or does not come.
 #[tokio::test(start_paused = true)]
 async fn a_request_and_its_pass_cost_no_more_than_it_may() {

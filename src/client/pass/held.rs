@@ -43,6 +43,9 @@ pub struct HeldPass {
     /// A call with it had no answer, whatever its seller said.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) has_failed: bool,
+    /// When it was refused where it was taken before, in Unix seconds, if no answer by it came since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refused_at: Option<u64>,
     /// What the quote said of it; without a token, of the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) promise: Option<Promise>,
@@ -68,6 +71,7 @@ impl HeldPass {
             taken: BTreeSet::new(),
             calls: 0,
             has_failed: false,
+            refused_at: None,
             promise: None,
             unusable_until: None,
             is_unfinished: false,

@@ -1,6 +1,14 @@
 //! `InUse`: the pass that is held, and what its showings have told of it. A route is a method and a path.
 
-use super::{held::HeldPass, notes::Notes, word::Word};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{
+    held::HeldPass,
+    notes::{LASTING, Notes},
+    word::Word,
+};
 use crate::protocol::Amount;
 
 /// How many routes are kept where it was taken.
@@ -17,7 +25,7 @@ pub(super) enum Fate {
     Refused,
     /// It is used up, or its time is over.
     Over,
-    /// It was good at this route: its seller closed it, or does not know it any more.
+    /// It was good at this route, and was refused twice with time in between: its seller closed it, or does not know it any more.
     Closed,
 }
 
@@ -33,21 +41,28 @@ pub(super) struct InUse {
     is_alone: bool,
     /// A request ended without an answer, here or in an earlier process. Its seller counts the call as spent, and gives it back later.
     may_give_back: bool,
-    /// Routes whose price is above its amount.
+    /// When it was refused where it was taken before, if no answer by it came since. One replica may not know it yet.
+    refused: Option<Instant>,
+    /// Routes where it does not count for a while: the price is above its amount, or it was refused or ignored once.
     uncovered: Notes,
 }
 
 impl InUse {
     /// A pass that was sold just now, or long ago.
     pub(super) const fn bought(pass: HeldPass, is_untried: bool) -> Self {
+        let (gave_back, is_alone, may_give_back) = (false, false, false);
         let uncovered = Notes::new();
-        Self { pass, is_untried, under_way: 0, gave_back: false, is_alone: false, may_give_back: false, uncovered }
+        Self { pass, is_untried, under_way: 0, gave_back, is_alone, may_give_back, refused: None, uncovered }
     }
 
-    /// A pass of an earlier process.
-    pub(super) fn restored(pass: HeldPass) -> Self {
+    /// A pass of an earlier process, at this Unix time.
+    pub(super) fn restored(mut pass: HeldPass, now: u64) -> Self {
         let is_untried = pass.has_failed && pass.calls == 0;
-        Self { may_give_back: true, ..Self::bought(pass, is_untried) }
+        // A clock may have been ahead.
+        pass.refused_at = pass.refused_at.map(|at| at.min(now));
+        let since = |at| Instant::now().checked_sub(Duration::from_secs(now.saturating_sub(at)));
+        let refused = pass.refused_at.map(|at| since(at).unwrap_or_else(Instant::now));
+        Self { may_give_back: true, refused, ..Self::bought(pass, is_untried) }
     }
 
     pub(super) fn counts_at(&self, route: &str) -> bool {
@@ -62,9 +77,10 @@ impl InUse {
     }
 
     /// What is kept of it beside what is left, as far as it matters later.
-    pub(super) fn record(&self) -> (usize, bool, u64) {
+    pub(super) fn record(&self) -> (usize, bool, bool, u64) {
         let enough = self.pass.promise.map_or(1, |promise| promise.calls.max(1));
-        (self.pass.taken.len(), self.pass.has_failed, self.pass.calls.min(enough))
+        let is_refused = self.pass.refused_at.is_some();
+        (self.pass.taken.len(), self.pass.has_failed, is_refused, self.pass.calls.min(enough))
     }
 
     /// A request ended without an answer.
@@ -73,8 +89,8 @@ impl InUse {
         (self.may_give_back, self.pass.has_failed) = (true, true);
     }
 
-    /// A request to this route was answered.
-    pub(super) fn ends(&mut self, route: &str, word: Word) -> Fate {
+    /// A request to this route was answered, at this Unix time.
+    pub(super) fn ends(&mut self, route: &str, word: Word, now: u64) -> Fate {
         self.counts(&word);
         self.gave_back |= !matches!(word, Word::Left { .. } | Word::Beside);
         match word {
@@ -86,7 +102,12 @@ impl InUse {
             // No answer by a pass that counts nothing says more than that.
             Word::Answered if self.pass.is_timed => self.is_taken(route),
             Word::Answered => {}
-            Word::Invalid if self.pass.taken.contains(route) => return Fate::Closed,
+            Word::Invalid if self.pass.taken.contains(route) => {
+                if self.is_refused_again(now) {
+                    return Fate::Closed;
+                }
+                self.uncovered.add(route);
+            }
             Word::Invalid => return Fate::Refused,
             Word::UsedUp if self.may_cover_another(route) => self.uncovered.add(route),
             Word::UsedUp | Word::Expired => return Fate::Over,
@@ -134,7 +155,14 @@ impl InUse {
         self.is_untried && self.under_way > 0
     }
 
+    /// Notes a refusal where it was taken before, at this Unix time. Tells whether one came some time ago, and no answer since.
+    fn is_refused_again(&mut self, now: u64) -> bool {
+        self.pass.refused_at.get_or_insert(now);
+        self.refused.get_or_insert_with(Instant::now).elapsed() >= LASTING
+    }
+
     fn is_taken(&mut self, route: &str) {
+        (self.refused, self.pass.refused_at) = (None, None);
         let taken = &mut self.pass.taken;
         if taken.len() < MOST_ROUTES {
             taken.insert(route.to_owned());

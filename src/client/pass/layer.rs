@@ -47,10 +47,10 @@ use crate::client::PurchaseId;
 ///   later process gets the same pass.
 ///
 /// The layer gives a pass up on its seller's clear words alone: nothing is left and no other call is under way, a quote says `used_up` or
-/// `expired`, or it is refused where it was taken before. "Where" is a route: a method and a path. Once a call ended without an answer, in this
-/// process or perhaps in an earlier one, what is left may come back: then only a refusal or a quote ends the pass. Where it is refused
-/// otherwise, or the route asks for money without a word about the pass, the request is sent again without it, and the pass is kept for other
-/// routes: on that route it is shown again after ten minutes. So is a pass of an amount at a price above what is left of it: it is over where
+/// `expired`, or it is refused where it was taken before, and again after ten minutes or more without an answer by it. "Where" is a route: a
+/// method and a path. Once a call ended without an answer, in this process or perhaps in an earlier one, what is left may come back: then
+/// only a refusal or a quote ends the pass. Where it is refused otherwise, or the route asks for money without a word about the pass, the
+/// request is sent again without it, and the pass is kept for other routes: on that route it is shown again after ten minutes. So is a pass of an amount at a price above what is left of it: it is over where
 /// it does not cover the least that a call was charged, or fails twice on a route that it has covered. A request whose body can be sent once
 /// gets the bill that ends a pass, and the next request buys another.
 ///

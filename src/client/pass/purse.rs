@@ -134,7 +134,7 @@ impl Purse {
             let quoted = if self.wanted.is_some() { self.of_quotes(&address) } else { None };
             let shop = quoted.or_else(|| self.shops.iter().find(|shop| shop.address().url == address.url).cloned());
             if let Some(shop) = shop {
-                shop.restore(pass, address);
+                shop.restore(pass, address, now());
             }
         }
         // Its folder is needed, which the working directory of a later moment may not have.

@@ -111,14 +111,14 @@ impl Shop {
         state.held.as_ref().map(|held| held.pass.clone()).into_iter().chain(next)
     }
 
-    /// Takes over what was kept, and is of this address.
-    pub(super) fn restore(&self, kept: HeldPass, address: Address) {
+    /// Takes over what was kept, and is of this address, at this Unix time.
+    pub(super) fn restore(&self, kept: HeldPass, address: Address, now: u64) {
         let mut state = self.state();
         if kept.token.is_empty() {
             (state.unusable_until, state.is_unfinished) = (kept.unusable_until, kept.is_unfinished);
             (state.address, state.promise) = (address, kept.promise);
         } else {
-            state.held = Some(InUse::restored(kept));
+            state.held = Some(InUse::restored(kept, now));
         }
     }
 
@@ -144,7 +144,7 @@ impl Shop {
             return Learned { is_news: state.ends_late(shown, &word, now), is_over };
         };
         let (is_charge, before) = (matches!(word, Word::Left { .. }), held.record());
-        let fate = held.ends(route, word);
+        let fate = held.ends(route, word, now);
         let is_news = is_charge || before != held.record();
         match fate {
             Fate::Kept => {}
