@@ -416,3 +416,37 @@ async fn a_refusal_of_what_was_delivered_bars_no_pass() {
         assert_eq!(market.wallet.transfers(), transfers);
     }
 }
+
+/// Its first call has no answer when the process is killed. An answer that costs nothing leaves no such trace.
+#[tokio::test]
+async fn a_call_under_way_is_known_after_a_process_is_killed() {
+    for is_first in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, left) = (folder.path().join("passes.json"), folder.path().join("left.json"));
+        let bought = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&bought);
+        let sells = move |call: Call| match (call.path.as_str(), call.pass) {
+            ("/pass", _) => at_once(ten(counted.fetch_add(1, SeqCst), None)),
+            ("/slow", Some(_)) => Box::pin(std::future::pending()),
+            ("/free", Some(_)) => at_once(answer(200, &[], "")),
+            (_, Some(_)) => at_once(answer(402, &[], r#"{"pass":"used_up"}"#)),
+            (_, None) => at_once(answer(402, &[], "")),
+        };
+        let passes = PassLayer::new().buying(PASS).unwrap().kept_in(&file).unwrap();
+        let shop = client(&passes, sells.clone());
+        if !is_first {
+            let free = shop.clone().oneshot(to("https://shop.example/free")).await.unwrap();
+            assert_eq!(free.status(), 200);
+            assert!(!std::fs::read_to_string(&file).unwrap().contains("has_failed"));
+        }
+        let slow = tokio::spawn(shop.oneshot(to("https://shop.example/slow")));
+        settled().await;
+        std::fs::copy(&file, &left).unwrap();
+        slow.abort();
+        let passes = PassLayer::new().buying(PASS).unwrap().kept_in(&left).unwrap();
+        for _ in 0..2 {
+            let got: Response<_> = client(&passes, sells.clone()).oneshot(to(ANSWER)).await.unwrap();
+            assert_eq!((got.status().as_u16(), bought.load(SeqCst)), (402, 1), "{is_first}");
+        }
+    }
+}

@@ -40,7 +40,7 @@ pub struct HeldPass {
     /// How many calls were answered by it.
     #[serde(default)]
     pub(super) calls: u64,
-    /// A call with it had no answer, whatever its seller said.
+    /// A call with it had no answer, whatever its seller said. In the file: or may have none, where none was answered before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) has_failed: bool,
     /// When it was refused where it was taken before, in Unix seconds, if no answer by it came since.

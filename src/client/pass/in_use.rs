@@ -65,6 +65,15 @@ impl InUse {
         Self { may_give_back: true, refused, ..Self::bought(pass, is_untried) }
     }
 
+    /// The pass for a later process. A process that is killed tells nothing of the calls that are under way.
+    pub(super) fn kept(&self) -> HeldPass {
+        HeldPass { has_failed: self.may_have_failed(), ..self.pass.clone() }
+    }
+
+    const fn may_have_failed(&self) -> bool {
+        self.pass.has_failed || self.is_in_doubt()
+    }
+
     pub(super) fn counts_at(&self, route: &str) -> bool {
         !self.uncovered.has(route)
     }
@@ -80,7 +89,7 @@ impl InUse {
     pub(super) fn record(&self) -> (usize, bool, bool, u64) {
         let enough = self.pass.promise.map_or(1, |promise| promise.calls.max(1));
         let is_refused = self.pass.refused_at.is_some();
-        (self.pass.taken.len(), self.pass.has_failed, is_refused, self.pass.calls.min(enough))
+        (self.pass.taken.len(), self.may_have_failed(), is_refused, self.pass.calls.min(enough))
     }
 
     /// A request ended without an answer.

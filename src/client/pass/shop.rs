@@ -102,13 +102,14 @@ impl Shop {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is kept: the pass that is held; and, without a token, what holds for the next one. A pass that is over may be of another address.
+    /// What is kept: the pass that is held, as if its process ended now; and, without a token, what holds for the next one. A
+    /// pass that is over may be of another address.
     pub(super) fn kept(&self) -> impl Iterator<Item = HeldPass> + use<> {
         let state = self.state();
         let (unusable_until, is_unfinished, promise) = (state.unusable_until, state.is_unfinished, state.promise);
         let next = HeldPass { unusable_until, is_unfinished, promise, ..state.pass(String::new()) };
         let next = (is_unfinished || unusable_until.is_some()).then_some(next);
-        state.held.as_ref().map(|held| held.pass.clone()).into_iter().chain(next)
+        state.held.as_ref().map(InUse::kept).into_iter().chain(next)
     }
 
     /// Takes over what was kept, and is of this address, at this Unix time.
@@ -127,12 +128,14 @@ impl Shop {
         self.state().header(now).is_some()
     }
 
-    /// Begins a request with the pass, unless that is over: the header that shows it.
-    pub(super) fn show(&self, now: u64) -> Option<HeaderValue> {
+    /// Begins a request with the pass, unless that is over: the header that shows it, and whether that is news.
+    pub(super) fn show(&self, now: u64) -> Option<(HeaderValue, bool)> {
         let mut state = self.state();
         let value = state.header(now)?;
-        state.held.as_mut()?.begins();
-        Some(value)
+        let held = state.held.as_mut()?;
+        let before = held.record();
+        held.begins();
+        Some((value, before != held.record()))
     }
 
     /// Learns from the answer to a request with that header, of this method and path, at this Unix time.

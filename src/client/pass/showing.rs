@@ -22,11 +22,14 @@ pub(super) struct Showing {
 }
 
 impl Showing {
-    /// Shows the pass that is held there, unless it is over.
+    /// Shows the pass that is held there, unless it is over. Where none was answered by it before, the file has that first: the process may
+    /// be killed.
     pub(super) fn begin(shop: &Arc<Shop>, purse: &SharedPurse) -> Option<Self> {
-        let value = shop.show(now())?;
+        let (value, is_news) = shop.show(now())?;
         let order = PassOrder::nothing_new();
-        Some(Self { shop: Arc::clone(shop), purse: purse.clone(), value, order, is_answered: false })
+        let showing = Self { shop: Arc::clone(shop), purse: purse.clone(), value, order, is_answered: false };
+        showing.keep(is_news);
+        Some(showing)
     }
 
     /// The order of one request with it.
