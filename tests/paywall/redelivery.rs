@@ -94,14 +94,24 @@ async fn without_the_setting_nothing_is_kept() {
 /// A route may keep more than the line to the ledger carries in time. The sale counts for more than a second delivery.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_cannot_be_kept_in_time_is_sold_without_being_kept() {
-    let stage = Stage::open().await;
-    let counter = Counter::default();
-    let service = layered(&kept(&stage), numbered(counter.clone()));
-    let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
-    stage.ledger.slow_to_keep();
-    assert_eq!(ask(&service, redemption(&intent, tx)).await.status(), 201);
-    assert_problem(ask(&service, redemption(&intent, tx)).await, 409, "already_consumed").await;
-    assert_eq!((counter.runs(), stage.counts().consumed), (1, 1));
+    for (length, is_sold) in [(64 * 1024 + 1, true), (1_000, false)] {
+        let stage = Stage::open().await;
+        let counter = Counter::default();
+        let layer = stage.layer().redeliver(Redelivery::lasting(QUARTER).up_to(1 << 20));
+        let service =
+            layered(&layer, answering(counter.clone(), move |_| Response::new(Body::from(vec![b'x'; length]))));
+        let (intent, tx) = (quoted(&service).await, stage.shop.pay(490_000));
+        stage.ledger.slow_to_keep();
+        let answer = ask(&service, redemption(&intent, tx)).await;
+        if is_sold {
+            assert_eq!(answer.status(), 200);
+            assert_problem(ask(&service, redemption(&intent, tx)).await, 409, "already_consumed").await;
+        } else {
+            // It is not its length that keeps the ledger from answering.
+            assert_problem(answer, 503, "outcome_unknown").await;
+        }
+        assert_eq!((counter.runs(), stage.counts().consumed), (1, u64::from(is_sold)), "{length}");
+    }
 }
 
 /// An answer that was kept in a try whose end is not heard stays, and so does one of which the ledger said at once that it failed.

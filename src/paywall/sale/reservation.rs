@@ -43,6 +43,8 @@ const COMMIT_TRY: Duration = Duration::from_secs(2);
 /// How long recording that a payment is about to be settled may take.
 const SETTLING_WAIT: Duration = Duration::from_secs(2);
 const COMMIT_PAUSE: Duration = Duration::from_millis(100);
+/// How long an answer may be, in bytes, that any connection to a ledger stores within one try.
+const LARGE: usize = 64 * 1024;
 
 /// A reservation that was requested and is not answered yet.
 ///
@@ -314,7 +316,7 @@ impl LeaseGuard {
     }
 
     /// Records the sale, and tries again for a while if the ledger does not answer. After a try that was not refused at once, the sale is
-    /// recorded without an answer: a large one may be what takes so long, and would take as long each time. One that an earlier try has
+    /// recorded without a large answer: that may be what takes so long, and would take as long each time. One that an earlier try has
     /// kept stays.
     pub(crate) async fn commit(&mut self, mut answer: Option<&KeptAnswer>) -> Committed {
         let mut tried = Instant::now();
@@ -334,7 +336,8 @@ impl LeaseGuard {
                     if Instant::now() + COMMIT_PAUSE >= end {
                         return Committed::Unknown;
                     }
-                    if answer.is_some() && tried.elapsed() > COMMIT_PAUSE {
+                    let is_large = answer.is_some_and(|answer| answer.content().len() > LARGE);
+                    if is_large && tried.elapsed() > COMMIT_PAUSE {
                         tracing::warn!("the ledger takes too long to keep an answer: it is sold and not kept");
                         answer = None;
                     }
