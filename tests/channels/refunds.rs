@@ -66,6 +66,30 @@ async fn what_may_be_on_its_way_back_covers_nothing() {
     assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
 }
 
+/// This process read the channel before a refund that another one had made, and that one has signed the next.
+#[tokio::test]
+async fn what_another_process_gave_back_covers_nothing_here() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+    let settler = stall.channels.clone();
+    let other = stall.shop.sibling(|builder| builder.channel_settler(settler)).await;
+    let other = layered(&other.charge("answer", units(PRICE)).unwrap(), counting(&counter, None));
+    let offer = offered(&other).await;
+    assert_eq!(ask(&other, stall.asks_back(&offer, &config, PRICE, Some(500))).await.status(), 200);
+    stall.channels.script([ChannelStep::Unknown]);
+    let answer = ask(&other, stall.asks_back(&offer, &config, PRICE, None)).await;
+    let _ = assert_problem(answer, 503, "outcome_unknown").await;
+    // Of 500 that are left 400 may go back, and 100 were sold.
+    let offer = offered(&service).await;
+    let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+    let _ = assert_problem(answer, 503, "verification_unavailable").await;
+    stall.shop.clock.advance(std::time::Duration::from_secs(3));
+    let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
+    assert_eq!(counter.runs(), 1);
+}
+
 /// Its voucher stands in a claim, where a stranger reads it: each refund costs the seller a transaction.
 #[tokio::test]
 async fn by_a_voucher_that_was_claimed_all_goes_back_or_nothing() {

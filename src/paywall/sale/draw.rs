@@ -113,6 +113,11 @@ impl DrawGuard {
         self.lease.memo()
     }
 
+    /// What was read of the account last, as of the grant.
+    pub(crate) const fn note(&self) -> &AccountMemo {
+        self.lease.note()
+    }
+
     pub(crate) const fn account(&self) -> AccountId {
         self.lease.account()
     }

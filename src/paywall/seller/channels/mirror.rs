@@ -85,14 +85,41 @@ impl Mirror {
         Some(self.read.lock().unwrap_or_else(PoisonError::into_inner).get(&account)?.0)
     }
 
+    /// Remembers what was read. A reading that began before the one that is remembered changes nothing.
     pub(super) fn remember(&self, account: AccountId, read: Duration, state: Known) {
         let mut known = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= CHANNELS {
             known.retain(|_, (before, _)| read < *before + self.lasts);
         }
         // Where all are recent, some are read more often.
-        if known.len() < CHANNELS {
-            known.insert(account, (read, state));
+        let is_full = known.len() >= CHANNELS;
+        match known.get_mut(&account) {
+            Some(before) if read < before.0 => {}
+            Some(before) => *before = (read, state),
+            None if is_full => {}
+            None => _ = known.insert(account, (read, state)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock::SystemClock, protocol::Amount};
+
+    #[test]
+    fn a_slow_reading_undoes_no_later_one() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let (mirror, account) = (Mirror::new(&clock, &ChannelPolicy::new()), AccountId::new([1; 16]));
+        let read = |balance| {
+            let state = ChannelOnChain::new(Amount::from_base_units(balance), Amount::ZERO);
+            Known { state, head: ChainTime::from_unix(1) }
+        };
+        let at = clock.monotonic();
+        let balance = || mirror.within(account, LATELY).map(|known| known.state.balance);
+        for (began, balance_read, known) in [(1, 1_000, 1_000), (3, 500, 500), (2, 1_000, 500), (3, 400, 400)] {
+            mirror.remember(account, at + Duration::from_secs(began), read(balance_read));
+            assert_eq!(balance(), Some(Amount::from_base_units(known)), "{began}");
         }
     }
 }

@@ -15,7 +15,10 @@ use crate::{
             unanswered::{LastCharge, take_back_last},
         },
         seller::{
-            channels::{Channel, Channels, record::ChannelMemo},
+            channels::{
+                Channel, Channels,
+                record::{ChannelMemo, read_note},
+            },
             time_limits::ledger_in_time,
         },
     },
@@ -63,11 +66,15 @@ pub(super) async fn draw(
             let Some(memo) = ChannelMemo::read(guard.memo()) else {
                 return Err(unavailable(LedgerError::unavailable()));
             };
-            // The ledger knows of more than this reading: it is of an earlier block, and has no payer deposit again. What may go back by
-            // then covers nothing.
-            let covered = units(state.covers());
-            let is_unsure = total > covered || state.of_few || state.refunds_differ;
-            if total > covered.saturating_sub(memo.going_back(state)) && !payment.amount.is_zero() {
+            // What may go back covers nothing.
+            let left_by = |state: &ChannelOnChain| units(state.covers()).saturating_sub(memo.going_back(state));
+            let left = left_by(state);
+            // Another process may have read of a refund since, and have signed the next one.
+            let left_by_ledger = read_note(guard.note()).map_or(left, |noted| left_by(&noted));
+            // The ledger knows of more than this reading: it is of an earlier block, and has no payer deposit again. Or it knows of less.
+            let is_known_otherwise = total > units(state.covers()) || total <= left;
+            let is_unsure = is_known_otherwise || state.of_few || state.refunds_differ;
+            if total > left.min(left_by_ledger) && !payment.amount.is_zero() {
                 guard.release().await;
                 return Ok(if is_unsure { Drawn::Unsure } else { Drawn::TooLittle });
             }
