@@ -330,7 +330,7 @@ async fn what_a_claim_shows_buys_nothing_for_who_reads_it() {
         stall.deposits(&offer, &config, PRICE, 500)
     }] {
         let answer = ask(&other, request).await;
-        assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");
+        assert_eq!(refused(&answer), "invalid_batch_settlement_evm_voucher_signature");
         assert!(!format!("{:?}", answer.headers()).contains("voucherState"));
     }
     assert_eq!((counter.runs(), stall.channels.deposits()), (0, 0));
@@ -367,7 +367,7 @@ async fn what_few_nodes_say_makes_no_voucher_secret_again() {
     // The voucher over 100 stands in the claim, and 5 more are what the other route costs.
     read(sound);
     let answer = ask(&cheap, stall.pays(&offered(&cheap).await, &config, PRICE)).await;
-    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_voucher_signature");
     assert_eq!(counter.runs(), 0);
 }
 

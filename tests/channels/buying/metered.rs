@@ -90,3 +90,59 @@ async fn a_total_that_was_not_charged_may_be_at_a_later_showing() {
     trade.buy(&layer, 3).await.unwrap();
     assert_eq!(trade.line.totals(), [PRICE, 2 * PRICE, 2 * PRICE, 2 * PRICE, 3 * PRICE]);
 }
+
+/// A claim shows the voucher of a metered answer, which cost half of it. An answer of exactly the rest has the same total.
+#[tokio::test(start_paused = true)]
+async fn a_total_that_a_claim_has_shown_is_not_signed_again_and_its_channel_goes_on() {
+    let trade = Trade::selling(Some(50)).await;
+    let layer = trade.layer().await;
+    trade.buy(&layer, 0).await.unwrap();
+    let _ = trade.stall.shop.merchant.claim_now().await.unwrap();
+    let metered = trade.line.seller.lock().unwrap().clone();
+    let half = trade.stall.shop.merchant.charge("half", units(50)).unwrap();
+    let handler = tower::service_fn(|_: Request<RequestBody<Body>>| async {
+        Ok::<_, Infallible>(Response::new(Full::from("half")))
+    });
+    *trade.line.seller.lock().unwrap() = tower::util::BoxCloneService::new(half.layer(handler));
+    for _ in 0..2 {
+        let error = trade.buy(&layer, 1).await.unwrap_err();
+        assert_eq!(error.kind(), PayErrorKind::Payer, "{error}");
+    }
+    assert!(layer.unfinished().is_empty());
+    // It was shown once, and is known since.
+    assert_eq!(trade.line.totals(), [PRICE, PRICE]);
+    let held = layer.channels().remove(0);
+    assert_eq!((held.phase, held.charged), (ChannelPhase::Open, units(50)));
+    *trade.line.seller.lock().unwrap() = metered;
+    trade.buy(&layer, 2).await.unwrap();
+    assert_eq!(trade.line.totals()[2..], [50 + PRICE]);
+    assert_eq!((trade.charged().await, trade.channels(), trade.stall.channels.deposits()), (100, 1, 1));
+}
+
+/// A seller that never had the voucher says that its signature does not count: it gets no other payment by that in the same call.
+#[tokio::test(start_paused = true)]
+async fn a_voucher_that_is_shown_for_the_first_time_is_followed_by_no_other_payment() {
+    let trade = Trade::open().await;
+    let layer = trade.layer().await;
+    trade.buy(&layer, 0).await.unwrap();
+    let inner = trade.line.seller.lock().unwrap().clone();
+    let seller = tower::service_fn({
+        let inner = inner.clone();
+        move |request: Request<Body>| {
+            let inner = inner.clone();
+            async move {
+                match PaymentPayload::from_headers(request.headers()).unwrap() {
+                    Some(_) => Ok(refusing(inner, "invalid_batch_settlement_evm_voucher_signature", json!({})).await),
+                    None => inner.oneshot(request).await,
+                }
+            }
+        }
+    });
+    *trade.line.seller.lock().unwrap() = tower::util::BoxCloneService::new(seller);
+    let error = trade.buy(&layer, 1).await.unwrap_err();
+    assert_eq!(error.kind(), PayErrorKind::Refused, "{error}");
+    assert_eq!(trade.line.totals(), [PRICE, 2 * PRICE]);
+    *trade.line.seller.lock().unwrap() = inner;
+    trade.buy(&layer, 2).await.unwrap();
+    assert_eq!(trade.line.totals(), [PRICE, 2 * PRICE, 2 * PRICE]);
+}

@@ -24,6 +24,8 @@ const OF_THE_BALANCE: [&str; 2] =
     ["invalid_batch_settlement_evm_cumulative_exceeds_balance", "invalid_batch_settlement_evm_channel_not_found"];
 /// Another request of the channel is under way, or this one still is: the same voucher later.
 const BUSY: &str = "invalid_batch_settlement_evm_channel_busy";
+/// The signature counts no more: a claim has shown the voucher to everyone, so that anyone can show it.
+const SIGNATURE: &str = "invalid_batch_settlement_evm_voucher_signature";
 const MISMATCH: &str = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
 
 impl Conversation<'_> {
@@ -64,8 +66,23 @@ impl Conversation<'_> {
         }
         // Behind a deposit that was made nothing more is deposited in this call: the node may lag, or the seller lie.
         let is_short = is_unmade && OF_THE_BALANCE.contains(&word) && self.is_short(guard).await?;
+        let is_public = is_unmade && word == SIGNATURE && self.is_held_by_seller(guard);
         self.end_uncharged(guard, true).await;
-        if is_short { Ok(Some(Outcome::Void)) } else { Err(Failure::VoucherRefused { purchase, reason }) }
+        if is_public && let Some(vouched) = guard.entry().vouched() {
+            let (key, total) = ((vouched.network, vouched.channel()), vouched.total());
+            self.inner.registry.note_channel(key, |record| record.public = Some(total)).await;
+        }
+        if is_short || is_public { Ok(Some(Outcome::Void)) } else { Err(Failure::VoucherRefused { purchase, reason }) }
+    }
+
+    /// Whether the seller had this voucher before: an answer that cost less was bought by it. Then it gains nothing by a refusal after which the
+    /// client pays in another way.
+    fn is_held_by_seller(&self, guard: &PurchaseGuard) -> bool {
+        let Some(vouched) = guard.entry().vouched() else { return false };
+        let (key, total) = ((vouched.network, vouched.channel()), vouched.total());
+        let record = self.inner.registry.channel(key);
+        let is_held = record.is_some_and(|record| record.shown.contains(&total) && total > record.doubtful);
+        is_held && !self.is_shown_again(guard)
     }
 
     /// The answer was sold, and is not given again. Unless its charge is counted, it may be the whole price.

@@ -55,6 +55,9 @@ pub(crate) struct ChannelRecord {
     /// serves every request with its total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Amount>,
+    /// The last total that its seller took for public. Another process asks once more.
+    #[serde(skip)]
+    pub(crate) public: Option<Amount>,
 }
 
 /// A deposit that a seller may yet make.
@@ -132,6 +135,7 @@ impl ChannelRecord {
             lost: 0,
             due,
             shown: Vec::new(),
+            public: None,
         }
     }
 

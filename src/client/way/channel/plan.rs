@@ -46,6 +46,9 @@ const DOUBTFUL: PayerError = PayerError::Unavailable(
 pub(super) const DISPUTED: PayerError = PayerError::Unavailable(
     "not all nodes show, in blocks that stay, that so much is claimed of the channel: try again later",
 );
+const PUBLIC: PayerError = PayerError::Refused(
+    "a claim has shown everyone the voucher of this total, and its seller takes it no more: another price, or another way to pay, is not affected",
+);
 const ODD: PayerError = PayerError::Refused("the chain shows more claimed of a channel than was ever signed for it");
 
 /// Finds the channel by which these terms are met, or begins one; waits while another call signs in it.
@@ -67,6 +70,9 @@ pub(crate) async fn plan(
     let held = hold(inner, identity, terms, payer).await?;
     let price = terms.quote.amount;
     let record = held.record().ok_or(OPENS_NONE)?;
+    if record.public.is_some() && record.public == record.charged.checked_add(price) {
+        return Err(PUBLIC.into());
+    }
     if record.left() >= price {
         return Ok(ChannelPlan { held, deposit: None });
     }

@@ -61,8 +61,9 @@ impl ChannelMemo {
     /// Whether a claim has shown a voucher over this total. Nothing signed binds a voucher to a request, so that anyone who read it in the
     /// claim could buy by it what the payer signed and was not charged.
     pub(crate) fn is_public(&self, total: u128) -> bool {
-        let is_full = self.public.len() >= MOST_PUBLIC;
-        self.public.iter().any(|public| *public == total || is_full && total < *public)
+        // Those that are not told apart any more are lower than all that are.
+        let is_below_all = || self.public.len() >= MOST_PUBLIC && self.public.iter().all(|public| total < *public);
+        self.public.contains(&total) || is_below_all()
     }
 
     /// Whether the last charge was for this voucher and this quote, and was taken back: the text of the quote is on no chain, so that
@@ -85,7 +86,7 @@ impl ChannelMemo {
         let mut public = self.public_above(claimed);
         public.push(total);
         public.sort_unstable();
-        // Where there are too many to be told apart, all below the highest count as public.
+        // Where there are too many to be told apart, all below the lowest that is kept count as public.
         let more = public.len().saturating_sub(MOST_PUBLIC);
         public.drain(..more);
         Some(Self { public, ..self.clone() })
@@ -284,9 +285,16 @@ mod tests {
         assert_eq!((claimed.public_above(99), claimed.public_above(100)), (vec![100], vec![]));
         // Another one by then.
         assert_eq!(with(&[40, 100]).once_shown(140, 50).unwrap().public, [100, 140]);
-        // Too many to be told apart: all below the highest.
+        // Too many to be told apart: all below those that are.
         let many = with(&[10, 20, 30, 40]).once_shown(300, 5).unwrap();
-        assert_eq!([10, 50, 299, 300, 301].map(|total| many.is_public(total)), [true, true, true, true, false]);
+        assert_eq!(many.public, [20, 30, 40, 300]);
+        for (total, is_public) in
+            [(6, true), (10, true), (20, true), (21, false), (299, false), (300, true), (301, false)]
+        {
+            assert_eq!(many.is_public(total), is_public, "{total}");
+        }
+        let lower = many.once_shown(10, 5).unwrap();
+        assert!(lower.is_public(10) && lower.public == many.public);
         assert!(many.write().is_some());
     }
 

@@ -3,7 +3,7 @@
 use super::{
     charging::Charge,
     drawing::follows_after_all,
-    found::{Found, Sale},
+    found::{Found, IS_PUBLIC, Sale},
     shown::Vouched,
     units::{busy, units},
 };
@@ -84,7 +84,7 @@ async fn looked_at(
     }
     let memo = mirrored.account.as_ref().and_then(|account| ChannelMemo::read(&account.memo));
     if memo.as_ref().is_some_and(|memo| memo.is_public(total)) {
-        return Ok(refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH));
+        return Ok(refused(IS_PUBLIC));
     }
     let going_back = memo.map_or(0, |memo| memo.going_back(&state));
     let covered = units(state.covers()).saturating_add(deposit.amount);

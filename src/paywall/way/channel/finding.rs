@@ -4,7 +4,7 @@ use super::{
     charging::Charge,
     deposited::{deposited, may_show},
     drawing::{Drawn, draw, follows_after_all},
-    found::{Found, Sale},
+    found::{Found, IS_PUBLIC, Sale},
     shown::Vouched,
     units::busy,
 };
@@ -71,9 +71,7 @@ pub(super) async fn find(
             Drawn::TooLittle => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE),
             Drawn::Missing => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND),
             Drawn::Unsure => None,
-            Drawn::Public => {
-                return Ok(Found::Refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH));
-            }
+            Drawn::Public => return Ok(Found::Refused(IS_PUBLIC)),
         };
         if is_last || channels.is_just_read(channel) {
             return match too_little {

@@ -18,6 +18,10 @@ pub(super) struct Sale {
     pub(super) head: ChainTime,
 }
 
+/// A voucher that a claim has shown to everyone is no longer its payer's word for a request. No correction helps there: its client has counted
+/// right, and would sign the same total again. So this is another word than that for a wrong total.
+pub(super) const IS_PUBLIC: Reason = Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE;
+
 /// What was found.
 pub(super) enum Found {
     /// It pays so, in a channel of that state.
