@@ -8,7 +8,7 @@ use tower_x402::{
 
 use crate::{
     counter::{PRICE, Stall, channel_in, counting, id, offered, refused, serving, told, units},
-    support::{ask, assert_problem, layered, read},
+    support::{Counter, ask, assert_problem, layered, read},
 };
 
 #[tokio::test]
@@ -88,6 +88,70 @@ async fn what_another_process_gave_back_covers_nothing_here() {
     let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
     assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
     assert_eq!(counter.runs(), 1);
+}
+
+/// The settling account lacked the fee, and by the time of the next purchase it has it.
+#[tokio::test]
+async fn a_refund_that_was_not_sent_is_sent_when_its_payer_buys() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    let _ = stall.shop.merchant.claim_now().await.unwrap();
+    stall.channels.script([ChannelStep::Unknown]);
+    let offer = offered(&service).await;
+    let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, None)).await;
+    let _ = assert_problem(answer, 503, "outcome_unknown").await;
+    for _ in 0..3 {
+        let answer = ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await;
+        assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
+    }
+    let sent = async {
+        while stall.channels.state(id(&config)).balance != units(PRICE) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), sent).await.expect("it is sent again");
+    let refunds = stall.channels.refunds();
+    assert_eq!((refunds.len(), refunds[1].amount, refunds[1].nonce), (2, 1_000 - PRICE, 0));
+    assert_eq!(refunds[1].claim, None, "it shows no voucher");
+    // The payer has it back, and goes on by a deposit.
+    stall.shop.clock.advance(std::time::Duration::from_secs(3));
+    let offer = offered(&service).await;
+    assert_eq!(told(&ask(&service, stall.deposits(&offer, &config, 2 * PRICE, 500)).await), (PRICE, 2 * PRICE));
+    assert_eq!(counter.runs(), 2);
+}
+
+/// More was sold since, by a voucher over more than was charged, which no claim may show unnoted; and a payer who withdraws leaves nothing for it.
+#[tokio::test]
+async fn what_is_sent_again_takes_nothing_that_was_sold() {
+    let stall = Stall::open().await;
+    let service = layered(&stall.metered(), counting(&Counter::default(), Some(PRICE)));
+    let offer = offered(&service).await;
+    let config = stall.channel(&offer, 1_000);
+    let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
+    stall.channels.script([ChannelStep::Unknown]);
+    let answer = ask(&service, stall.asks_back(&offer, &config, PRICE, Some(750))).await;
+    let _ = assert_problem(answer, 503, "outcome_unknown").await;
+    let cheap = layered(&stall.metered(), counting(&Counter::default(), Some(40)));
+    let offer = offered(&cheap).await;
+    assert_eq!(told(&ask(&cheap, stall.pays(&offer, &config, 2 * PRICE)).await), (40, 140));
+    // It is withdrawn from: what is left is sold.
+    stall.channels.set_state(id(&config), ChannelOnChain::new(units(800), units(0)));
+    stall.shop.clock.advance(std::time::Duration::from_secs(301));
+    let offer = offered(&cheap).await;
+    let answer = ask(&cheap, stall.pays(&offer, &config, 140 + PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert_eq!(stall.channels.refunds().len(), 1);
+    stall.channels.set_state(id(&config), ChannelOnChain::new(units(900), units(0)));
+    stall.shop.clock.advance(std::time::Duration::from_secs(3));
+    let answer = ask(&cheap, stall.pays(&offer, &config, 140 + PRICE)).await;
+    assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_exceeds_balance");
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let refunds = stall.channels.refunds();
+    assert_eq!((refunds.len(), refunds[1].amount), (2, 750));
+    assert_eq!((&refunds[1].claim, &refunds[1].voucher), (&None, &None));
+    assert_eq!(stall.channels.state(id(&config)).balance, units(150));
 }
 
 /// Its voucher stands in a claim, where a stranger reads it: each refund costs the seller a transaction.

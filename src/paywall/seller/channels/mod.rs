@@ -1,5 +1,6 @@
 //! `Channels`: the settler of channels of a network, which of its tokens they are in, and what the chain says of each.
 
+mod again;
 pub(crate) mod due;
 mod gas;
 mod mirror;
@@ -13,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use again::Again;
 use mirror::Mirror;
 pub(crate) use mirror::{Channel, Mirrored, Unread};
 use policy::ChannelPolicy;
@@ -51,6 +53,7 @@ struct Inner {
     verifier: Arc<dyn ErasedVerifier>,
     tokens: OnceLock<Vec<ChannelToken>>,
     mirror: Mirror,
+    again: Again,
     rest: Rest,
     tried: Tried,
 }
@@ -85,7 +88,8 @@ impl Channels {
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let (tokens, mirror, rest) = (OnceLock::new(), Mirror::new(clock, &policy), Rest::new(clock));
-        let inner = Inner { network, assets, verifier, tokens, mirror, rest, tried: Tried::default() };
+        let (again, tried) = Default::default();
+        let inner = Inner { network, assets, verifier, tokens, mirror, again, rest, tried };
         Self { settler, policy, lease, inner: Arc::new(inner) }
     }
 
@@ -96,6 +100,11 @@ impl Channels {
     /// Whose claims did not come through the last time.
     pub(crate) fn tried(&self) -> &Tried {
         &self.inner.tried
+    }
+
+    /// Whether the noted refund of a channel may be sent again now. Then it is.
+    pub(crate) fn begins_again(&self, channel: &Channel) -> bool {
+        self.inner.again.begins(channel.account, self.inner.mirror.clock.monotonic())
     }
 
     /// The tokens in which there are channels; `None` while that is not known.

@@ -185,7 +185,7 @@ impl Charging {
                 &account,
             ))),
             Ok(Drawn::Busy) => self.ends_busy(),
-            Ok(Drawn::Missing | Drawn::TooLittle | Drawn::Unsure | Drawn::Public) | Err(_) => unknown,
+            Ok(Drawn::Missing | Drawn::TooLittle(_) | Drawn::Unsure | Drawn::Public) | Err(_) => unknown,
         }
     }
 }

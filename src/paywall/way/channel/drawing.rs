@@ -34,8 +34,8 @@ pub(super) enum Drawn {
     Busy,
     /// The voucher does not follow on what was charged.
     Mismatch(Account),
-    /// The channel holds less than the voucher.
-    TooLittle,
+    /// The channel holds less than the voucher. With the account's memo, where it was read.
+    TooLittle(Option<Box<ChannelMemo>>),
     /// Only one of the two covers the voucher: the chain's last word, which few nodes said, or the ledger, which read a later block. Or few nodes
     /// alone could say whether a signed refund is made; or nodes differ about that.
     Unsure,
@@ -76,7 +76,7 @@ pub(super) async fn draw(
             let is_unsure = is_known_otherwise || state.of_few || state.refunds_differ;
             if total > left.min(left_by_ledger) && !payment.amount.is_zero() {
                 guard.release().await;
-                return Ok(if is_unsure { Drawn::Unsure } else { Drawn::TooLittle });
+                return Ok(if is_unsure { Drawn::Unsure } else { Drawn::TooLittle(Some(Box::new(memo))) });
             }
             if !payment.amount.is_zero() && memo.is_public(total) && !memo.is_taken_back(total, payment.intent()) {
                 guard.release().await;
@@ -87,7 +87,7 @@ pub(super) async fn draw(
         DrawOutcome::Busy { .. } => Drawn::Busy,
         DrawOutcome::Mismatch { .. } => return mismatch(ledger, channel).await,
         DrawOutcome::UsedUp { .. } if total <= units(state.covers()) => Drawn::Unsure,
-        DrawOutcome::UsedUp { .. } => Drawn::TooLittle,
+        DrawOutcome::UsedUp { .. } => Drawn::TooLittle(None),
         DrawOutcome::Unknown | DrawOutcome::Closed | DrawOutcome::Expired => Drawn::Missing,
     })
 }

@@ -5,8 +5,9 @@ use super::{
     deposited::{deposited, may_show},
     drawing::{Drawn, draw, follows_after_all},
     found::{Found, IS_PUBLIC, Sale},
+    refund,
     shown::Vouched,
-    units::busy,
+    units::{busy, units},
 };
 use crate::{
     paywall::{
@@ -47,6 +48,7 @@ pub(super) async fn find(
     let is_begun = made.is_some() && guard.begun().is_some() && !vouched.opened.aged_out();
     let is_payable = sale.honoured && (is_begun || vouched.is_in_time());
     for is_last in [false, true] {
+        let mut noted = None;
         let drawn = || draw(channels, ledger, channel, (vouched.voucher.max_claimable, &vouched.payment), &state);
         let outcome = match drawn().await? {
             Drawn::Mismatch(account)
@@ -68,7 +70,10 @@ pub(super) async fn find(
             }
             Drawn::Busy => return Err(busy()),
             Drawn::Mismatch(account) => return Ok(Found::Corrected(account)),
-            Drawn::TooLittle => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE),
+            Drawn::TooLittle(memo) => {
+                noted = memo;
+                Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE)
+            }
             Drawn::Missing => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND),
             Drawn::Unsure => None,
             Drawn::Public => return Ok(Found::Refused(IS_PUBLIC)),
@@ -79,7 +84,13 @@ pub(super) async fn find(
                 Some(_) if made.is_some_and(|deposit| may_show(deposit, vouched, sale)) => {
                     Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN))
                 }
-                Some(reason) => Ok(Found::Refused(reason)),
+                Some(reason) => {
+                    if let Some(memo) = noted {
+                        let charged = before(vouched);
+                        refund::send_again(ledger, channels, (channel, &memo, charged), (&state, sale.head));
+                    }
+                    Ok(Found::Refused(reason))
+                }
                 None => Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN)),
             };
         }
@@ -87,4 +98,9 @@ pub(super) async fn find(
         state = channels.read(&**ledger, channel, sale.head).await?.state;
     }
     Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))
+}
+
+/// What was charged before a voucher that follows on it.
+fn before(vouched: &Vouched<'_>) -> u128 {
+    vouched.voucher.max_claimable.saturating_sub(units(vouched.payment.amount))
 }

@@ -27,10 +27,11 @@ use crate::{
     },
     protocol::{
         Amount, ChainTime, ProblemCode,
+        channel::Voucher,
         headers::{NO_STORE, PAYMENT_RESPONSE, expose},
         v2::{Reason, SettleResponse},
     },
-    settle::{ChannelRefund, Settlement, TransactionRecorder},
+    settle::{ChannelOnChain, ChannelRefund, Settlement, TransactionRecorder},
 };
 
 /// Gives back what is left, or `asked` of it, and tells so.
@@ -77,7 +78,7 @@ async fn refunded(
             return Err(channel_response::correct(vouched.requote(request, tariff), channels, vouched, &account));
         }
         Drawn::Unsure => return Err(unavailable().into()),
-        Drawn::TooLittle | Drawn::Missing | Drawn::Public => {
+        Drawn::TooLittle(_) | Drawn::Missing | Drawn::Public => {
             return Err(refuse(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE));
         }
     };
@@ -150,6 +151,31 @@ async fn send(
     let sent = channels.settler.refund(channels.network(), &refund, &TransactionRecorder::none()).await;
     let _ = channels.read(&*ledger, &channel, head).await;
     sent
+}
+
+/// Has a refund sent again that is noted and not made, now and then: where it could not be sent when it was asked for, its note keeps its payer
+/// from buying. It goes without the claim, whose voucher must be noted as public before. `charged` is all that was charged.
+pub(super) fn send_again(
+    ledger: &Arc<dyn ErasedLedger>,
+    channels: &Channels,
+    (channel, memo, charged): (&Channel, &ChannelMemo, u128),
+    (state, head): (&ChannelOnChain, ChainTime),
+) {
+    let is_left = |amount| charged.checked_add(amount).is_some_and(|needed| needed <= units(state.covers()));
+    let is_next = |(nonce, amount): &(u64, u128)| !state.of_few && *nonce == state.refund_nonce && is_left(*amount);
+    let Some((nonce, amount)) = memo.refund.filter(is_next) else { return };
+    if !channels.begins_again(channel) {
+        return;
+    }
+    let refund = ChannelRefund::new(channel.config, amount, nonce);
+    // One over more would let a facilitator buy by it.
+    let voucher = memo.last.as_ref().filter(|last| last.total == last.charged);
+    let refund = match voucher {
+        Some(last) => refund.with_voucher(Voucher::new(channel.id, last.total, last.signature.clone())),
+        None => refund,
+    };
+    tracing::info!(channel = %channel.id, %amount, "a refund that was signed is sent again");
+    drop(tokio::spawn(send(Arc::clone(ledger), channels.clone(), *channel, (refund, head)).in_current_span()));
 }
 
 fn unavailable() -> Problem {
