@@ -154,6 +154,25 @@ async fn what_is_sent_again_takes_nothing_that_was_sold() {
     assert_eq!(stall.channels.state(id(&config)).balance, units(150));
 }
 
+/// A stranger with one quote invents channels. Each reading asks every node.
+#[tokio::test]
+async fn a_channel_in_which_there_is_nothing_is_read_once_a_block() {
+    let stall = Stall::open().await;
+    let (service, counter, offer, config) = serving(&stall).await;
+    let invented = config.with_salt([7; 32]);
+    for _ in 0..3 {
+        let answer = ask(&service, stall.asks_back(&offer, &invented, 0, None)).await;
+        assert_eq!(refused(&answer), "invalid_batch_settlement_evm_refund_no_balance");
+        let answer = ask(&service, stall.pays(&offer, &invented, PRICE)).await;
+        assert_eq!(refused(&answer), "invalid_batch_settlement_evm_channel_not_found");
+    }
+    assert_eq!(stall.channels.reads(), 1);
+    stall.shop.clock.advance(std::time::Duration::from_secs(2));
+    stall.channels.set_state(id(&invented), ChannelOnChain::new(units(1_000), units(0)));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &invented, PRICE)).await), (PRICE, PRICE));
+    assert_eq!((stall.channels.reads(), counter.runs()), (2, 1));
+}
+
 /// Its voucher stands in a claim, where a stranger reads it: each refund costs the seller a transaction.
 #[tokio::test]
 async fn by_a_voucher_that_was_claimed_all_goes_back_or_nothing() {

@@ -186,6 +186,8 @@ async fn no_channel_is_closed_while_its_deposit_can_be_made() {
         if is_made {
             trade.stall.channels.set_state(id, ChannelOnChain::new(units(PRICE_OF_TEN), units(0)));
             trade.stall.channels.always(ChannelStep::Done);
+            // A block later.
+            trade.stall.shop.clock.advance(Duration::from_secs(2));
         } else {
             trade.stall.shop.clock.advance(Duration::from_secs(3_600));
         }

@@ -6,6 +6,7 @@ mod gas;
 mod mirror;
 pub(crate) mod policy;
 mod reading;
+mod readings;
 pub(crate) mod record;
 mod tried;
 
@@ -18,6 +19,7 @@ use again::Again;
 use mirror::Mirror;
 pub(crate) use mirror::{Channel, Mirrored, Unread};
 use policy::ChannelPolicy;
+use readings::Readings;
 use tried::Tried;
 
 use crate::{
@@ -53,6 +55,7 @@ struct Inner {
     verifier: Arc<dyn ErasedVerifier>,
     tokens: OnceLock<Vec<ChannelToken>>,
     mirror: Mirror,
+    readings: Readings,
     again: Again,
     rest: Rest,
     tried: Tried,
@@ -88,8 +91,8 @@ impl Channels {
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let (tokens, mirror, rest) = (OnceLock::new(), Mirror::new(clock, &policy), Rest::new(clock));
-        let (again, tried) = Default::default();
-        let inner = Inner { network, assets, verifier, tokens, mirror, again, rest, tried };
+        let (readings, again, tried) = Default::default();
+        let inner = Inner { network, assets, verifier, tokens, mirror, readings, again, rest, tried };
         Self { settler, policy, lease, inner: Arc::new(inner) }
     }
 

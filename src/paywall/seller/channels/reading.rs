@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    Channels,
+    Channels, Inner,
     mirror::{Channel, Known, LATELY, Mirrored, SHORTEST, Unread},
+    readings::Place,
     record::{ChannelMemo, write_note},
 };
 use crate::{
@@ -32,7 +33,53 @@ impl Channels {
 
     /// Whether it was read a moment ago: to read it again would tell nothing new.
     pub(crate) fn is_just_read(&self, channel: &Channel) -> bool {
-        self.inner.mirror.within(channel.account, SHORTEST).is_some()
+        let Inner { mirror, readings, .. } = &*self.inner;
+        let was_empty = || readings.was_empty(channel.account, mirror.clock.monotonic()).is_some();
+        mirror.within(channel.account, SHORTEST).is_some() || was_empty()
+    }
+
+    /// Waits until a payer's account may be asked about a signature; `None` where too many wait already.
+    pub(crate) async fn may_check(&self) -> Option<Place<'_>> {
+        self.inner.readings.check().await
+    }
+
+    /// Waits until the chain may be asked about a channel for a request; `None` where too many wait already.
+    async fn enter(&self, ledger: &dyn ErasedLedger, channel: &Channel) -> Option<Place<'_>> {
+        let is_known = self.last_read(channel).is_some() || {
+            let account = ledger_in_time(async { accounts_of(ledger)?.account(channel.account).await }).await;
+            account.is_ok_and(|account| account.is_some())
+        };
+        self.inner.readings.enter(is_known).await
+    }
+
+    /// Reads a channel for a request, unless there was nothing in it a moment ago.
+    pub(crate) async fn look(
+        &self,
+        ledger: &dyn ErasedLedger,
+        channel: &Channel,
+        head: ChainTime,
+    ) -> Result<Mirrored, Unread> {
+        let Inner { mirror, readings, .. } = &*self.inner;
+        if let Some(state) = readings.was_empty(channel.account, mirror.clock.monotonic()) {
+            return Ok(Mirrored { state, account: None });
+        }
+        self.look_anew(ledger, channel, head).await
+    }
+
+    /// Reads a channel for a request, which may have invented it: requests for one channel share a reading, and only so many channels are read at
+    /// once.
+    pub(crate) async fn look_anew(
+        &self,
+        ledger: &dyn ErasedLedger,
+        channel: &Channel,
+        head: ChainTime,
+    ) -> Result<Mirrored, Unread> {
+        let reading = self.inner.readings.join(channel.account);
+        let read = || async {
+            let _place = self.enter(ledger, channel).await.ok_or(Unread::Chain)?;
+            self.read(ledger, channel, head).await
+        };
+        reading.get_or_init(read).await.clone()
     }
 
     /// Reads the chain, and has the ledger's account follow it. An account is opened where the channel holds something.
@@ -76,8 +123,10 @@ impl Channels {
         (read, head): (Duration, ChainTime),
     ) -> Result<Mirrored, Unread> {
         let account = self.reflect(ledger, channel, &state).await?;
+        let Inner { mirror, readings, .. } = &*self.inner;
+        readings.remember(channel.account, read, account.is_none().then_some(state));
         if account.is_some() {
-            self.inner.mirror.remember(channel.account, read, Known { state, head });
+            mirror.remember(channel.account, read, Known { state, head });
         }
         Ok(Mirrored { state, account })
     }

@@ -33,13 +33,13 @@ pub(super) async fn find(
     let mut made = None;
     let mut state = match (channels.is_fresh(channel), deposit) {
         (Some(known), None) => known.state,
-        (_, deposit) => {
-            let mirrored = channels.read(&**ledger, channel, sale.head).await?;
-            if let Some(deposit) = deposit {
-                match deposited(vouched, channels, (deposit, &mirrored), sale, guard).await? {
-                    Some(found) => return Ok(found),
-                    None => made = Some(deposit),
-                }
+        (_, None) => channels.look(&**ledger, channel, sale.head).await?.state,
+        (_, Some(deposit)) => {
+            // It may have been made in the last block.
+            let mirrored = channels.look_anew(&**ledger, channel, sale.head).await?;
+            match deposited(vouched, channels, (deposit, &mirrored), sale, guard).await? {
+                Some(found) => return Ok(found),
+                None => made = Some(deposit),
             }
             mirrored.state
         }
@@ -95,7 +95,7 @@ pub(super) async fn find(
             };
         }
         // A deposit may have been made since.
-        state = channels.read(&**ledger, channel, sale.head).await?.state;
+        state = channels.look(&**ledger, channel, sale.head).await?.state;
     }
     Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))
 }

@@ -57,7 +57,7 @@ async fn refunded(
     let (network, payer) = (channels.network(), channel.config.payer);
     let refuse = |reason| vouched.requote(request, tariff).refuse(reason, network, Some(payer));
     let head = verifier_in_time(chain.view.head()).await.map_err(|_| unavailable())?;
-    let state = channels.read(&**ledger, channel, head).await.map_err(Problem::from)?.state;
+    let state = channels.look(&**ledger, channel, head).await.map_err(Problem::from)?.state;
     // One of them may name a nonce that comes much later, or never: a note under it would stand until then.
     if state.of_few {
         return Err(unavailable().into());

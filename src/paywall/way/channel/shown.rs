@@ -95,16 +95,20 @@ impl<'a> Vouched<'a> {
 /// Whether the key of the channel, or the account that decides for it, signed a voucher.
 ///
 /// # Errors
-/// If the settler, which must be asked, does not answer.
+/// If the settler, which must be asked, does not answer, or too many wait for it already.
 pub(super) async fn is_signed(channels: &Channels, channel: &Channel, voucher: &Voucher) -> Result<bool, Problem> {
     let network = channels.network();
+    let unavailable = || Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
     match channel.config.voucher_key() {
         #[cfg(any(feature = "evm", feature = "wallet"))]
         Some(key) => Ok(voucher.signer(network) == Some(key)),
         // An account, or any key where this crate recovers none.
-        _ => settler_in_time(channels.settler.is_signed_by_account(network, &channel.config, voucher))
-            .await
-            .map_err(|_| Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN)),
+        _ => {
+            let _place = channels.may_check().await.ok_or_else(unavailable)?;
+            settler_in_time(channels.settler.is_signed_by_account(network, &channel.config, voucher))
+                .await
+                .map_err(|_| unavailable())
+        }
     }
 }
 
