@@ -318,15 +318,15 @@ async fn one_that_was_made_and_follows_no_more_leaves_its_quote_to_the_next_vouc
 
 /// It could be kept for a time at which the answer costs more.
 #[tokio::test(start_paused = true)]
-async fn one_that_was_begun_pays_for_no_longer_than_a_transfer() {
+async fn one_that_was_begun_pays_for_an_hour_after_the_end_of_its_quote() {
     let stall = Stall::open().await;
     let (service, counter, offer, _) = serving(&stall).await;
     let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
     let shown = || stall.deposits(&offer, &config, PRICE, 10 * PRICE);
     stall.channels.script([ChannelStep::DoneUnsure]);
     is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
-    stall.shop.clock.advance(std::time::Duration::from_secs(90_000));
-    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 90_000));
+    stall.shop.clock.advance(std::time::Duration::from_secs(960 + 3_601));
+    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 960 + 3_601));
     assert_eq!(refused(&ask(&service, shown()).await), "invalid_payment_requirements");
     assert_eq!(counter.runs(), 1);
 }

@@ -1,5 +1,7 @@
 //! What a voucher can pay by, once it is reserved.
 
+use std::time::Duration;
+
 use super::{
     charging::Charge,
     deposited::{deposited, may_show},
@@ -17,6 +19,10 @@ use crate::{
     },
     protocol::{ProblemCode, channel::ChannelDeposit, v2::Reason},
 };
+
+/// For how long after its end a quote counts for which a deposit was begun. A seller that died or failed can be asked again meanwhile. The deposit
+/// stays its payer's, unlike a transfer: for longer, a quote would be an option on the price.
+const BEGUN_COUNTS: Duration = Duration::from_secs(3_600);
 
 /// Finds what a reserved voucher pays by.
 ///
@@ -44,8 +50,8 @@ pub(super) async fn find(
             mirrored.state
         }
     };
-    // What was begun for this quote in its time is paid for, for as long as a transfer would be.
-    let is_begun = made.is_some() && guard.begun().is_some() && !vouched.opened.aged_out();
+    // What was begun for this quote in its time is paid for, a while after its end as well.
+    let is_begun = made.is_some() && guard.begun().is_some() && !vouched.opened.aged_out() && is_begun_lately(vouched);
     let is_payable = sale.honoured && (is_begun || vouched.is_in_time());
     for is_last in [false, true] {
         let mut noted = None;
@@ -98,6 +104,12 @@ pub(super) async fn find(
         state = channels.look(&**ledger, channel, sale.head).await?.state;
     }
     Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))
+}
+
+/// Whether a deposit that was begun in the quote's time buys by it still.
+fn is_begun_lately(vouched: &Vouched<'_>) -> bool {
+    let until = vouched.opened.pay_until().after(BEGUN_COUNTS);
+    vouched.opened.route.merchant.clock.unix() <= until.unix()
 }
 
 /// What was charged before a voucher that follows on it.
