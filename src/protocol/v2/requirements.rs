@@ -130,7 +130,7 @@ impl PaymentRequirements {
     }
 
     /// Returns the same with nothing in `extra` but what an offer to pay by EIP-3009 has there.
-    pub(crate) fn as_offered(mut self) -> Self {
+    pub(crate) fn into_offered(mut self) -> Self {
         self.extra.retain(|name| [NAME, VERSION, INTENT_ID].contains(&name));
         self
     }

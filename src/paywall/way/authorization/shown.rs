@@ -103,7 +103,7 @@ impl<'a> Authorized<'a> {
         else {
             return Err(Reason::INVALID_PAYLOAD);
         };
-        let payment = SignedPayment::new(signed, accepted.as_offered(), self.domain.clone())
+        let payment = SignedPayment::new(signed, accepted.into_offered(), self.domain.clone())
             .with_resource(ResourceInfo::new(request.url().text()))
             .with_extensions(request.route.bazaar(&request.parts.method));
         // Boxed: it is large, and moved with every future that holds it.
