@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    RequestDigest,
+    DigestKey, RequestDigest,
     json_text::Text,
     media::essence,
     redemption::{is_absent, is_proof_member, is_shown_in_head},
@@ -33,32 +33,6 @@ impl ProofMembers {
             _ if !is_proof_member(name) => true,
             Self::Payer => false,
             Self::Filled => !is_absent(value) && !is_shown_in_head(name, value, headers),
-        }
-    }
-}
-
-/// What a digest is keyed with.
-#[derive(Clone, Copy)]
-pub(crate) enum DigestKey<'k> {
-    /// A secret, for digests that only its holder can compute.
-    Secret(&'k [u8; 32]),
-    /// Nothing but the purpose of the digest, for those that a seal vouches for.
-    Purpose(&'static str),
-}
-
-impl DigestKey<'_> {
-    fn hasher(self) -> blake3::Hasher {
-        match self {
-            Self::Secret(key) => blake3::Hasher::new_keyed(key),
-            Self::Purpose(purpose) => blake3::Hasher::new_derive_key(purpose),
-        }
-    }
-
-    /// The hash of this alone, without a hasher, whose two kilobytes take longer than a short request.
-    fn hash(self, bytes: &[u8]) -> [u8; 32] {
-        match self {
-            Self::Secret(key) => *blake3::keyed_hash(key, bytes).as_bytes(),
-            Self::Purpose(purpose) => blake3::derive_key(purpose, bytes),
         }
     }
 }

@@ -81,7 +81,7 @@ pub(crate) use challenge::{Challenge, Challenged, Origin, ResourceUrl, Way};
 pub(crate) use delivery::delivers;
 #[cfg(feature = "mcp")]
 pub(crate) use digest::digest_call;
-pub(crate) use digest::{DigestKey, DigestedHeaders, Members, ProofMembers, digest_request, without_proof_members};
+pub(crate) use digest::{DigestedHeaders, Members, ProofMembers, digest_request, without_proof_members};
 pub(crate) use encoding::{base64_header, decode_base64};
 pub(crate) use loopback::is_loopback;
 pub(crate) use media::{Media, has_foreign_charset};
@@ -91,7 +91,7 @@ pub(crate) use redemption::is_proof_member;
 pub(crate) use redemption::{
     ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body, scan_form,
 };
-pub(crate) use request_digest::RequestDigest;
+pub(crate) use request_digest::{DigestKey, RequestDigest};
 pub(crate) use rfc3339::rfc3339;
 pub(crate) use seal::{IntentTerms, RouteSeal, Seals};
 pub(crate) use template::{QuoteTemplate, RedeemBy, RenderedQuote, with_type};

@@ -1,6 +1,32 @@
-//! `RequestDigest`: binds an intent to one request.
+//! `RequestDigest`: binds an intent to one request. `DigestKey`: what it is computed with.
 
 use std::fmt;
+
+/// What a digest is keyed with.
+#[derive(Clone, Copy)]
+pub(crate) enum DigestKey<'k> {
+    /// A secret, for digests that only its holder can compute.
+    Secret(&'k [u8; 32]),
+    /// Nothing but the purpose of the digest, for those that a seal vouches for.
+    Purpose(&'static str),
+}
+
+impl DigestKey<'_> {
+    pub(super) fn hasher(self) -> blake3::Hasher {
+        match self {
+            Self::Secret(key) => blake3::Hasher::new_keyed(key),
+            Self::Purpose(purpose) => blake3::Hasher::new_derive_key(purpose),
+        }
+    }
+
+    /// The hash of this alone, without a hasher, whose two kilobytes take longer than a short request.
+    pub(super) fn hash(self, bytes: &[u8]) -> [u8; 32] {
+        match self {
+            Self::Secret(key) => *blake3::keyed_hash(key, bytes).as_bytes(),
+            Self::Purpose(purpose) => blake3::derive_key(purpose, bytes),
+        }
+    }
+}
 
 /// 128 bits of a keyed hash over method, path, query, headers and body.
 #[derive(Clone, Copy)]
