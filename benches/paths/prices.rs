@@ -31,6 +31,6 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
         Path::new("quote for 4 KiB", 402, 13, fixed.clone(), move || post(middle.clone())),
         Path::new("quote for 64 KiB", 402, 13, fixed.clone(), move || post(large.clone())),
         Path::new("quote for 1 MiB", 402, 14, fixed, move || post(too_large.clone())),
-        Path::new("quote by closure for 64 KiB", 402, 19, shop.route(&closure), move || post(object(64 * 1024))),
+        Path::new("quote by closure for 64 KiB", 402, 20, shop.route(&closure), move || post(object(64 * 1024))),
     ]
 }

@@ -22,7 +22,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let mut nonce = 0_u64;
     vec![
         Path::new("quote, both dialects", 402, 14, route.clone(), || named(post(QUESTION))),
-        Path::new("signed payment", 200, 79, route, move || {
+        Path::new("signed payment", 200, 72, route, move || {
             nonce += 1;
             let offer = offer(&quoted);
             let mut request = named(post(QUESTION));
