@@ -184,6 +184,27 @@ async fn a_pass_that_was_signed_for_is_kept_as_long_as_any() {
     assert_eq!(nonces.len(), 1);
 }
 
+/// A proxy strips the proof for a while: bills that name no pass, and are none for a payment of a day.
+#[tokio::test(start_paused = true)]
+async fn bills_for_a_paid_pass_close_no_purchase_of_it() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let bills = AtomicUsize::new(0);
+    let seller = seller(move |asked| match bills.fetch_add(1, SeqCst) {
+        0..=9 => bill("490000", asked, offer("/pass")),
+        _ => token(),
+    });
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    for _ in 0..12 {
+        if bought(&passes, &layer, &seller, "/answer").await.unwrap().0 == "by pass" {
+            break;
+        }
+        advance(Duration::from_secs(61)).await;
+    }
+    assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
+    assert_eq!(paid_for(&seller), 1);
+}
+
 async fn client_that_leaves(passes: &PassLayer, layer: &tower_x402::client::PayLayer, seller: &Seller) {
     let _ = bought(passes, layer, seller, "/answer").await;
 }
@@ -449,4 +470,37 @@ async fn a_call_under_way_is_known_after_a_process_is_killed() {
             assert_eq!((got.status().as_u16(), bought.load(SeqCst)), (402, 1), "{is_first}");
         }
     }
+}
+
+/// The pass was over while its first call had no answer. Where that comes, nothing bars the next pass.
+#[tokio::test]
+async fn a_call_under_way_with_a_pass_that_is_over_is_known_after_a_process_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, left) = (folder.path().join("passes.json"), folder.path().join("left.json"));
+    let (bought, answers) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (counted, waits) = (Arc::clone(&bought), Arc::clone(&answers));
+    let sells = move |call: Call| match (call.path.as_str(), call.pass) {
+        ("/pass", _) => at_once(ten(counted.fetch_add(1, SeqCst), Some(unix_now() + 2))),
+        (_, Some(_)) => {
+            let waits = Arc::clone(&waits);
+            Box::pin(async move {
+                waits.notified().await;
+                answer(200, &[("x402-pass-remaining", "9")], "")
+            })
+        }
+        (_, None) => at_once(answer(402, &[], "")),
+    };
+    let passes = PassLayer::new().buying(PASS).unwrap().kept_in(&file).unwrap();
+    let shop = client(&passes, sells.clone());
+    let slow = tokio::spawn(shop.clone().oneshot(to(ANSWER)));
+    // By the clock of this machine.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!((shop.oneshot(to(ANSWER)).await.unwrap().status().as_u16(), bought.load(SeqCst)), (402, 1));
+    std::fs::copy(&file, &left).unwrap();
+    let killed = PassLayer::new().buying(PASS).unwrap().kept_in(&left).unwrap();
+    assert_eq!(client(&killed, sells).oneshot(to(ANSWER)).await.unwrap().status(), 402);
+    assert_eq!(bought.load(SeqCst), 1);
+    answers.notify_one();
+    assert_eq!(slow.await.unwrap().unwrap().status(), 200);
+    assert!(!std::fs::read_to_string(&file).unwrap().contains("unusable_until"));
 }

@@ -315,7 +315,13 @@ where
     fn resumes_with(&mut self, guard: &PurchaseGuard) -> Result<(), Failure> {
         let is_own = self.request().identity.fingerprint.as_ref() == Some(&guard.entry().fingerprint);
         match self.request().pass_order() {
-            Some(order) if is_own => order.resumes(true),
+            Some(order) if is_own => {
+                order.resumes(true);
+                let entry = guard.entry();
+                if !entry.is_settled() && !entry.is_sold() {
+                    order.owes(entry.amount);
+                }
+            }
             // What another request has paid buys something new here.
             Some(order) => order.pays(guard.entry().amount),
             None => {}

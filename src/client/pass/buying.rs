@@ -181,8 +181,8 @@ impl<S> Errand<S> {
         let bought = match ending {
             Ending::Open(_) | Ending::Sold(_) => return Bought::Stopped,
             Ending::Unpaid => Bought::Nothing,
-            // Its pass came, or this shop would wait for it: only its purchase was not closed.
-            Ending::Lost if order.has_resumed() && !attempt.goes_on => Bought::Again,
+            // Its pass came, or this shop would wait for it: only its purchase was not closed. Without a file, an earlier process waited for it.
+            Ending::Lost if order.has_resumed() && !attempt.goes_on && self.knows_of_all(shop) => Bought::Again,
             Ending::Lost => {
                 tracing::warn!(url = %attempt.url, "a pass was paid for, and its seller does not give it: no other is bought for a day");
                 shop.set_aside(now());
@@ -192,6 +192,11 @@ impl<S> Errand<S> {
         shop.is_finished();
         self.passes.lock().save();
         bought
+    }
+
+    /// Whether a pass that was bought there and did not come is known of here.
+    fn knows_of_all(&self, shop: &Shop) -> bool {
+        shop.had_one() || self.passes.lock().is_in_file()
     }
 
     /// Takes what was sold. The purchase is closed once that is in the file, so that a crash in between leaves it to the same request.

@@ -124,6 +124,11 @@ impl PassOrder {
         (told.has_resumed, told.paid) = (false, Some(amount));
     }
 
+    /// Tells that the purchase that goes on is yet to cost so much.
+    pub(crate) fn owes(&self, amount: Amount) {
+        self.told().paid = Some(amount);
+    }
+
     /// Tells how long the approval took, which counts against no deadline.
     pub(crate) fn approved_after(&self, time: Duration) {
         self.told().approving += time;

@@ -55,6 +55,11 @@ pub(super) struct Purse {
 }
 
 impl Purse {
+    /// Whether what is bought is kept for later processes.
+    pub(super) const fn is_in_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Adds a shop whose address is known.
     pub(super) fn add(&mut self, address: Address) -> Result<(), PassError> {
         let shop = Shop::new(address, false).ok_or(PassError::Url)?;

@@ -202,6 +202,7 @@ impl<S> Errand<S> {
         if let Some(shop) = known.as_ref().filter(|shop| shop.counts_at(&route, now()) && self.may_fetch(shop))
             && let Some(showing) = self.fetch(shop).await
         {
+            self.limits.bind(request);
             return Ok(Step::Shown(showing));
         }
         let (shop, offer) = match (known, wanted) {

@@ -102,11 +102,18 @@ impl Shop {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is kept: the pass that is held, as if its process ended now; and, without a token, what holds for the next one. A
-    /// pass that is over may be of another address.
+    /// Whether there is or was a pass of it in this process.
+    pub(super) fn had_one(&self) -> bool {
+        let state = self.state();
+        state.held.is_some() || state.given_up.is_some()
+    }
+
+    /// What is kept: the pass that is held, as if its process ended now; and, without a token, what holds for the next one, as if those that
+    /// were given up bought nothing while that is in doubt. A pass that is over may be of another address.
     pub(super) fn kept(&self) -> impl Iterator<Item = HeldPass> + use<> {
         let state = self.state();
-        let (unusable_until, is_unfinished, promise) = (state.unusable_until, state.is_unfinished, state.promise);
+        let (unusable_until, is_unfinished, promise) =
+            (state.unusable_until.max(state.doubtful_until()), state.is_unfinished, state.promise);
         let next = HeldPass { unusable_until, is_unfinished, promise, ..state.pass(String::new()) };
         let next = (is_unfinished || unusable_until.is_some()).then_some(next);
         state.held.as_ref().map(InUse::kept).into_iter().chain(next)
@@ -326,16 +333,24 @@ impl State {
     }
 
     /// A request with a pass that was given up has ended. After the last one the pass is judged again, by those that were answered. Tells
-    /// whether it was bad.
+    /// whether that is news.
     fn ends_late(&mut self, value: &HeaderValue, word: &Word, now: u64) -> bool {
         let is_it = |(pass, _): &(InUse, u64)| pass.pass.token.as_bytes() == value.as_bytes();
         let Some(at) = self.leaving.iter().position(is_it) else { return false };
         let (mut given_up, ended) = self.leaving.swap_remove(at);
+        let was_in_doubt = given_up.is_in_doubt();
         given_up.counts(word);
         if given_up.under_way > 0 {
+            let is_news = was_in_doubt && !given_up.is_in_doubt();
             self.leaving.push((given_up, ended));
-            return false;
+            return is_news;
         }
-        self.judge(&given_up, ended, now)
+        self.judge(&given_up, ended, now) || was_in_doubt
+    }
+
+    /// Until when others are barred if no call that is under way with a pass that was given up is answered.
+    fn doubtful_until(&self) -> Option<u64> {
+        let doubtful = self.leaving.iter().filter(|(pass, _)| pass.is_in_doubt());
+        doubtful.map(|(_, ended)| ended.saturating_add(LONG_PAUSE)).max()
     }
 }

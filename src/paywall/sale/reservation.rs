@@ -43,6 +43,8 @@ const COMMIT_TRY: Duration = Duration::from_secs(2);
 /// How long recording that a payment is about to be settled may take.
 const SETTLING_WAIT: Duration = Duration::from_secs(2);
 const COMMIT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a try takes at least that may fail for the length of an answer. Ledgers end theirs after nearly two seconds.
+const SLOW: Duration = Duration::from_secs(1);
 /// How long an answer may be, in bytes, that any connection to a ledger stores within one try.
 const LARGE: usize = 64 * 1024;
 
@@ -315,12 +317,12 @@ impl LeaseGuard {
         keep(self.lease.length(), max_hold, late, work, renew, self.lease.intent()).await
     }
 
-    /// Records the sale, and tries again for a while if the ledger does not answer. After a try that was not refused at once, the sale is
+    /// Records the sale, and tries again for a while if the ledger does not answer. After a try that took long, the sale is
     /// recorded without a large answer: that may be what takes so long, and would take as long each time. One that an earlier try has
     /// kept stays.
     pub(crate) async fn commit(&mut self, mut answer: Option<&KeptAnswer>) -> Committed {
         let mut tried = Instant::now();
-        let end = tried + COMMIT_WAIT;
+        let mut end = tried + COMMIT_WAIT;
         loop {
             let left = || COMMIT_TRY.min(end.saturating_duration_since(Instant::now()));
             match within(left, self.ledger.commit(&self.lease, answer)).await {
@@ -337,9 +339,11 @@ impl LeaseGuard {
                         return Committed::Unknown;
                     }
                     let is_large = answer.is_some_and(|answer| answer.content().len() > LARGE);
-                    if is_large && tried.elapsed() > COMMIT_PAUSE {
+                    if is_large && tried.elapsed() > SLOW {
                         tracing::warn!("the ledger takes too long to keep an answer: it is sold and not kept");
                         answer = None;
+                        // What is sold without an answer that is kept must not end unknown for want of a try.
+                        end = Instant::now() + COMMIT_WAIT;
                     }
                     sleep(COMMIT_PAUSE).await;
                     tried = Instant::now();

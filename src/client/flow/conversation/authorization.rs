@@ -149,8 +149,8 @@ impl Conversation<'_> {
             Some(code) => Failure::Refused { purchase, transaction, code },
             None => {
                 // However often it is asked, it was paid once: only age ends it, as it ends a transfer that bought nothing.
-                let kept_until = guard.entry().at.after(self.inner.settings.payment_age);
-                let is_last = kept_until <= self.inner.now() && guard.refuse().await;
+                let (kept_until, now) = (guard.entry().at.after(self.inner.settings.payment_age), self.inner.now());
+                let is_last = kept_until <= now && !guard.entry().is_kept_by_seller(now) && guard.refuse().await;
                 Failure::BilledAgain { purchase, transaction, is_last }
             }
         }

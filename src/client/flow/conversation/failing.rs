@@ -53,9 +53,10 @@ pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing
     }
 }
 
-/// Records another bill for a paid request. A purchase that meets only bills ends.
+/// Records another bill for a paid request. A purchase that meets only bills ends, unless its seller keeps what it bought.
 async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> Failure {
     guard.note(|entry| entry.billed += 1).await;
-    let is_last = guard.entry().billed >= BILLS_MAX && guard.refuse().await;
+    let is_kept = guard.entry().is_kept_by_seller(guard.now());
+    let is_last = guard.entry().billed >= BILLS_MAX && !is_kept && guard.refuse().await;
     Failure::BilledAgain { purchase: guard.entry().id, transaction, is_last }
 }

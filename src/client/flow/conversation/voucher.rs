@@ -75,8 +75,8 @@ impl Conversation<'_> {
         if is_short || is_public { Ok(Some(Outcome::Void)) } else { Err(Failure::VoucherRefused { purchase, reason }) }
     }
 
-    /// Whether the seller had this voucher before: an answer that cost less was bought by it. Then it gains nothing by a refusal after which the
-    /// client pays in another way.
+    /// Whether the seller had this voucher before, whatever it gave for it. Then it gains nothing by a refusal after which the client pays in
+    /// another way.
     fn is_held_by_seller(&self, guard: &PurchaseGuard) -> bool {
         let Some(vouched) = guard.entry().vouched() else { return false };
         let (key, total) = ((vouched.network, vouched.channel()), vouched.total());

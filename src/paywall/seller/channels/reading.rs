@@ -44,8 +44,8 @@ impl Channels {
     }
 
     /// Waits until the chain may be asked about a channel for a request; `None` where too many wait already.
-    async fn enter(&self, ledger: &dyn ErasedLedger, channel: &Channel) -> Option<Place<'_>> {
-        let is_known = self.last_read(channel).is_some() || {
+    async fn enter(&self, ledger: &dyn ErasedLedger, channel: &Channel, is_begun: bool) -> Option<Place<'_>> {
+        let is_known = is_begun || self.last_read(channel).is_some() || {
             let account = ledger_in_time(async { accounts_of(ledger)?.account(channel.account).await }).await;
             account.is_ok_and(|account| account.is_some())
         };
@@ -63,20 +63,21 @@ impl Channels {
         if let Some(state) = readings.was_empty(channel.account, mirror.clock.monotonic()) {
             return Ok(Mirrored { state, account: None });
         }
-        self.look_anew(ledger, channel, head).await
+        self.look_anew(ledger, channel, head, false).await
     }
 
     /// Reads a channel for a request, which may have invented it: requests for one channel share a reading, and only so many channels are read at
-    /// once.
+    /// once. `is_begun`: a deposit was checked and begun, which nobody does for an invented channel.
     pub(crate) async fn look_anew(
         &self,
         ledger: &dyn ErasedLedger,
         channel: &Channel,
         head: ChainTime,
+        is_begun: bool,
     ) -> Result<Mirrored, Unread> {
         let reading = self.inner.readings.join(channel.account);
         let read = || async {
-            let _place = self.enter(ledger, channel).await.ok_or(Unread::Chain)?;
+            let _place = self.enter(ledger, channel, is_begun).await.ok_or(Unread::Chain)?;
             self.read(ledger, channel, head).await
         };
         reading.get_or_init(read).await.clone()

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{OnceCell, Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 use super::mirror::{Mirrored, SHORTEST, Unread};
 use crate::{ledger::AccountId, settle::ChannelOnChain};
@@ -18,6 +21,8 @@ const OTHERS: usize = 4;
 /// How many readings of each kind may be under way or wait.
 const KNOWN_MAX: usize = 1_024;
 const OTHERS_MAX: usize = 32;
+/// How long a question waits for its turn at most. A lease may be held meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Of how many channels it is remembered that nothing is in them.
 const EMPTY_MAX: usize = 10_000;
 
@@ -114,7 +119,8 @@ impl Line {
 
     async fn enter(&self) -> Option<Place<'_>> {
         let room = self.room.try_acquire().ok()?;
-        Some(Place { _room: room, _place: self.places.acquire().await.ok()? })
+        let place = timeout(PATIENCE, self.places.acquire()).await.ok()?.ok()?;
+        Some(Place { _room: room, _place: place })
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn find(
         (_, None) => channels.look(&**ledger, channel, sale.head).await?.state,
         (_, Some(deposit)) => {
             // It may have been made in the last block.
-            let mirrored = channels.look_anew(&**ledger, channel, sale.head).await?;
+            let mirrored = channels.look_anew(&**ledger, channel, sale.head, guard.begun().is_some()).await?;
             match deposited(vouched, channels, (deposit, &mirrored), sale, guard).await? {
                 Some(found) => return Ok(found),
                 None => made = Some(deposit),
