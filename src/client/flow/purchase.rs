@@ -6,7 +6,7 @@
 use std::{future::Future, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, response::Parts};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
@@ -14,25 +14,20 @@ use tracing::Span;
 
 use crate::{
     client::{
-        Failure, JournalEntry, PaymentMethod, ProofIn, Proposal, Purchase, PurchaseEvent, PurchaseId, ReplayBody,
-        ResponseBody, Timings,
+        Failure, JournalEntry, ProofIn, PurchaseEvent, PurchaseId, ReplayBody, ResponseBody, Timings,
         box_error::BoxError,
-        dialect::{AuthorizationTerms, Bill, ChannelTerms, PermitTerms, TransferTerms, reply},
+        dialect::{Bill, TransferTerms},
         flow::{
             Conversation, LeftOver, Offered, Outcome, Progress, PurchaseGuard, Seller,
             conversation::unanswered,
-            from_quote,
             left_over::{self, TooOld},
         },
         http::{Peek, ReplayRequest, RequestIdentity},
         inner::ClientInner,
-        pass::{BILL_MAX, Ending, PassOrder, PassSale},
-        way::{
-            Asking, Authorizing, ChannelPlan, Followed, Permitting, TransferDriver, Vouching, Way, charge,
-            transfer::in_time,
-        },
+        pass::{BILL_MAX, PassOrder},
+        way::{Asking, Followed, TransferDriver, charge, transfer::in_time},
     },
-    protocol::{Amount, Asset, ChainTime, Quote, TokenDomain, TxHash},
+    protocol::TxHash,
 };
 
 /// How often one call pays, where other transactions take the place of its own: only ever one of them is mined.
@@ -58,13 +53,7 @@ pub(crate) struct PurchaseFlow<S, B> {
     limit: Option<Instant>,
 }
 
-impl<S, B, R> PurchaseFlow<S, B>
-where
-    S: Service<Request<B>, Response = Response<R>> + Clone,
-    S::Error: Into<BoxError>,
-    B: ReplayBody,
-    R: Body<Data = Bytes>,
-{
+impl<S, B: ReplayBody> PurchaseFlow<S, B> {
     /// `service` was polled ready, or the request has its first answer.
     pub(crate) fn new(inner: Arc<ClientInner>, service: S, request: ReplayRequest<B>, started: Instant) -> Self {
         let limit = request.limit(started);
@@ -75,6 +64,36 @@ where
         Self { inner, seller, progress, attempts: 0, timings: Timings::default(), started, deadline, limit }
     }
 
+    fn request(&self) -> &ReplayRequest<B> {
+        self.seller.request()
+    }
+
+    /// What decides about a bill for this request.
+    fn asking<'a>(&'a self, inner: &'a ClientInner) -> Asking<'a> {
+        let request = self.request();
+        let (identity, plain_http, max_price) = (&request.identity, request.is_plain_http(), request.max_price());
+        Asking { inner, identity, plain_http, max_price, is_authorized: request.is_authorized() }
+    }
+
+    fn conversation<'a>(&self, inner: &'a ClientInner) -> Conversation<'a> {
+        let in_body = inner.settings.proof_in == ProofIn::Body && self.request().takes_proof_in_body();
+        let place = if in_body { ProofIn::Body } else { ProofIn::Header };
+        Conversation::new(inner, self.progress.clone(), self.deadline, place, self.attempts)
+    }
+
+    /// The time since the last lap.
+    fn lap(&mut self) -> Duration {
+        mem::replace(&mut self.started, Instant::now()).elapsed()
+    }
+}
+
+impl<S, B, R> PurchaseFlow<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    S::Error: Into<BoxError>,
+    B: ReplayBody,
+    R: Body<Data = Bytes>,
+{
     /// Resumes an unfinished purchase, or buys; `first` is the answer to the plain request, if it was sent already.
     pub(crate) async fn run(mut self, first: Option<FirstAnswer<R>>) -> Result<Response<ResponseBody<R>>, Failure> {
         let came = self.answer(first.map(|first| first.answer)).await;
@@ -112,17 +131,6 @@ where
         }
     }
 
-    fn request(&self) -> &ReplayRequest<B> {
-        self.seller.request()
-    }
-
-    /// How the order of a pass ended, for its money.
-    fn ending<T>(&self, came: &Result<Response<T>, Failure>) -> Ending {
-        let (registry, is_callers) = (&self.inner.registry, self.inner.settings.acknowledged_by_caller);
-        let is_open = self.request().identity.fingerprint.as_deref().is_some_and(|print| registry.has_open(print));
-        Ending::of(came, is_open, |id| PassSale { registry: registry.clone(), id, is_callers })
-    }
-
     /// Asks once more for the answer of a finished purchase.
     async fn again(&mut self, purchase: PurchaseId) -> Result<Response<ResponseBody<R>>, Failure> {
         let Some(fingerprint) = self.request().identity.fingerprint.clone() else {
@@ -133,40 +141,6 @@ where
         self.seller.drop_readiness();
         self.turns_to(&guard);
         self.finish(guard).await
-    }
-
-    /// Finds an unfinished purchase of this request that was left while this call was on its way to paying for another.
-    fn left_meanwhile(&self) -> Result<Option<PurchaseGuard>, Failure> {
-        match self.request().identity.fingerprint.as_deref() {
-            Some(fingerprint) => self.inner.registry.left(fingerprint),
-            None => Ok(None),
-        }
-    }
-
-    /// Does the same where the next step is to pay, and tells the order of a pass that.
-    fn left_or_pays(&self, quote: &Quote) -> Result<Option<PurchaseGuard>, Failure> {
-        let left = self.left_meanwhile()?;
-        if let Some(order) = self.request().pass_order().filter(|_| left.is_none()) {
-            order.pays(quote.amount);
-        }
-        Ok(left)
-    }
-
-    /// Finds an unfinished purchase of this request.
-    fn resumed(&mut self) -> Result<Option<PurchaseGuard>, Failure> {
-        let (registry, request) = (&self.inner.registry, self.seller.request());
-        let resumes = !request.is_quote_only() || request.pays_nothing_new();
-        let fingerprint = request.identity.fingerprint.as_deref().filter(|_| resumes);
-        let guard = fingerprint.and_then(|fingerprint| match request.paid() {
-            Some(transaction) => registry.paid_with(fingerprint, transaction),
-            None => registry.resume(fingerprint, request.resumes_only()),
-        });
-        if let Some(guard) = &guard {
-            // A client that was polled ready must not hold its readiness while the chain is asked.
-            self.seller.drop_readiness();
-            self.resumes_with(guard)?;
-        }
-        Ok(guard)
     }
 
     /// Begins a purchase of this request, which has no earlier one.
@@ -209,36 +183,39 @@ where
             return Ok(response);
         }
         drop(response);
-        let too_old = TooOld { before: self.accepted_since(), is_certain: self.is_clock_confirmed(&bill) };
+        self.buy(&bill).await
+    }
+
+    /// Gets the answer for a payment that was left over, or else for a new one.
+    async fn buy(&mut self, bill: &Bill) -> Result<Response<ResponseBody<R>>, Failure> {
+        let inner = Arc::clone(&self.inner);
+        let too_old = TooOld { before: self.accepted_since(), is_certain: self.is_clock_confirmed(bill) };
         if too_old.is_certain {
             self.inner.registry.close_old(too_old.before).await;
         }
         let _ = timeout_at(self.deadline, left_over::close_lapsed(&inner, too_old)).await;
         Box::pin(charge::confirm_earlier(&inner)).await;
-        while let Some(mut own) = left_over::own(&inner, &self.request().identity, &bill).await? {
+        while let Some(mut own) = left_over::own(&inner, &self.request().identity, bill).await? {
             // What was delivered for it may have been a page of some proxy. For a pass that its seller refuses, none is paid again at once.
             own.may_pay_anew &= !self.request().pass_order().is_some_and(PassOrder::buys_a_pass);
-            if let Some(answer) = self.put(own, &bill).await? {
+            if let Some(answer) = self.put(own, bill).await? {
                 return Ok(answer);
             }
         }
         // A seller may name hundreds of ways, and the payer asks its nodes about each.
-        let way = in_time(self.deadline, "choosing a way to pay", self.asking(&inner).choose(&bill)).await??;
+        let way = in_time(self.deadline, "choosing a way to pay", self.asking(&inner).choose(bill)).await??;
         self.progress.report(PurchaseEvent::Quoted(Box::new(way.quote().clone())));
         while let Some(other) =
-            left_over::adoptable(&inner.registry, &self.request().identity, &bill, self.request().max_price())
+            left_over::adoptable(&inner.registry, &self.request().identity, bill, self.request().max_price())
         {
-            if let Some(answer) = self.put(other, &bill).await? {
+            if let Some(answer) = self.put(other, bill).await? {
                 return Ok(answer);
             }
         }
         // The seller's 402 may have taken its time.
-        let guard = match (self.left_meanwhile()?, way) {
-            (Some(left), _) => left,
-            (None, Way::Transfer(terms, assets)) => self.paid_now(terms, assets).await?,
-            (None, Way::Authorization(terms, asset, domain)) => self.authorized_now(terms, asset, domain).await?,
-            (None, Way::Permit(terms, asset)) => self.permitted_now(terms, asset).await?,
-            (None, Way::Channel(terms, asset, plan)) => Box::pin(self.vouched_now(terms, asset, plan)).await?,
+        let guard = match self.left_meanwhile()? {
+            Some(left) => left,
+            None => self.pay(way).await?,
         };
         if guard.entry().id != self.progress.purchase() {
             self.resumes_with(&guard)?;
@@ -258,19 +235,6 @@ where
             }
             _ => Ok(answer),
         }
-    }
-
-    /// Whether a fresh quote is not over by this machine's clock. Otherwise the clock may be fast, and no payment is too old by it: a quote
-    /// that is over says so, and a bill that tells no time says nothing.
-    fn is_clock_confirmed(&self, bill: &Bill) -> bool {
-        let now = self.inner.now();
-        bill.transfers.iter().any(|terms| terms.quote.expiry > now)
-    }
-
-    /// The earliest moment at which a payment was made that a seller still accepts.
-    fn accepted_since(&self) -> ChainTime {
-        let age = self.inner.settings.payment_age.as_secs();
-        ChainTime::from_unix(self.inner.now().unix().saturating_sub(age))
     }
 
     /// Puts a payment that was left over to a bill; `None` where it is of no use, and another may be made.
@@ -309,164 +273,6 @@ where
             }
             outcome => outcome.map(Some),
         }
-    }
-
-    /// Turns to a purchase that is resumed, unless it may yet cost more than the request allows.
-    fn resumes_with(&mut self, guard: &PurchaseGuard) -> Result<(), Failure> {
-        let is_own = self.request().identity.fingerprint.as_ref() == Some(&guard.entry().fingerprint);
-        match self.request().pass_order() {
-            Some(order) if is_own => {
-                order.resumes(true);
-                let entry = guard.entry();
-                if !entry.is_settled() && !entry.is_sold() {
-                    order.owes(entry.amount);
-                }
-            }
-            // What another request has paid buys something new here.
-            Some(order) => order.pays(guard.entry().amount),
-            None => {}
-        }
-        let (entry, limit) = (guard.entry(), self.request().max_price_of_resumed());
-        if let Some(limit) = limit.filter(|_| entry.may_cost_more_than(limit)) {
-            let shown = |amount: Amount| amount.to_decimal(entry.decimals);
-            let (price, limit) = (shown(entry.amount), shown(limit));
-            return Err(Failure::AboveMaxPrice {
-                purchase: entry.id,
-                price,
-                limit,
-                valid_before: entry.valid_before(),
-            });
-        }
-        self.turns_to(guard);
-        Ok(())
-    }
-
-    fn turns_to(&mut self, guard: &PurchaseGuard) {
-        let entry = guard.entry();
-        self.progress.turn_to(entry.id);
-        self.progress.report(PurchaseEvent::Resumed { purchase: entry.id, transaction: entry.transaction() });
-    }
-
-    /// Makes a new payment, unless another purchase of the same request is left meanwhile: then that one is returned.
-    async fn paid_now(&mut self, terms: &TransferTerms, assets: Vec<Asset>) -> Result<PurchaseGuard, Failure> {
-        let inner = Arc::clone(&self.inner);
-        let quote = &terms.quote;
-        let entry = JournalEntry { is_elsewhere: terms.is_elsewhere, ..self.entry(quote) };
-        let proposal = from_quote::proposal(self.request(), quote, entry.id, assets, PaymentMethod::Transfer, None);
-        let guard = inner.registry.reserve(entry, &inner.budget)?;
-        let payment = from_quote::payment(&proposal, quote);
-        self.approved(proposal).await?;
-        if let Some(left) = self.left_or_pays(quote)? {
-            return Ok(left);
-        }
-        let driver = TransferDriver::new(inner.dispatch_context(), guard, self.progress.clone(), self.deadline);
-        let guard = driver.pay(&payment, quote).await?;
-        self.timings.pay = self.lap();
-        Ok(guard)
-    }
-
-    /// Signs a new authorization, with the same exception.
-    async fn authorized_now(
-        &mut self,
-        terms: &AuthorizationTerms,
-        asset: Asset,
-        domain: TokenDomain,
-    ) -> Result<PurchaseGuard, Failure> {
-        let inner = Arc::clone(&self.inner);
-        let mut entry = self.entry(&terms.quote);
-        entry.intent = terms.intent.as_ref().map(|intent| intent.as_str().to_owned()).unwrap_or_default();
-        let valid_for = terms.valid_for().min(inner.settings.patience);
-        let method = PaymentMethod::Authorization;
-        let proposal =
-            from_quote::proposal(self.request(), &terms.quote, entry.id, vec![asset], method, Some(valid_for));
-        let guard = inner.registry.reserve(entry, &inner.budget)?;
-        self.approved(proposal).await?;
-        if let Some(left) = self.left_or_pays(&terms.quote)? {
-            return Ok(left);
-        }
-        let authorizing = Authorizing { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
-        let guard = authorizing.sign(guard, terms, domain).await?;
-        self.timings.pay = self.lap();
-        Ok(guard)
-    }
-
-    /// Signs a new permit, with the same exception.
-    async fn permitted_now(&mut self, terms: &PermitTerms, asset: Asset) -> Result<PurchaseGuard, Failure> {
-        let inner = Arc::clone(&self.inner);
-        let entry = JournalEntry { intent: String::new(), ..self.entry(&terms.quote) };
-        let valid_for = terms.valid_for().min(inner.settings.patience);
-        let (assets, method) = (vec![asset], PaymentMethod::Permit);
-        let proposal = from_quote::proposal(self.request(), &terms.quote, entry.id, assets, method, Some(valid_for));
-        let guard = inner.registry.reserve(entry, &inner.budget)?;
-        self.approved(proposal).await?;
-        if let Some(left) = self.left_or_pays(&terms.quote)? {
-            return Ok(left);
-        }
-        let permitting = Permitting { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
-        let guard = permitting.sign(guard, terms).await?;
-        self.timings.pay = self.lap();
-        Ok(guard)
-    }
-
-    /// Signs a voucher, and a deposit where the channel holds too little, with the same exception.
-    async fn vouched_now(
-        &mut self,
-        terms: &ChannelTerms,
-        asset: Asset,
-        plan: ChannelPlan,
-    ) -> Result<PurchaseGuard, Failure> {
-        let inner = Arc::clone(&self.inner);
-        let entry = JournalEntry { intent: String::new(), ..self.entry(&terms.quote) };
-        let valid_for = terms.valid_for().min(inner.settings.patience);
-        let deposit = plan.deposited();
-        let is_deposited = !deposit.is_zero();
-        let (assets, method) = (vec![asset], PaymentMethod::Channel);
-        let ends = is_deposited.then_some(valid_for);
-        let proposal = from_quote::proposal(self.request(), &terms.quote, entry.id, assets, method, ends);
-        let proposal = Proposal {
-            deposit: is_deposited.then_some(deposit),
-            withdraw_delay: is_deposited.then(|| terms.withdraw_delay()),
-            ..proposal
-        };
-        let guard = inner.registry.reserve_deposit(entry, deposit, &inner.budget)?;
-        self.approved(proposal).await?;
-        if let Some(left) = self.left_or_pays(&terms.quote)? {
-            return Ok(left);
-        }
-        let (progress, deadline, place) = (&self.progress, self.deadline, self.request().place());
-        let vouching = Vouching { inner: &inner, progress, deadline, valid_for, place };
-        let guard = vouching.sign(guard, terms, plan).await?;
-        self.timings.pay = self.lap();
-        Ok(guard)
-    }
-
-    /// Asks for approval. How long a human takes is no matter of patience.
-    async fn approved(&mut self, proposal: Proposal) -> Result<(), Failure> {
-        let asked = Instant::now();
-        self.inner.budget.approve(proposal).await?;
-        if let Some(order) = self.request().pass_order() {
-            order.approved_after(asked.elapsed());
-        }
-        self.deadline += asked.elapsed();
-        self.limit = self.limit.and_then(|limit| limit.checked_add(asked.elapsed()));
-        Ok(())
-    }
-
-    async fn paid_elsewhere(&mut self, quote: &Quote, transaction: TxHash) -> PurchaseGuard {
-        let mut guard = self.inner.registry.paid_elsewhere(self.entry(quote));
-        guard.note(|entry| entry.is_paid_by(transaction)).await;
-        guard
-    }
-
-    fn entry(&self, quote: &Quote) -> JournalEntry {
-        from_quote::entry(self.request(), quote, self.progress.purchase(), self.inner.now())
-    }
-
-    /// What decides about a bill for this request.
-    fn asking<'a>(&'a self, inner: &'a ClientInner) -> Asking<'a> {
-        let request = self.request();
-        let (identity, plain_http, max_price) = (&request.identity, request.is_plain_http(), request.max_price());
-        Asking { inner, identity, plain_http, max_price, is_authorized: request.is_authorized() }
     }
 
     /// Goes from the payment to the answer.
@@ -529,61 +335,6 @@ where
             _ => None,
         }
     }
-
-    fn conversation<'a>(&self, inner: &'a ClientInner) -> Conversation<'a> {
-        let in_body = inner.settings.proof_in == ProofIn::Body && self.request().takes_proof_in_body();
-        let place = if in_body { ProofIn::Body } else { ProofIn::Header };
-        Conversation::new(inner, self.progress.clone(), self.deadline, place, self.attempts)
-    }
-
-    /// The response for the caller.
-    fn answered(&mut self, guard: PurchaseGuard, parts: Parts, body: ResponseBody<R>) -> Response<ResponseBody<R>> {
-        self.timings.redeem = self.lap();
-        let purchase = self.bought(guard.outcome(), &parts);
-        let is_callers = self.inner.settings.acknowledged_by_caller;
-        // A pass closes its purchase once it is kept.
-        let is_pass = self.request().pass_order().is_some_and(PassOrder::buys_a_pass);
-        let body = match guard.deliver() {
-            Some(delivery) if !is_callers && !is_pass => body.delivering(delivery),
-            _ => body,
-        };
-        let mut response = Response::from_parts(parts, body);
-        response.extensions_mut().insert(purchase);
-        response
-    }
-
-    fn bought(&self, entry: &JournalEntry, parts: &Parts) -> Purchase {
-        let (transaction, paid_with) = (entry.transaction, entry.paid_with());
-        let confirmed = match entry.paid_by() {
-            PaymentMethod::Authorization | PaymentMethod::Permit | PaymentMethod::Channel => {
-                reply::claims_success(parts)
-            }
-            PaymentMethod::Transfer => transaction.is_some_and(|transaction| reply::confirms(parts, transaction)),
-        };
-        Purchase {
-            id: entry.id,
-            state: entry.state,
-            paid_by: entry.paid_by(),
-            standard: entry.standard(),
-            confirmed,
-            recipient: entry.recipient,
-            network: entry.network,
-            token: paid_with.map(|(token, _)| token),
-            payer: paid_with.map(|(_, payer)| payer),
-            amount: entry.amount,
-            charged: entry.charge(),
-            decimals: entry.decimals,
-            transaction,
-            sent: entry.signed().map_or(entry.transfers().len(), |_| 1),
-            attempts: self.attempts,
-            timings: self.timings,
-        }
-    }
-
-    /// The time since the last lap.
-    fn lap(&mut self) -> Duration {
-        mem::replace(&mut self.started, Instant::now()).elapsed()
-    }
 }
 
 /// Tells the layer of passes what a bill says. It cannot look itself, and then hand the bill on.
@@ -618,6 +369,9 @@ async fn in_time_at_most<T>(
     }
 }
 
+mod answered;
+mod paying;
+mod resuming;
 #[cfg(test)]
 #[cfg(feature = "test-util")]
 mod tests;

@@ -41,13 +41,7 @@ pub(crate) struct Replied<R> {
     pub(crate) body: ResponseBody<R>,
 }
 
-impl<S, B, R> Seller<S, B>
-where
-    S: Service<Request<B>, Response = Response<R>> + Clone,
-    S::Error: Into<BoxError>,
-    B: ReplayBody,
-    R: Body<Data = Bytes>,
-{
+impl<S, B> Seller<S, B> {
     /// `service` was polled ready.
     pub(crate) const fn new(service: S, request: ReplayRequest<B>) -> Self {
         Self { service, request }
@@ -56,12 +50,22 @@ where
     pub(crate) const fn request(&self) -> &ReplayRequest<B> {
         &self.request
     }
+}
 
+impl<S: Clone, B> Seller<S, B> {
     /// Gives the readiness of the service back: it must not be held while the chain is asked.
     pub(crate) fn drop_readiness(&mut self) {
         self.service = self.service.clone();
     }
+}
 
+impl<S, B, R> Seller<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    S::Error: Into<BoxError>,
+    B: ReplayBody,
+    R: Body<Data = Bytes>,
+{
     /// Sends the request as it is, and returns the answer.
     pub(crate) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, Failure> {
         let request = self.request.take_plain().ok_or(Failure::NotReplayable)?;
