@@ -55,8 +55,8 @@
 //! # }).unwrap();
 //! ```
 //!
-//! With a settler, the same routes also speak the [x402 standard](https://github.com/x402-foundation/x402), versions 2 and 1: see
-//! [the standard](guide::standard).
+//! With a settler, the same routes also speak the [x402 standard](https://github.com/x402-foundation/x402), versions 2 and 1, and
+//! [MPP](https://paymentauth.org) where [`mpp`](MerchantBuilder::mpp) is set: see [the standard](guide::standard).
 //!
 //! # Modules
 //!
@@ -80,7 +80,7 @@
 //! - [Sell your first answer](guide::first_answer): axum, hyper, `ServiceBuilder`
 //! - [The gateway](guide::gateway): sell the answers of a service in any language
 //! - [Selling](guide::selling): prices, routes, the order of layers, CORS
-//! - [How this relates to x402](guide::standard): the standard, and its signed payments
+//! - [How this relates to x402](guide::standard): the standard and MPP, and their signed payments
 //! - [Coming from x402-axum](guide::coming_from_x402_axum)
 //! - [Metered answers](guide::metered): the handler says what its answer costs
 //! - [Passes](guide::passes): paid once, called many times; tickets for downloads that broke off
