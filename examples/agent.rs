@@ -4,7 +4,7 @@
 //!
 //! ```sh
 //! export X402_RPC_URL=http://127.0.0.1:…
-//! cargo run --example agent --features full -- http://127.0.0.1:4020 --key-file /tmp/x402-buyer-….key
+//! cargo run --example agent --features client,wallet,reqwest -- http://127.0.0.1:4020 --key-file /tmp/x402-buyer-….key
 //! ```
 //!
 //! `--budget 1.00` lets the money run out on the way, `--max 0.10` makes every price too high, `--ask` asks you before each

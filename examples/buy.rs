@@ -1,5 +1,5 @@
 //! Buys answers, from a service behind tower-x402 or from any seller of the x402 standard:
-//! `cargo run --example buy --features full -- URL BODY --key-file FILE --rpc-url …`, or `… -- URL --method GET …`.
+//! `cargo run --example buy --features client,wallet,reqwest -- URL BODY --key-file FILE --rpc-url …`, or `… -- URL --method GET …`.
 //!
 //! The key of the account that pays is in that file, in the environment variable `X402_BUYER_KEY`, or in a keystore
 //! (`--keystore`), and never on the command line, which every user of the machine can read.
@@ -31,7 +31,7 @@
 //! With `cargo demo` running, which prints a key's file and the chain's URL:
 //!
 //! ```sh
-//! buy() { cargo run -q --example buy --features full -- "$@"; }
+//! buy() { cargo run -q --example buy --features client,wallet,reqwest -- "$@"; }
 //! export X402_RPC_URL=http://127.0.0.1:…
 //! buy http://127.0.0.1:4020/demand-insights '{"query":"What about pricing?"}' --key-file /tmp/x402-buyer-….key
 //! buy history

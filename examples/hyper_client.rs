@@ -4,7 +4,7 @@
 //!
 //! ```sh
 //! export X402_BUYER_KEY=$(cat /tmp/x402-buyer-….key) X402_RPC_URL=http://127.0.0.1:…
-//! cargo run --example hyper_client --features full -- http://127.0.0.1:4020
+//! cargo run --example hyper_client --features client,wallet -- http://127.0.0.1:4020
 //! ```
 //!
 //! It speaks plain HTTP, to this machine: elsewhere anybody on the way could change whom a quote pays, and so the budget

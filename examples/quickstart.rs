@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! export X402_RECIPIENT=0x… X402_RPC_URL=https://… X402_KEY=$(openssl rand -hex 32)
-//! cargo run --example quickstart --features full
+//! cargo run --example quickstart --features axum,evm,sqlite
 //! ```
 
 use std::{env, error::Error};

@@ -4,7 +4,7 @@
 //!
 //! ```sh
 //! export X402_BUYER_KEY=$(cat /tmp/x402-buyer-….key) X402_RPC_URL=http://127.0.0.1:…
-//! cargo run --example reqwest --features full -- http://127.0.0.1:4020
+//! cargo run --example reqwest --features client,wallet,reqwest -- http://127.0.0.1:4020
 //! ```
 //!
 //! The key comes from the environment: on the command line every user of the machine could read it.

@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! export X402_KEY=$(openssl rand -hex 32)
-//! cargo run --example metered --all-features -- --recipient 0x… --rpc-url https://… \
+//! cargo run --example metered --features axum,evm,facilitator,sqlite,wallet -- --recipient 0x… --rpc-url https://… \
 //!     --ledger sqlite:metered.db --settle-key-file gas.key
 //! curl -i -H 'content-type: application/json' -d '{"prompt":"to be or not to be","words":20}' 127.0.0.1:4021/words
 //! ```
