@@ -1,4 +1,4 @@
-//! SECURITY.md keeps its promises: every row names tests that exist, and every row that a comment cites is there.
+//! `threats.md` keeps its promises: every row names tests that exist, and every row that a comment cites is there.
 
 use std::{
     collections::HashSet,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const TABLE: &str = include_str!("../../SECURITY.md");
+const TABLE: &str = include_str!("threats.md");
 /// What the last cell says where there is no test.
 const NO_TEST: &str = "no test yet";
 
@@ -104,7 +104,7 @@ fn the_table_names_tests_that_exist_and_has_every_row_that_is_cited() {
     assert!(rows(TABLE).count() > 40, "the table is not where it was");
     assert!(sources.iter().any(|(_, source)| !cited(source).is_empty()), "no comment cites a row");
     let faults = faults(TABLE, &sources);
-    assert!(faults.is_empty(), "SECURITY.md:\n{}", faults.join("\n"));
+    assert!(faults.is_empty(), "threats.md:\n{}", faults.join("\n"));
 }
 
 #[test]

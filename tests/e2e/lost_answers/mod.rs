@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The table there is what the tests see.
-const SECURITY: &str = include_str!("../../../SECURITY.md");
+const SECURITY: &str = include_str!("../../repository/threats.md");
 const KINDS: [(&str, Option<Kind>); 4] = [
     ("memory", None),
     ("SQLite", Some(Kind::Sqlite)),
@@ -160,7 +160,7 @@ async fn nothing_sold_is_lost(name: &str, kind: Option<Kind>) {
         let words = arrived.map(|arrived| arrived.words(&answer)).join(" | ");
         let row = format!("| {} | {name} | {words} | {runs} |", loss.name());
         println!("{row}");
-        assert!(SECURITY.contains(&row), "SECURITY.md does not say {row}");
+        assert!(SECURITY.contains(&row), "threats.md does not say {row}");
     }
     drop(rig);
     if let Some(place) = place {

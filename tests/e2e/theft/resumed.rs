@@ -221,7 +221,7 @@ async fn what_was_settled_first_is_its_payers_beside_forgers() {
             for shown in THEFTS.into_iter().chain([finale]) {
                 let row = format!("| {} | {} |", shown.words(), shown.show(&stand, &own, &signed, paid).await);
                 println!("{row}");
-                assert!(SECURITY.contains(&row), "SECURITY.md does not say {row}");
+                assert!(SECURITY.contains(&row), "threats.md does not say {row}");
             }
             // Sold: nothing buys a second answer.
             for shown in THEFTS.into_iter().chain(FINALES) {

@@ -109,5 +109,5 @@ async fn nobody_but_the_payer_gets_the_answer_to_a_bound_payment() {
     println!("{table}");
     assert_eq!(market.takings().await, payments * PRICE);
     assert_eq!(shops.iter().map(|(_, shop)| shop.runs() as u128).sum::<u128>(), payments, "an answer for each");
-    assert!(SECURITY.contains(&table), "SECURITY.md has another table than\n{table}");
+    assert!(SECURITY.contains(&table), "threats.md has another table than\n{table}");
 }

@@ -25,7 +25,7 @@ use crate::support::{
 };
 
 /// Its table is what the test sees.
-const SECURITY: &str = include_str!("../../../SECURITY.md");
+const SECURITY: &str = include_str!("../../repository/threats.md");
 
 const NAME: &str = "pay_7d5d747be160e280";
 const OTHER: &str = "pay_7d5d747be160e281";
@@ -284,7 +284,7 @@ async fn a_name_gives_a_stranger_nothing() {
         }
         table += &format!("| {words} | {} | {} |\n", cells[0], cells[1]);
     }
-    assert!(SECURITY.contains(&table), "the table in SECURITY.md is not what is answered:\n{table}");
+    assert!(SECURITY.contains(&table), "the table in threats.md is not what is answered:\n{table}");
 }
 
 /// A payment that no key of its payer's signed is looked at before it reserves a name.

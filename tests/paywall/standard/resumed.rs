@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Its table is what the test sees.
-const SECURITY: &str = include_str!("../../../SECURITY.md");
+const SECURITY: &str = include_str!("../../repository/threats.md");
 
 const CHEAP: &str = r#"{"q":"a"}"#;
 
@@ -142,7 +142,7 @@ async fn what_was_settled_and_not_sold_is_its_payers_for_its_request() {
         assert_eq!(counter.runs(), if told == "the answer" { 2 } else { 1 }, "{words}");
         table += &format!("| {words} | {told} |\n");
     }
-    assert!(SECURITY.contains(&table), "SECURITY.md has another table than\n{table}");
+    assert!(SECURITY.contains(&table), "threats.md has another table than\n{table}");
 }
 
 /// Quote, reservation and settlement within one second of chain time, as on chains with several blocks a second.
