@@ -162,7 +162,7 @@ A local chain runs at {rpc}. A buyer with 1,000,000 USDC on it, worth nothing el
 
 Buy an answer with one command:
 
-  cargo run --example buy --features full -- {base}{path} '{body}' --key-file {key} --rpc-url {rpc}
+  cargo run --example buy --features client,wallet,reqwest -- {base}{path} '{body}' --key-file {key} --rpc-url {rpc}
 
 Or step by step, with curl:
 
