@@ -1,21 +1,21 @@
-//! `Announcements`: sales that wait for their seller's hook.
+//! `Announcements`: sales that wait for the seller's hook.
 
 use std::{future::Future, sync::Arc};
 
 use super::{book::record::BookedSale, error::LedgerError};
 use crate::protocol::PaymentId;
 
-/// The sales that a [`Ledger`](super::Ledger) recorded and that wait for their announcement: an optional capability, which
+/// The recorded sales of a [`Ledger`](super::Ledger) that wait for their announcement: an optional capability, which
 /// [`Ledger::announcements`](super::Ledger::announcements) returns. Every ledger of this crate has it.
 ///
 /// The commit of a lease with [`announcing`](super::Lease::announcing) marks the sale, in the same atomic step. The
-/// mark stays until the sale is [announced](Self::announced): a process that ends in between leaves it to the next one.
-/// It outlives the record of the sale. Other sales have no mark.
+/// mark stays until the sale is [announced](Self::announced): if a process ends before, the next one finds the mark. It
+/// outlives the record of the sale. Other sales have no mark.
 ///
 /// [`X402Layer::on_sold`](crate::X402Layer::on_sold) relies on it.
 pub trait Announcements: Send + Sync + 'static {
-    /// Returns up to `most` of the sales that are marked, in the order of [`sold_at`](BookedSale::sold_at) and, of those that are equal
-    /// in it, of the payment id's text; those behind `after`, where it is given. Fewer than `most`: there are no more.
+    /// Returns up to `most` marked sales, ordered by [`sold_at`](BookedSale::sold_at) and then by the payment id's
+    /// text; only those after `after`, if given. Fewer than `most` are the last ones.
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
@@ -25,7 +25,7 @@ pub trait Announcements: Send + Sync + 'static {
         most: usize,
     ) -> impl Future<Output = Result<Vec<BookedSale>, LedgerError>> + Send;
 
-    /// Removes the mark of this payment's sale: what follows from it was done. Repeatable. A crash may bring the mark back.
+    /// Removes the mark of this payment's sale, because the hook has run. Repeatable. A crash may bring the mark back.
     ///
     /// # Errors
     /// As [`unannounced`](Self::unannounced).
@@ -47,7 +47,7 @@ impl<A: Announcements> Announcements for Arc<A> {
     }
 }
 
-/// What a ledger without announcements returns none of.
+/// The uninhabited announcement type of a ledger without announcements.
 #[derive(Debug)]
 pub(super) enum NoAnnouncements {}
 

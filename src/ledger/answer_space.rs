@@ -1,9 +1,9 @@
-//! `ANSWER_SPACE`, and what a ledger says of an answer for which there is none.
+//! `ANSWER_SPACE`, and the log entry when it is used up.
 
-/// How many bytes all kept answers may take unless said otherwise.
+/// The default limit for all kept answers, in bytes.
 pub(super) const ANSWER_SPACE: usize = 64 * 1024 * 1024;
 
-/// What an answer takes beside its content.
+/// The bytes that an answer takes in addition to its content.
 #[cfg(feature = "postgres")]
 pub(super) const OVERHEAD: usize = 256;
 

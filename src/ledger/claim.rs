@@ -12,12 +12,12 @@ pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(2 * 60);
 
 /// The longest lease.
 pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(60 * 60);
-/// A lease that ends later than this from now was granted before the clock was set back, and has run out.
+/// A lease whose end is further away than this was granted before the clock was set back, and has expired.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) const FURTHEST_END: Duration = Duration::from_secs(LONGEST_LEASE.as_secs() + CLOCK_SKEW.as_secs());
 
-/// How much later a dropped block's transaction may be mined again and still count as the same payment, without being
-/// shown in between: twice the twelve hours in which an OP-stack chain can drop unsafe blocks.
+/// How much later the transaction of a dropped block may be mined again and still count as the same payment, if it is
+/// not shown in between: twice the twelve hours in which an OP-stack chain can drop unsafe blocks.
 const MINED_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A request to reserve an intent together with one of several candidate payments.
@@ -49,7 +49,7 @@ pub struct Claim {
     head: ChainTime,
     max_payment_age: Duration,
     lease: Duration,
-    /// How long the answer is kept that it may buy.
+    /// How long the route keeps the answer that the claim may buy.
     answer_kept: Duration,
     covered: bool,
 }
@@ -61,8 +61,8 @@ pub struct Claim {
 pub struct ClaimBuilder(Claim);
 
 impl ClaimBuilder {
-    /// Adds candidates, behind those that were added before. They are tried smallest first, and of equal ones the earliest in the
-    /// receipt first.
+    /// Adds candidates after those that were added before. They are tried from the smallest amount up; equal amounts in
+    /// the order of the receipt.
     pub fn payments(mut self, payments: impl IntoIterator<Item = impl Into<Payment>>) -> Self {
         let mut payments: Vec<Payment> = payments.into_iter().map(Into::into).collect();
         payments.sort_by_key(|payment| (payment.amount(), payment.position()));
@@ -73,13 +73,13 @@ impl ClaimBuilder {
         self
     }
 
-    /// Sets the purchase that the client names, if it names one. It buys one answer, by whichever of its payments.
+    /// Sets the purchase, if the client names one. A purchase buys one answer, by any one of its payments.
     pub fn purchase(mut self, purchase: impl Into<Option<PurchaseKey>>) -> Self {
         self.0.purchase = purchase.into();
         self
     }
 
-    /// Sets until when, in chain time, a payment for the intent counts: its expiry plus grace.
+    /// Sets until when, in chain time, a payment for the intent counts: the intent's expiry plus grace.
     pub const fn pay_until(mut self, time: ChainTime) -> Self {
         self.0.pay_until = time;
         self
@@ -91,26 +91,27 @@ impl ClaimBuilder {
         self
     }
 
-    /// Sets how long ago, in chain time, a payment may have been mined.
+    /// Sets the maximum age of a payment's block, in chain time.
     pub const fn max_payment_age(mut self, age: Duration) -> Self {
         self.0.max_payment_age = age;
         self
     }
 
-    /// Sets how long a grant holds unless it is renewed: an hour at most.
+    /// Sets how long a grant holds unless it is renewed: at most an hour.
     pub const fn lease(mut self, length: Duration) -> Self {
         self.0.lease = if length.as_nanos() > LONGEST_LEASE.as_nanos() { LONGEST_LEASE } else { length };
         self
     }
 
-    /// Sets how long the answer is kept that it may buy: the sale is no sooner forgotten, since its answer goes with it.
+    /// Sets how long the route keeps the answer that the claim may buy. The sale is kept at least as long, since its
+    /// answer is forgotten with it.
     pub(crate) const fn answer_kept(mut self, time: Duration) -> Self {
         self.0.answer_kept = time;
         self
     }
 
-    /// Sets whether the candidates are covered by a deposit that the chain shows: they are no cheaper to make than payments that have
-    /// happened, and need not wait behind these.
+    /// Sets whether a deposit on the chain covers the candidates. Covered payments are no cheaper to make than settled
+    /// ones, and need not wait behind these.
     pub(crate) const fn covered(mut self, covered: bool) -> Self {
         self.0.covered = covered;
         self
@@ -146,7 +147,7 @@ impl Claim {
         &self.resource
     }
 
-    /// The same, shared.
+    /// Returns the name, shared.
     pub(super) fn shared_resource(&self) -> Arc<str> {
         Arc::clone(&self.resource)
     }
@@ -157,7 +158,7 @@ impl Claim {
         self.intent
     }
 
-    /// Returns the purchase that the client names, if it names one.
+    /// Returns the purchase, if the client names one.
     #[must_use]
     pub const fn purchase(&self) -> Option<PurchaseKey> {
         self.purchase
@@ -169,17 +170,17 @@ impl Claim {
         &self.payments
     }
 
-    /// Takes the candidates out.
+    /// Removes and returns the candidates.
     pub(super) fn take_payments(&mut self) -> Vec<Payment> {
         std::mem::take(&mut self.payments)
     }
 
-    /// The same claim on these candidates, in the order in which they are tried.
+    /// Returns the same claim on these candidates, in this order.
     pub(super) fn with_payments(self, payments: Vec<Payment>) -> Self {
         Self { payments, ..self }
     }
 
-    /// Returns the chain time at which the candidates were judged. A ledger forgets by it.
+    /// Returns the chain time at which the candidates were judged. The ledger forgets old records by it.
     #[must_use]
     pub const fn head(&self) -> ChainTime {
         self.head
@@ -191,15 +192,16 @@ impl Claim {
         self.lease
     }
 
-    /// Whether no candidate has happened yet, or is covered. Such a claim costs its author nothing but a signature, which may be worthless.
+    /// Whether no candidate is settled, and none is covered. Such a claim costs its author only a signature, which may
+    /// be worthless.
     #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
     pub(super) fn is_unproven(&self) -> bool {
         !self.covered && !self.payments.iter().any(Payment::is_settled)
     }
 
-    /// Returns how long, in chain time, a record of this intent and that payment must be kept: until age rules out the return
-    /// of either, also where a reorganisation drops the payment and it is mined again up to a day later. Where the route keeps its answer,
-    /// it is kept for longer by the answer's time.
+    /// Returns how long, in chain time, a record of this intent and that payment must be kept: until age rules out that
+    /// either returns. This includes a payment that a reorganisation drops and that is mined again up to a day later. A
+    /// route that keeps its answer extends it by the answer's time.
     #[must_use]
     pub fn keep_until(&self, payment: &Payment) -> ChainTime {
         let margin = HEAD_LAG.saturating_add(2 * CLOCK_SKEW).saturating_add(MINED_AGAIN).saturating_add(self.lease);
@@ -208,28 +210,29 @@ impl Claim {
     }
 }
 
-/// A pair of intent and payment that is held for a while.
+/// A pair of intent and payment, held for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a lease that is neither committed nor released blocks its payment until it runs out"]
 pub struct Lease {
     intent: IntentKey,
-    /// Shared, because a lease goes through many hands, and the receipt has the same payment.
+    /// Shared, because many parts hold the lease, and the receipt has the same payment.
     payment: Arc<Payment>,
     fence: u64,
     length: Duration,
     settling: Option<Box<Settling>>,
-    /// The payment had not happened when it was granted.
+    /// Whether the payment was unsettled at the grant.
     unsettled: bool,
     /// Until when, in chain time, a payment for the intent counts.
     pay_until: ChainTime,
     keep_until: ChainTime,
     announce: bool,
-    /// The most that its payer allowed, where the seller charged a part of it.
+    /// The maximum that the payer allowed, if the seller charged a part of it.
     maximum: Option<Amount>,
 }
 
 impl Lease {
-    /// Returns the lease of a ledger that grants `claim` on `payment`. No two grants of one ledger have the same `fence`.
+    /// Returns the lease for a ledger that grants `claim` on `payment`. No two grants of one ledger have the same
+    /// `fence`.
     pub fn new(claim: &Claim, payment: &Payment, fence: u64) -> Self {
         Self {
             intent: claim.intent,
@@ -245,9 +248,9 @@ impl Lease {
         }
     }
 
-    /// Returns the same lease, whose sale is recorded with this charge, in base units: what the seller takes of the amount that the
-    /// payer allowed. More than that amount, or a charge of a payment that had happened when it was reserved, changes nothing. The last
-    /// charge counts.
+    /// Returns the same lease, whose sale is recorded with this charge, in base units: the part that the seller takes
+    /// of the amount that the payer allowed. A larger charge, or a charge of a payment that was settled at the
+    /// reservation, changes nothing. The last charge counts.
     ///
     /// ```
     /// use tower_x402::{
@@ -270,8 +273,8 @@ impl Lease {
         self
     }
 
-    /// Returns the most that the payer allowed, in base units, where the seller [charges](Self::charging) a part of it; `None` where the
-    /// whole payment is taken.
+    /// Returns the maximum that the payer allowed, in base units, if the seller [charges](Self::charging) a part of it;
+    /// `None` if the whole payment is taken.
     #[must_use]
     pub const fn maximum(&self) -> Option<Amount> {
         self.maximum
@@ -282,20 +285,20 @@ impl Lease {
         Self { announce: true, ..self }
     }
 
-    /// Returns whether the commit is to mark the sale.
+    /// Returns whether the commit marks the sale.
     #[must_use]
     pub const fn is_to_announce(&self) -> bool {
         self.announce
     }
 
-    /// Sets the record of a settlement that was begun for this intent and this payment, under this lease or an earlier one.
+    /// Sets the record of a begun settlement for this intent and this payment, under this lease or an earlier one.
     pub fn with_settling(mut self, settling: Option<Settling>) -> Self {
         self.settling = settling.map(Box::new);
         self
     }
 
-    /// Returns the same lease with its payment as it was [settled](Payment::is_settled) after the grant. Another
-    /// payment, or an unsettled one, changes nothing.
+    /// Returns the same lease with its payment in the form that was [settled](Payment::is_settled) after the grant.
+    /// Another payment, or an unsettled one, changes nothing.
     ///
     /// ```
     /// use tower_x402::{
@@ -318,7 +321,7 @@ impl Lease {
         if self.unsettled && payment.is_settled() && payment.id() == self.payment.id() {
             let counted = |payment: &Payment| payment.time().max(self.pay_until).unix();
             let later = counted(&payment).saturating_sub(counted(&self.payment));
-            // Never shorter than was granted.
+            // Never shortens the time of the grant.
             self.keep_until = self.keep_until.after(Duration::from_secs(later));
             self.payment = Arc::new(payment);
         }
@@ -343,7 +346,7 @@ impl Lease {
         &self.payment
     }
 
-    /// The same, shared.
+    /// Returns the payment, shared.
     pub(crate) const fn shared_payment(&self) -> &Arc<Payment> {
         &self.payment
     }
@@ -355,8 +358,8 @@ impl Lease {
     }
 
     /// Returns the record of a settlement that was begun for this intent and this payment under an earlier lease, as of
-    /// the grant of this one. The payment may have been settled since. `None` if no settlement was begun, or if none
-    /// can have used the payment.
+    /// this lease's grant. The payment may have been settled since. `None` if no settlement was begun, or if none can
+    /// have used the payment.
     ///
     /// ```
     /// use tower_x402::{
@@ -374,8 +377,8 @@ impl Lease {
         self.settling.as_deref()
     }
 
-    /// Returns until when, in chain time, its sale must be kept: the later [`keep_until`](Claim::keep_until) of the
-    /// granted and the settled payment.
+    /// Returns until when, in chain time, its sale must be kept: the later of the [`keep_until`](Claim::keep_until)
+    /// times of the granted and the settled payment.
     #[must_use]
     pub const fn keep_until(&self) -> ChainTime {
         self.keep_until

@@ -1,5 +1,5 @@
-//! Which answer a claim gets, decided by what a ledger has on record at one moment. One rule for the ledgers in Rust; the script
-//! of the Redis ledger states it once more, and the conformance suite holds all of them to it.
+//! The decision about a claim, from the records of one moment. The ledgers in Rust share this rule; the Redis ledger's
+//! script repeats it, and the conformance suite checks all of them against it.
 
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ pub struct Candidate<'c> {
     pub mark: ChainTime,
     /// The record of the candidate's payment.
     pub entry: Option<Entry>,
-    /// The settlement of this payment was [begun](super::Ledger::settling) for another intent, or that of another payment for the
-    /// claim's intent.
+    /// Whether the settlement of this payment was [begun](super::Ledger::settling) for another intent, or that of
+    /// another payment for the claim's intent.
     pub barred: bool,
-    /// The record of the payment that holds or bought the claim's purchase, if that is another one.
+    /// The record of the payment that holds or bought the claim's purchase, if it is another payment.
     pub purchase: Option<Entry>,
-    /// The settlement of another payment, for another intent, was begun for the claim's purchase.
+    /// Whether the settlement of another payment, for another intent, was begun for the claim's purchase.
     pub purchase_begun: bool,
 }
 
@@ -48,28 +48,29 @@ impl<'c> Candidate<'c> {
 }
 
 impl Candidate<'_> {
-    /// Whether settling it could give away a payment, or pay twice for one intent. A signature is public once it is sent to be settled:
-    /// any reader of the chain could show it under an intent of its own. A paid that is settled is proved in another way.
+    /// Whether settling the payment could use another intent's payment, or pay twice for one intent. A signature is
+    /// public once it is sent to be settled: any reader of the chain could show it under an intent of its own. A
+    /// settled payment is proved in another way.
     fn must_not_be_settled(&self) -> bool {
         self.barred && !self.paid.is_settled()
     }
 }
 
-/// What a ledger does about a claim.
+/// The decision about a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision<'c> {
-    /// Refuses it.
+    /// Refuses the claim.
     Refused(ReserveOutcome),
     /// Reserves this candidate, which is free. Where a lease that [ran out](Entry::Lapsed) is on record for the intent, the
     /// payment or the purchase, the reservation ends that lease in the same step.
     Free(Candidate<'c>),
 }
 
-/// Decides about a claim by the record of its intent, the length of the requested lease, and the candidates in order, up
-/// to the first free one.
+/// Decides about a claim from the record of its intent, the length of the requested lease, and the candidates in order,
+/// up to the first free one.
 ///
-/// Everything must be read at one moment, and the reservation must be written at the same one, or by a write that fails if anything
-/// of it has changed. [`ReserveOutcome`] has the order of the refusals.
+/// All inputs must be read at one moment. The reservation must be written at the same moment, or by a write that fails
+/// if any input has changed. [`ReserveOutcome`] has the order of the refusals.
 ///
 /// ```
 /// use std::time::Duration;
@@ -168,7 +169,7 @@ mod tests {
         ReserveOutcome::Busy { retry_after: Duration::from_secs(seconds) }
     }
 
-    /// Decides about candidates given as block time and entry; returns which one is free, or the refusal.
+    /// Decides about candidates given as block time and entry; returns the index of the free one, or the refusal.
     fn decided(intent: Option<Entry>, candidates: &[(u64, Option<Entry>)]) -> Result<usize, ReserveOutcome> {
         let transfers: Vec<_> = candidates.iter().map(|(block_time, _)| paid(*block_time)).collect();
         decided_of(intent, candidates, &transfers, false)
@@ -228,10 +229,10 @@ mod tests {
             assert_eq!(barred(&[(MARK, entry)]), Err(busy(7)), "as for a held payment, before the mark");
             assert_eq!(barred(&[candidate, (MARK + 1, held(4))]), Err(busy(4)), "the first to end");
             assert_eq!(barred(&[candidate, (MARK + 1, held(9))]), Err(busy(7)));
-            // One that is settled is free beside it.
+            // A settled payment beside it is free.
             let transfers = [unsettled(MARK + 1), paid(MARK + 1)];
             assert_eq!(decided_of(LAPSED, &[candidate, candidate], &transfers, true), Ok(1));
-            // A lease alone that ran out bars nothing.
+            // An expired lease alone bars nothing.
             assert_eq!(decided_of(LAPSED, &[candidate], &transfers[..1], false), Ok(0));
         }
     }
@@ -244,7 +245,7 @@ mod tests {
         for (intent, candidate, purchase, begun, expected) in [
             (SOLD, free, SOLD, false, Err(ReserveOutcome::IntentConsumed)),
             (None, sold_payment, SOLD, false, Err(ReserveOutcome::PaymentUsed)),
-            // Before everything that is undecided.
+            // This refusal precedes all that depend on undecided claims.
             (held(3), free, SOLD, false, conflict.clone()),
             (None, held_payment, SOLD, false, conflict.clone()),
             (LAPSED, below, SOLD, false, conflict.clone()),
@@ -254,12 +255,12 @@ mod tests {
             (None, free, held(4), true, Err(busy(4))),
             (LAPSED, (MARK + 1, LAPSED), held(4), false, Err(busy(4))),
             (None, held_payment, held(4), false, Err(busy(9))),
-            // A dead process left a settlement behind: as long as the claim's own lease.
+            // A dead process left a settlement behind: busy for the length of the claim's own lease.
             (None, free, None, true, Err(busy(7))),
             (None, free, LAPSED, true, Err(busy(7))),
             (None, below, held(4), false, Err(busy(4))),
             (None, below, LAPSED, false, Err(ReserveOutcome::BeforeMemory)),
-            // A lease alone that ran out is no obstacle.
+            // An expired lease alone is no obstacle.
             (None, free, LAPSED, false, Ok(0)),
             (LAPSED, free, None, false, Ok(0)),
         ] {
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_payment_that_is_settled_waits_for_its_purchase_too() {
-        // Two payments of one purchase: the first may have been settled, and the second is.
+        // Two payments of one purchase: the first may have been settled, the second is settled.
         let paid = paid(MARK + 1);
         let waits = Candidate { purchase_begun: true, ..Candidate::new(&paid, ChainTime::from_unix(MARK)) };
         assert_eq!(decide(None, LEASE, [waits]), Decision::Refused(busy(7)));

@@ -12,14 +12,14 @@ use crate::{
     protocol::{Amount, ChainTime, IntentKey, Network, PaymentId},
 };
 
-/// How long an account is remembered after its end, so that its holder hears why it buys nothing.
+/// How long an account is kept after its end, so that its holder learns why it buys nothing.
 const ACCOUNTS_KEPT: Duration = Duration::from_secs(30 * 86_400);
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, LedgerError>> + Send + 'a>>;
 
 pub(crate) trait ErasedLedger: Send + Sync + 'static {
     fn begin(&self, network: Network, now: ChainTime) -> Boxed<'_, ChainTime>;
-    /// Owns what it needs, so that it can outlive its caller.
+    /// The future owns its inputs, so that it can outlive the caller.
     fn reserve(self: Arc<Self>, claim: Claim) -> Boxed<'static, ReserveOutcome>;
     fn renew<'a>(&'a self, lease: &'a Lease) -> Boxed<'a, RenewOutcome>;
     fn settling<'a>(&'a self, lease: &'a Lease, settling: &'a Settling) -> Boxed<'a, RenewOutcome>;
@@ -34,7 +34,7 @@ pub(crate) trait ErasedLedger: Send + Sync + 'static {
         payments: &'a [PaymentId],
     ) -> Boxed<'a, Option<(PaymentId, Settling)>>;
     fn health(&self) -> Boxed<'_, ()>;
-    /// Owns what it needs, so that it can outlive its caller.
+    /// The future owns its inputs, so that it can outlive the caller.
     fn sweep(self: Arc<Self>, network: Network, head: ChainTime) -> Boxed<'static, u64>;
     fn announcements(&self) -> Option<&dyn ErasedAnnouncements>;
     fn accounts(&self) -> Option<&dyn ErasedAccounts>;
@@ -210,7 +210,7 @@ impl<L: Ledger> ErasedLedger for L {
     }
 }
 
-/// The ledger's accounts. A ledger without any sells no passes.
+/// Returns the ledger's accounts. A ledger without accounts cannot sell passes.
 pub(crate) fn accounts_of(ledger: &dyn ErasedLedger) -> Result<&dyn ErasedAccounts, LedgerError> {
     ledger.accounts().ok_or(LedgerError::unavailable())
 }

@@ -1,5 +1,5 @@
-//! `LedgerError`: the reason why a ledger did not answer. The crate's own ledgers put nothing into it that a database said, and
-//! no URL.
+//! `LedgerError`: the reason why a ledger did not answer. The crate's own ledgers put neither a database's message nor
+//! a URL into it.
 
 use std::{error::Error, fmt, sync::Arc};
 
@@ -7,9 +7,9 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The error of a ledger that failed. The outcome of the question is unknown.
 ///
-/// Neither its text nor, for the ledgers of this crate, its source holds a URL, a statement or a driver's message: these
-/// ledgers log the driver's code instead. Of an error that another ledger returns, the paywall logs the text and never the
-/// source.
+/// Neither its text nor, for the ledgers of this crate, its source holds a URL, a statement or a driver's message:
+/// these ledgers log the driver's code instead. If another ledger returns an error, the paywall logs its text and never
+/// its source.
 ///
 /// A ledger of your own reports an outage as [`unavailable`](Self::unavailable), which is retried, and every other failure as
 /// [`other`](Self::other):
@@ -36,7 +36,7 @@ pub struct LedgerError {
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// The kind of failure of a ledger: what is to be done about it. The error's text says it in words.
+/// The kind of a ledger's failure, which tells the remedy. The error's text states it in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LedgerErrorKind {
@@ -44,8 +44,8 @@ pub enum LedgerErrorKind {
     Unavailable,
     /// The backend's contents are not what this version reads and writes. Migrate them, or restore a backup.
     Incompatible,
-    /// The backend could lose a sale, or two processes could sell from it without seeing each other: a Redis server that evicts, a
-    /// file that is mounted alone or has a second name. Change the backend.
+    /// The backend could lose a sale, or two processes could sell from it without seeing each other: a Redis server
+    /// that evicts, a file that is mounted without its folder or has a second name. Change the backend.
     Unsafe,
     /// The address or a setting is wrong, or the crate was built without the feature of this ledger. Change the program's settings.
     Setting,
@@ -101,7 +101,7 @@ impl LedgerError {
         self.kind
     }
 
-    /// Returns whether this is an outage, which may pass while every setting stays as it is.
+    /// Returns whether this is an outage, which may end without a change of settings.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
         matches!(self.kind, LedgerErrorKind::Unavailable)

@@ -1,4 +1,4 @@
-//! What a durable ledger logs. The field names are those that metrics layers take for counters.
+//! The log events of a durable ledger. Metrics layers take their field names for counters.
 
 use super::Lease;
 
@@ -17,7 +17,7 @@ pub(super) fn released(lease: &Lease) {
         payment = %lease.payment().id(), fence = lease.fencing_token(), "released");
 }
 
-/// Leases that ran out and were taken over or forgotten: their holders crashed, or hang.
+/// Expired leases that were taken over or forgotten: their holders crashed, or hang.
 pub(super) fn expired(count: u64) {
     if count > 0 {
         tracing::info!(monotonic_counter.x402_expired = count, "leases expired");

@@ -1,4 +1,4 @@
-//! `LastSales`: by what a process finds out that its database lost sales.
+//! `LastSales`: detects that the database has lost sales.
 
 use std::{
     collections::VecDeque,
@@ -8,8 +8,8 @@ use std::{
 use super::Lease;
 use crate::protocol::{ChainTime, PaymentId};
 
-/// How many are asked about. Commits that are under way at the same time may be answered in another order than they are
-/// in the database's log, so that the last one noted need not be the last one there.
+/// How many sales are checked. Concurrent commits may be confirmed in another order than the database's log has them,
+/// so the last one noted here need not be the last one there.
 const KNOWN: usize = 4;
 
 /// The last sales that this process recorded. A server without one of them has lost records, such as a promoted standby
@@ -23,17 +23,17 @@ pub(super) struct LastSales(Mutex<VecDeque<Recorded>>);
 pub(super) struct Recorded {
     pub(super) payment: PaymentId,
     pub(super) fence: u64,
-    /// A mark that has passed this refuses the payment, and the sale may be forgotten.
+    /// Once the network's mark has reached this time, the mark refuses the payment, and the sale may be forgotten.
     pub(super) block_time: ChainTime,
 }
 
 impl LastSales {
-    /// From the last on, [`KNOWN`] at most.
+    /// Returns at most [`KNOWN`] sales, the latest first.
     pub(super) fn get(&self) -> Vec<Recorded> {
         self.recorded().iter().copied().collect()
     }
 
-    /// The sale is recorded for good.
+    /// Notes a sale that is durably recorded.
     pub(super) fn note(&self, lease: &Lease) {
         let paid = lease.settled_since().unwrap_or(lease.payment());
         let sale = Recorded { payment: lease.payment().id(), fence: lease.fencing_token(), block_time: paid.time() };
@@ -44,12 +44,12 @@ impl LastSales {
     }
 
     fn recorded(&self) -> MutexGuard<'_, VecDeque<Recorded>> {
-        // A panic leaves whole values behind.
+        // A panic cannot leave a partial value behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Says why nothing is sold.
+/// Logs why nothing is sold.
 pub(super) fn is_unknown() {
     tracing::error!(
         "the ledger's server does not know one of the last sales of this process, as if a standby that lagged behind had been promoted: \

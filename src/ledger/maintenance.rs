@@ -34,8 +34,8 @@ use crate::protocol::{ChainTime, Network};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Maintenance: Ledger {
-    /// Returns the number of records that the ledger has now. SQL ledgers count their rows, which takes time in proportion to
-    /// them, and fails after the ledger's time limit.
+    /// Returns the present number of records. SQL ledgers count their rows. That takes time in proportion to the rows,
+    /// and fails after the ledger's time limit.
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
@@ -48,12 +48,12 @@ pub trait Maintenance: Ledger {
     /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
     fn low_water_mark(&self, network: Network) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
 
-    /// Raises a network's low-water mark to `time`, unless it is there or above, and returns the mark after that. `None` if the ledger
-    /// has not [begun](Ledger::begin) there: then nothing changes, since it will begin in the present.
+    /// Raises a network's low-water mark to `time`if it is lower, and returns the resulting mark. Returns `None` and
+    /// changes nothing if the ledger has not [begun](Ledger::begin) there, since it will begin in the present.
     ///
     /// For a restored backup, and for a fail-over to a replica that may lack the last sales. Pass the verifier's
     /// [`horizon`](crate::verify::Verifier::horizon). Payments of lost sales are then refused as too old, and so is
-    /// every payment up to `time` that was not redeemed yet. First record the sales of a log:
+    /// every payment up to `time` that was not redeemed yet. If a log has the sales, record them first:
     /// [`Merchant::restore_sales`](crate::Merchant::restore_sales).
     ///
     /// # Errors
@@ -64,8 +64,8 @@ pub trait Maintenance: Ledger {
         time: ChainTime,
     ) -> impl Future<Output = Result<Option<ChainTime>, LedgerError>> + Send;
 
-    /// Lowers a network's low-water mark to `time`, unless it is there or below, and returns the mark after that. `None` if the
-    /// ledger has not [begun](Ledger::begin) there: then nothing changes.
+    /// Lowers a network's low-water mark to `time`if it is higher, and returns the resulting mark. Returns `None` and
+    /// changes nothing if the ledger has not [begun](Ledger::begin) there.
     ///
     /// For an operator who has imported the records of all sales of payments later than `time`. A payment with a
     /// missing record can be sold again.
@@ -85,7 +85,7 @@ pub trait Maintenance: Ledger {
 pub struct LedgerSize {
     /// Leases that are held, including expired ones that were not taken over.
     pub held: u64,
-    /// Sales on record, without those that are only in the book of sales.
+    /// Sales on record, except those that are only in the book.
     pub remembered: u64,
 }
 

@@ -6,7 +6,7 @@
 //! former holder can no longer renew, commit or release it.
 //!
 //! [`Maintenance`] is for operators, and [`SalesBook`] for sellers. [`Announcements`] has the sales that wait for a
-//! seller's hook, and [`AccountLedger`] what was paid for and not used yet.
+//! seller's hook, and [`AccountLedger`] the prepaid calls and amounts that were not used yet.
 
 mod account;
 mod announcements;
@@ -39,7 +39,7 @@ mod sqlite;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod stored;
 
-/// The rules of every ledger about claims and accounts, as pure functions, for a ledger of your own.
+/// The rules of every ledger about claims and accounts, as pure functions, to use in a ledger of your own.
 ///
 /// The ledger reads the inputs of [`decide`](rules::decide), or of [`decide_account`](rules::decide_account), and writes the result in
 /// one transaction.
@@ -52,7 +52,7 @@ pub mod rules {
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-/// The driver of the Redis ledger, for a connection of your own.
+/// The driver of the Redis ledger, for a caller that opens its own connection.
 #[cfg(feature = "redis")]
 pub use ::redis as redis_driver;
 pub use account::{
@@ -78,17 +78,17 @@ pub(crate) use slices::LaterSlices;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteLedger, SqliteLedgerBuilder};
-/// The driver of the SQL ledgers, for a pool of your own.
+/// The driver of the SQL ledgers, for a caller that opens its own pool.
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use sqlx;
 
 use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
 
-/// Records sales, so that each payment and each intent buys one answer.
+/// Records sales, so that each payment and each intent buys only one answer.
 ///
-/// One recipient on one chain has one ledger, however many merchants, routes and processes there are: two ledgers would sell each
-/// transfer twice. Every method is one transaction or one script. Its outcome is decided by a single write under unique indexes,
-/// never by a value that was read earlier.
+/// Use one ledger for each recipient on a chain, however many merchants, routes and processes there are: two ledgers
+/// would sell each transfer twice. Every method is one transaction or one script. A single write under unique indexes
+/// decides its outcome, never a value that was read earlier.
 ///
 /// An `Err` means that the backend failed and the outcome is unknown. Dropping a returned future must be harmless.
 #[diagnostic::on_unimplemented(
@@ -98,10 +98,11 @@ use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
     note = "`SqliteLedger`, `PostgresLedger` and `RedisLedger` need the features `sqlite`, `postgres` and `redis`"
 )]
 pub trait Ledger: Send + Sync + 'static {
-    /// Begins the ledger's memory of a network and returns its low-water mark there: `now` if the ledger had none, otherwise the mark
-    /// that it has. Repeatable. Before this, [`reserve`](Self::reserve) grants none of the network's payments.
+    /// Begins the ledger's memory of a network and returns its low-water mark there: its existing mark, or else `now`.
+    /// Repeatable. Before this, [`reserve`](Self::reserve) grants none of the network's payments.
     ///
-    /// `now` is a time that no payment shown there so far has passed. An earlier ledger's sales are therefore not sold again.
+    /// No payment that was shown there so far may be later than `now`. Sales of an earlier ledger are therefore not
+    /// sold again.
     fn begin(&self, network: Network, now: ChainTime) -> impl Future<Output = Result<ChainTime, LedgerError>> + Send;
 
     /// Reserves the claim's intent together with the first of its transfers that is free.
@@ -109,24 +110,24 @@ pub trait Ledger: Send + Sync + 'static {
     /// A transfer is not free if it is sold, if another lease holds it, or if it was mined at or below its network's low-water mark. A lease
     /// that ran out is no obstacle: it is taken over in the same step, under a new fencing token.
     ///
-    /// Once its settlement has [begun](Self::settling), a payment belongs to its intent, until either is sold. A claim
+    /// Once its settlement has [begun](Self::settling), a payment belongs to its intent until either is sold. A claim
     /// of another intent on the unsettled payment is then refused as if the payment were held for the length of the
-    /// claim's own lease, because the signature may be public by now. The intent itself gets this payment again, in a
-    /// lease that [carries the record](Lease::settling), and no other unsettled payment. A
+    /// claim's own lease, because the signature may be public by now. The intent itself is granted this payment again,
+    /// in a lease that [carries the record](Lease::settling), and no other unsettled payment. A
     /// [settled](crate::protocol::Payment::is_settled) candidate stays free: its payer proved the payment in another
     /// way.
     ///
-    /// A [purchase](Claim::purchase) is reserved in the same step, and consumed with the sale. While another payment holds
-    /// it, the claim is refused as if the payment were held; once another payment bought it, for good
-    /// ([`ReserveOutcome::PurchaseConsumed`]). It is free again once the other payment is released, or once its lease ran
-    /// out without a record that the settlement [has begun](Self::settling). A lease on a payment or an intent with such a
-    /// record belongs to the purchase of the record, whatever the claim names.
+    /// A [purchase](Claim::purchase) is reserved in the same step, and consumed with the sale. While another payment
+    /// holds it, the claim is refused as if the payment were held; once another payment bought it, the refusal is final
+    /// ([`ReserveOutcome::PurchaseConsumed`]). The purchase is free again once the other payment is released, or once
+    /// its lease ran out without a record that the settlement [has begun](Self::settling). A lease on a payment or an
+    /// intent with such a record belongs to the purchase of the record, whatever the claim names.
     ///
     /// If a sold, settled transfer is shown with a later block time than the recorded one, the later time decides how
     /// long the sale is kept.
     ///
-    /// A claim may have as many transfers as a transaction. The paywall asks about 32 at a time, in their order: about the next ones
-    /// once the ledger has said that none of the earlier ones is free.
+    /// A claim may have as many transfers as a transaction. The paywall asks about at most 32 at a time, in their
+    /// order, and continues while none of the earlier ones is free.
     fn reserve(&self, claim: &Claim) -> impl Future<Output = Result<ReserveOutcome, LedgerError>> + Send;
 
     /// Extends a lease to its full length from now, if it is still held. A lease that ran out is held until it is taken over.
@@ -136,16 +137,17 @@ pub trait Ledger: Send + Sync + 'static {
     /// [`renew`](Self::renew)). Repeatable: the last record counts. Unless the outcome is [`RenewOutcome::Held`], the payment must not be
     /// settled.
     ///
-    /// The record outlives the lease, and keeps the lease's purchase for the payment. It ends with the sale of the intent or the payment in the same atomic step, with
-    /// [`not_settled`](Self::not_settled), or when age rules out that the payment returns ([`Lease::keep_until`]).
+    /// The record outlives the lease, and keeps the lease's purchase for the payment. The sale of the intent or the
+    /// payment ends it in the same atomic step; so do [`not_settled`](Self::not_settled), and age, once it rules out
+    /// that the payment returns ([`Lease::keep_until`]).
     fn settling(
         &self,
         lease: &Lease,
         settling: &Settling,
     ) -> impl Future<Output = Result<RenewOutcome, LedgerError>> + Send;
 
-    /// Removes the record that the settlement was [begun](Self::settling): the payment was certainly not settled, and will not be.
-    /// Repeatable; does nothing unless the lease is still held.
+    /// Removes the record of a [begun](Self::settling) settlement, because the payment was certainly not settled, and
+    /// will not be. Repeatable; does nothing unless the lease is still held.
     fn not_settled(&self, lease: &Lease) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
     /// Consumes intent and transfer, durably, if the lease is still held (as for [`renew`](Self::renew)). Repeatable: returns
@@ -173,18 +175,19 @@ pub trait Ledger: Send + Sync + 'static {
     /// Returns the sale of this intent; `None` if it is not consumed.
     fn consumed(&self, intent: IntentKey) -> impl Future<Output = Result<Option<Sale>, LedgerError>> + Send;
 
-    /// Returns the record that the settlement of this payment was [begun](Self::settling) for this intent; `None` if there is none.
+    /// Returns the record of a settlement that was [begun](Self::settling) of this payment for this intent; `None` if
+    /// there is none.
     fn begun(
         &self,
         intent: IntentKey,
         payment: PaymentId,
     ) -> impl Future<Output = Result<Option<Settling>, LedgerError>> + Send;
 
-    /// Returns the one of these payments whose settlement was [begun](Self::settling) for this intent, with its record; `None` if it was
-    /// begun for none of them.
+    /// Returns the payment, among these, whose settlement was [begun](Self::settling) for this intent, with its record;
+    /// `None` if there is none.
     ///
-    /// There may be as many of them as a transaction has transfers. By default the ledger is asked about each, one after the other;
-    /// every ledger of this crate looks for the intent's record, of which there is one at most.
+    /// A transaction may have many payments. The default implementation asks about them one by one; every ledger of
+    /// this crate looks up the intent's record, of which there is at most one.
     fn begun_among(
         &self,
         intent: IntentKey,
@@ -200,18 +203,17 @@ pub trait Ledger: Send + Sync + 'static {
         }
     }
 
-    /// Checks that the backend can be reached and written to.
+    /// Checks that the backend answers and can be written to.
     fn health(&self) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Forgets old records of a network, with its head at `head`, and returns the number of forgotten sales. Sales with an
-    /// earlier [`keep_until`](Lease::keep_until) are forgotten with their answers and purchases, and the network's low-water mark rises to
-    /// the block time of each. Expired answers, idle leases, and records of settlements that can no longer return are
-    /// forgotten, too.
+    /// Forgets old records of a network, with its head at `head`, and returns the number of forgotten sales. Sales with
+    /// an earlier [`keep_until`](Lease::keep_until) are forgotten with their answers and purchases, and the network's
+    /// low-water mark rises to the block time of each. It also forgets expired answers, idle leases, and records of
+    /// settlements whose payments can no longer return.
     ///
     /// The paywall calls it in the background: at the first reservation of a process, then once a minute while there
-    /// are reservations, and more often under load. Every step of it must be short, because sales go on meanwhile.
-    /// Concurrent calls must be harmless, and a call may leave records for a later one. A ledger may forget at other
-    /// times, too.
+    /// are reservations, and more often under load. Every step must be short, because sales go on meanwhile. Concurrent
+    /// calls must be harmless. A call may leave records for a later one, and a ledger may forget at other times, too.
     fn sweep(&self, network: Network, head: ChainTime) -> impl Future<Output = Result<u64, LedgerError>> + Send;
 
     /// Returns the sales that wait for their announcement, if the ledger marks them. By default it does not, and
@@ -227,7 +229,7 @@ pub trait Ledger: Send + Sync + 'static {
         None::<&account::NoAccounts>
     }
 
-    /// Returns how many bytes all kept answers may take, if the ledger keeps answers. By default it keeps none:
+    /// Returns the limit for all kept answers in bytes, if the ledger keeps answers. By default it keeps none:
     /// [`commit`](Self::commit) ignores them, and [`redeliver`](crate::X402Layer::redeliver) has no effect.
     ///
     /// An answer for which there is no space is delivered once. The limit protects sales, which share the ledger's memory
@@ -332,13 +334,13 @@ pub enum ReserveOutcome {
     /// Another lease holds the intent; or no transfer is free, and at least one is held, or another payment holds the
     /// purchase.
     Busy {
-        /// The time until the conflicting lease expires unless it is renewed; of several leases, the first. Most leases
-        /// end sooner. If the payment is being settled for another intent, or intent or purchase are settling another
-        /// payment: the claim's lease length.
+        /// The time until the conflicting lease expires unless it is renewed; with several leases, until the first
+        /// expires. Most leases end sooner. If the payment is being settled for another intent, or another payment for
+        /// the intent or the purchase: the claim's lease length.
         retry_after: Duration,
     },
-    /// Every transfer that is not consumed was mined at or below its network's low-water mark: it may have bought an answer before the
-    /// ledger's memory began, or one that the ledger has forgotten.
+    /// Every transfer that is not consumed was mined at or below its network's low-water mark. It may have bought an
+    /// answer that the ledger's memory never had or has forgotten.
     BeforeMemory,
 }
 

@@ -15,7 +15,7 @@ pub struct KeptAnswer {
 }
 
 impl KeptAnswer {
-    /// Returns an answer to keep that long. Its content is opaque to the ledger.
+    /// Returns an answer to keep for that long. Its content is opaque to the ledger.
     #[must_use]
     pub fn new(content: impl Into<Bytes>, keep_for: Duration) -> Self {
         Self { content: content.into(), keep_for }
@@ -27,7 +27,7 @@ impl KeptAnswer {
         &self.content
     }
 
-    /// Returns how long they are kept, from the commit.
+    /// Returns how long the bytes are kept, from the commit on.
     #[must_use]
     pub const fn keep_for(&self) -> Duration {
         self.keep_for
@@ -36,7 +36,7 @@ impl KeptAnswer {
 
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 impl KeptAnswer {
-    /// The bytes to store; none if the answer is kept for no time.
+    /// Returns the answer, unless it is to be kept for no time.
     pub(super) fn to_keep(answer: Option<&Self>) -> Option<&Self> {
         answer.filter(|answer| !answer.keep_for.is_zero())
     }
@@ -49,12 +49,12 @@ impl fmt::Debug for KeptAnswer {
     }
 }
 
-/// What an intent bought.
+/// A sale, as the record of its intent.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub struct Sale {
-    /// The content of the [`KeptAnswer`] that was committed with it, while it is kept.
+    /// The content of the [`KeptAnswer`] that was committed with the sale, while it is kept.
     pub answer: Option<Bytes>,
 }
 

@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::protocol::{ChainTime, TxHash};
 
-/// Marks the head of a payment that a settler confirmed: no chain gets that old, and every database can store the
-/// number.
+/// Marks the head of a payment that a settler confirmed. No chain time reaches it, and every database can store the
+/// sum.
 const CONFIRMED: u64 = 1 << 62;
 
-/// The record of a settlement that was begun. A ledger keeps it durably from [`Ledger::settling`](super::Ledger::settling) on, and
-/// returns it with the next lease of the same intent on the same payment.
+/// The record of a begun settlement. A ledger keeps it durably from [`Ledger::settling`](super::Ledger::settling) on,
+/// and returns it with the next lease of the same intent on the same payment.
 ///
 /// ```
 /// use tower_x402::{ledger::Settling, protocol::{ChainTime, TxHash}};
@@ -20,10 +20,10 @@ const CONFIRMED: u64 = 1 << 62;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settling {
-    /// The digest of the request that the payment is settled for.
+    /// The digest of the request that the payment is to buy.
     pub request: [u8; 16],
-    /// The time of the chain's head before the first settlement under this intent. An earlier transfer was settled by
-    /// others.
+    /// The time of the chain's head before the first settlement under this intent. If the payment was settled earlier,
+    /// others did it.
     pub head: ChainTime,
     /// The transaction that settles the payment, if known.
     pub transaction: Option<TxHash>,
@@ -44,12 +44,12 @@ impl Settling {
     }
 
     /// Returns the record of a payment that a settler confirmed at that time, for merchants without a verifier. A
-    /// payment that was only sent has a head that a chain may have.
+    /// payment that was only sent has an ordinary head.
     pub(crate) const fn confirmed(request: [u8; 16], transaction: TxHash, at: ChainTime) -> Self {
         Self::new(request, ChainTime::from_unix(at.unix() | CONFIRMED)).with_transaction(transaction)
     }
 
-    /// The transaction that a settler confirmed, and when.
+    /// Returns the transaction that a settler confirmed, and when.
     pub(crate) fn confirmed_by(&self) -> Option<(TxHash, ChainTime)> {
         let at = self.head.unix();
         let transaction = self.transaction.filter(|_| at & CONFIRMED != 0)?;

@@ -1,20 +1,21 @@
-//! `LaterSlices`: a claim with many candidates is asked about in slices, one after the other.
+//! `LaterSlices`: asks about a claim with many candidates in slices, one after the other.
 //!
-//! Whoever makes a transaction decides how many payments are in it, pays for it once, and may show it as often as they like. One
+//! A transaction's author decides how many payments it has, pays for it once, and may show it any number of times. One
 //! question about thousands of candidates would keep every other sale waiting.
 //!
-//! A slice behind the first free candidate is not asked about. What was sold from it is then not kept for longer if the transaction was
-//! mined again later; that counts only more than a day after it was first mined ([`Claim::keep_until`]).
+//! Slices after the first free candidate are not asked about. If one of their candidates was sold and then mined again
+//! later, its sale is not kept for longer. That matters only more than a day after it was first mined
+//! ([`Claim::keep_until`]).
 
 use std::{mem::replace, ops::ControlFlow, vec};
 
 use super::{Claim, ReserveOutcome};
 use crate::protocol::Payment;
 
-/// How many candidates a ledger is asked about at once at most.
+/// The most candidates in one question to a ledger.
 const SLICE: usize = 32;
 
-/// The candidates that were not asked about yet, and the refusal of those that were.
+/// The candidates that were not asked about yet, and the refusal of the others.
 pub(crate) struct LaterSlices {
     /// Without candidates.
     claim: Claim,
@@ -23,7 +24,7 @@ pub(crate) struct LaterSlices {
 }
 
 impl Claim {
-    /// Keeps the first slice, and returns the later ones where there are any.
+    /// Keeps the first slice, and returns the later ones, if any.
     pub(crate) fn into_slices(mut self) -> (Self, Option<Box<LaterSlices>>) {
         if self.payments().len() <= SLICE {
             return (self, None);
@@ -53,7 +54,7 @@ impl LaterSlices {
     }
 }
 
-/// The refusal of two slices, neither of which has a free candidate: as of one that has the candidates of both.
+/// The refusal of two slices without a free candidate: the same as of one slice with the candidates of both.
 fn of_both(earlier: ReserveOutcome, later: ReserveOutcome) -> ReserveOutcome {
     use ReserveOutcome::{BeforeMemory, Busy};
     match (earlier, later) {
@@ -92,7 +93,7 @@ mod tests {
         ]
     }
 
-    /// Runs of candidates that are alike, since a slice is long.
+    /// Runs of equal candidates, since a slice is long.
     fn candidates() -> impl Strategy<Value = Vec<(Option<Entry>, u64)>> {
         let run = (entry(), prop_oneof![Just(MARK), Just(MARK + 1)], 1..50_usize);
         many(run, 0..6).prop_map(|runs| {
@@ -111,7 +112,7 @@ mod tests {
     }
 
     proptest! {
-        /// The intent's record, the candidates', and whether another payment bought the purchase.
+        /// The records of the intent and the candidates, and whether another payment bought the purchase.
         #[test]
         fn slices_are_answered_as_the_whole_claim_is(intent in entry(), all in candidates(), rival in any::<bool>()) {
             let payments: Vec<_> = all.iter().enumerate().map(|(place, (_, time))| paid(place, *time)).collect();

@@ -1,7 +1,7 @@
-//! What the SQL ledgers share: how what a database shows is read for [`decide`], and how values are kept.
+//! The common part of the SQL ledgers: the inputs of [`decide`] from a database's rows, and the encoding of values.
 //!
-//! A refusal follows from one look at one moment. A grant does not: the look only says what to try, and one write,
-//! judged by the unique indexes, decides. A claim that loses looks again.
+//! A refusal follows from one look at one moment. A grant does not: the look only chooses what to try, and one write
+//! decides, under the unique indexes. A claim that loses looks again.
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "SQLite looks, judges and writes in one transaction"))]
 
 use std::{
@@ -22,24 +22,24 @@ use crate::{
 /// The version of the schema that this crate reads and writes. Additions that an older reader can ignore do not change it; each
 /// ledger counts those by its own revision.
 pub(super) const SCHEMA: i64 = 3;
-/// How many records of each kind one step of a sweep forgets at most: too few for a sale to notice.
+/// The most records of each kind that one step of a sweep forgets: too few to delay a sale.
 pub(super) const BATCH: i64 = 128;
 /// How long an idle lease is remembered.
 pub(super) const KEPT: Duration = Duration::from_secs(60 * 60);
 /// The default time limit of one question.
 pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
-/// A lease is no longer than this, so that no sum overflows.
+/// The longest lease, so that no sum overflows.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
-/// After so many lost grants, the claim has to be repeated later.
+/// After this many lost grants, the client has to repeat the claim later.
 const TRIES: usize = 16;
-/// When to come back then.
+/// The time after which it may repeat it.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The error of a table prefix, or of a schema's name, that cannot be used.
+/// The error of an unusable table prefix or schema name.
 pub(super) const TABLE_PREFIX: LedgerError =
     LedgerError::setting("a table prefix is 1 to 32 of the characters a to z, 0 to 9 and _, and begins with no digit");
 
-/// Lets a prefix through that can stand in a statement as it is.
+/// Accepts a prefix only if it can be put into a statement as it is.
 pub(super) fn table_prefix(prefix: &str) -> Result<&str, LedgerError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     let begins = |byte: &u8| !byte.is_ascii_digit();
@@ -64,7 +64,7 @@ pub(super) fn time(seconds: i64) -> ChainTime {
     ChainTime::from_unix(u64::try_from(seconds).unwrap_or(0))
 }
 
-/// A span as a database adds it.
+/// A span as a database adds it, in microseconds.
 pub(super) fn micros(span: Duration) -> i64 {
     i64::try_from(span.min(LONGEST).as_micros()).unwrap_or(i64::MAX)
 }
@@ -73,7 +73,7 @@ fn span(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// Answers within `limit`, or not at all.
+/// Fails if the answer takes longer than `limit`.
 pub(super) async fn in_time<T>(
     limit: Duration,
     answer: impl Future<Output = Result<T, LedgerError>>,
@@ -84,7 +84,7 @@ pub(super) async fn in_time<T>(
     })
 }
 
-/// What went wrong, as a code: what a driver says may quote a URL, a statement or its values.
+/// Logs an error as a code only: a driver's message may quote a URL, a statement or its values.
 pub(super) fn failed(error: &sqlx::Error) -> LedgerError {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     // PostgreSQL: no such table, column, function or schema.
@@ -101,14 +101,13 @@ pub(super) fn failed(error: &sqlx::Error) -> LedgerError {
     if incompatible { LedgerError::incompatible() } else { LedgerError::unavailable() }
 }
 
-/// Holds a schema's version against the one that is read and written here; none: there is no schema.
+/// Checks a schema's version; `None` means that there is no schema.
 pub(super) fn compatible(version: Option<i64>) -> Result<(), LedgerError> {
     if version == Some(SCHEMA) { Ok(()) } else { Err(LedgerError::incompatible()) }
 }
 
-/// One row of a look: the ledger, the claim's intent, and one candidate with the mark of its chain, which is all `None` where the
-/// claim has none. Spans in
-/// microseconds; a lease that ran out has a negative one left.
+/// One row of a look: the ledger, the claim's intent, and one candidate with the mark of its chain. The candidate's
+/// columns are `None` if the claim has no candidate. Spans are in microseconds, and negative for an expired lease.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SnapshotRow {
     pub(super) version: i64,
@@ -119,19 +118,19 @@ pub(super) struct SnapshotRow {
     pub(super) left: Option<i64>,
     /// The candidate's block time on record.
     pub(super) block_time: Option<i64>,
-    /// The settlement of the candidate was begun for another intent, or that of another payment for this one.
+    /// Whether the candidate's settlement was begun for another intent, or that of another payment for this intent.
     pub(super) barred: bool,
-    /// The purchase that a grant would be for: that of a settlement which was begun, or else the claim's.
+    /// The purchase for a grant: that of a begun settlement, or else the claim's.
     pub(super) purchase: Option<PurchaseKey>,
-    /// Another payment bought that purchase, or has a lease for it.
+    /// Whether another payment bought that purchase. `purchase_left` is the rest of another payment's lease on it.
     pub(super) purchase_sold: bool,
     pub(super) purchase_left: Option<i64>,
-    /// The settlement of another payment, for another intent, was begun for that purchase.
+    /// Whether the settlement of another payment, for another intent, was begun for that purchase.
     pub(super) purchase_begun: bool,
 }
 
-/// What a database showed of a claim, all at one moment: a row for each candidate, in the claim's order. Without any, the
-/// ledger has no row of its own.
+/// A database's records of a claim at one moment: a row for each candidate, in the claim's order. Without rows the
+/// ledger's own record is missing.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot(Vec<SnapshotRow>);
 
@@ -141,21 +140,21 @@ impl FromIterator<SnapshotRow> for Snapshot {
     }
 }
 
-/// What a look leads to.
+/// The result of a look.
 #[derive(Debug)]
 pub(super) enum Seen {
-    /// Nothing stood in the way: it is written already.
+    /// The claim is granted, and already written: no record stood in the way.
     Granted(Lease),
     Snapshot(Snapshot),
 }
 
-/// What to try to write.
+/// A grant to try.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant<'c> {
     pub(super) paid: &'c Payment,
-    /// A lease that ran out is in the way.
+    /// Whether an expired lease is in the way.
     pub(super) takes_over: bool,
-    /// The purchase that it is for.
+    /// The purchase of the grant.
     pub(super) purchase: Option<PurchaseKey>,
 }
 
@@ -163,17 +162,18 @@ pub(super) struct Grant<'c> {
 pub(super) struct Written {
     pub(super) fence: i64,
     pub(super) mark: Option<i64>,
-    /// A settlement that was begun for this intent and payment.
+    /// The settlement that was begun for this intent and payment.
     pub(super) settling: Option<Settling>,
     /// As [`SnapshotRow::barred`].
     pub(super) barred: bool,
-    /// Intent or payment is in the book of forgotten sales, or by now a settlement was begun that the purchase disagrees with.
+    /// Whether intent or payment is in the book of forgotten sales, or a settlement of another purchase was begun
+    /// meanwhile.
     pub(super) booked: bool,
 }
 
 impl Written {
-    /// Whether the grant holds now that no other transaction can change it: between look and write, a record may have
-    /// been forgotten.
+    /// Whether the grant is valid, checked now that no other transaction can change it: between look and write, a
+    /// record may have been forgotten.
     pub(super) fn holds(&self, paid: &Payment) -> bool {
         !self.booked && (!self.barred || paid.is_settled()) && self.mark.is_some_and(|mark| seconds(paid.time()) > mark)
     }
@@ -218,12 +218,12 @@ impl Snapshot {
         self.0.push(row);
     }
 
-    /// What every row says of the ledger and the claim's intent. Of no ledger, a version that there is none of.
+    /// The columns that all rows share: the ledger and the claim's intent. Without rows, a version that does not exist.
     fn ledger(&self) -> SnapshotRow {
         self.0.first().copied().unwrap_or_default()
     }
 
-    /// A sold payment that was mined again later than recorded: it has to be kept longer.
+    /// Sold payments that were mined again later than recorded. Their sales have to be kept longer.
     pub(super) fn mined_again<'c>(&self, claim: &'c Claim) -> impl Iterator<Item = &'c Payment> {
         let later = |(paid, row): (&'c Payment, &SnapshotRow)| {
             // An unsettled payment has no block.
@@ -238,12 +238,12 @@ impl Snapshot {
         let ledger = self.ledger();
         compatible(Some(ledger.version))?;
         let candidates = claim.payments().iter().zip(&self.0).map(|(paid, row)| row.candidate(paid));
-        // On a chain without a mark the ledger has not begun.
+        // A chain without a mark means that the ledger has not begun there.
         let candidates: Option<Vec<_>> = candidates.collect();
         Ok(decide(ledger.intent(), claim.lease(), candidates.ok_or(LedgerError::unavailable())?))
     }
 
-    /// What to write, to grant this candidate of the claim.
+    /// The write that would grant this candidate of the claim.
     fn grant<'c>(&self, claim: &Claim, candidate: Candidate<'c>) -> Grant<'c> {
         let takes_over = candidate.entry.is_some() || candidate.purchase.is_some() || self.ledger().intent().is_some();
         let row = claim.payments().iter().zip(&self.0).find(|(paid, _)| std::ptr::eq(*paid, candidate.paid));
@@ -251,15 +251,15 @@ impl Snapshot {
     }
 }
 
-/// What a database does for a reservation.
+/// The parts of a reservation that differ between databases.
 pub(super) trait SqlBackend: Sync {
-    /// Looks once.
+    /// Reads the records once.
     fn look(&self, claim: &Claim) -> impl Future<Output = Result<Seen, LedgerError>> + Send;
 
-    /// Keeps a sale by this later block time.
+    /// Keeps a sale according to this later block time.
     fn prolong(&self, claim: &Claim, paid: &Payment) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Writes, in one transaction. `None`: another was faster.
+    /// Writes the grant, in one transaction. Returns `None` if another claim was faster.
     fn grant(&self, claim: &Claim, wish: Grant<'_>) -> impl Future<Output = Result<Option<Lease>, LedgerError>> + Send;
 }
 
@@ -285,10 +285,11 @@ pub(super) async fn reserve(backend: &impl SqlBackend, claim: &Claim) -> Result<
     Ok(ReserveOutcome::Busy { retry_after: AGAIN })
 }
 
-/// How long a question to the book may take, where the ledger's own time limit is shorter: rare sales are looked for among many.
+/// The time limit of a question to the book, if the ledger's own is shorter: the book may have to find rare sales among
+/// many.
 pub(super) const BOOK_TIME: Duration = Duration::from_secs(30);
 
-/// The record of a settlement, as a database tells it.
+/// Decodes the record of a settlement.
 pub(super) fn settling(request: Vec<u8>, head: i64, transaction: Option<Vec<u8>>) -> Result<Settling, LedgerError> {
     let request = request.try_into().map_err(|_| LedgerError::incompatible())?;
     let begun = Settling::new(request, time(head));
@@ -298,18 +299,18 @@ pub(super) fn settling(request: Vec<u8>, head: i64, transaction: Option<Vec<u8>>
     })
 }
 
-/// The payment that a database tells, if it is one of these.
+/// Returns the payment in the database's answer, if it is one of these.
 pub(super) fn among(payments: &[PaymentId], told: &str) -> Result<Option<PaymentId>, LedgerError> {
     let told = told.parse().map_err(|_| LedgerError::incompatible())?;
     Ok(payments.contains(&told).then_some(told))
 }
 
-/// A purchase, as a database tells it.
+/// Decodes a purchase.
 pub(super) fn purchase(bytes: Vec<u8>) -> Result<PurchaseKey, LedgerError> {
     bytes.try_into().map(PurchaseKey::new).map_err(|_| LedgerError::incompatible())
 }
 
-/// A sale as a database tells it: bytes and numbers, and when it was sold in units of `1 / per_second`.
+/// A sale in a database's encoding. The time of the sale is in units of `1 / per_second`.
 pub(super) struct SaleRow {
     pub(super) payment: String,
     pub(super) resource: String,
@@ -353,17 +354,17 @@ impl SaleRow {
     }
 }
 
-/// A transaction that a database kept.
+/// Decodes a transaction.
 pub(super) fn hash(bytes: Vec<u8>) -> Result<TxHash, LedgerError> {
     bytes.try_into().map(TxHash::new).map_err(|_| LedgerError::incompatible())
 }
 
-/// A moment that a database kept, in microseconds.
+/// Decodes a moment in microseconds.
 pub(super) fn moment(micros: i64) -> SystemTime {
     UNIX_EPOCH + span(micros)
 }
 
-/// The first whole unit that is not before this moment, as a database compares it.
+/// Returns the first whole unit at or after this moment, for a comparison in the database.
 pub(super) fn not_before(moment: SystemTime, unit: Duration) -> i64 {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos().div_ceil(unit.as_nanos())).unwrap_or(i64::MAX)

@@ -1,16 +1,16 @@
-//! How databases keep what a payment may not have.
+//! The stored form of values that a payment may lack.
 
 use crate::protocol::{Payment, TxHash};
 
-/// In place of a transaction that is not known.
+/// Stands for an unknown transaction.
 const UNKNOWN: TxHash = TxHash::new([0; 32]);
 
-/// The transaction of a payment, as it is kept.
+/// The transaction of a payment, in its stored form.
 pub(super) fn transaction(paid: &Payment) -> TxHash {
     paid.transaction().unwrap_or(UNKNOWN)
 }
 
-/// The transaction that was kept, if there was one.
+/// The stored transaction, if it is known.
 pub(super) fn known(transaction: TxHash) -> Option<TxHash> {
     Some(transaction).filter(|transaction| *transaction != UNKNOWN)
 }

@@ -1,4 +1,4 @@
-//! `AccountLedger`: the trait, and what a ledger without accounts returns.
+//! `AccountLedger`: the trait, and the accounts of a ledger without any.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -13,21 +13,23 @@ use crate::{ledger::error::LedgerError, protocol::Amount};
 /// The accounts of a [`Ledger`](crate::ledger::Ledger): an optional capability, which [`Ledger::accounts`](crate::ledger::Ledger::accounts) returns.
 /// Every ledger of this crate has it.
 ///
-/// An account holds what was paid for and not used yet: calls, or an amount of a token. A reservation takes a part of it under a
-/// lease; then a *charge* spends up to that part, or a release gives it back. The sum of what was spent and of what is reserved never
-/// exceeds the account's limit, whatever the order, the number of processes, and the crashes.
+/// An account holds prepaid calls, or a prepaid amount of a token. A reservation takes a part of it under a lease; then
+/// a *charge* spends up to that part, or a release gives it back.
 ///
-/// A [claimable](Opening::claimable) account is the seller's side of a payment channel: what is spent of it is a debt, which is claimed
-/// elsewhere. [`owed`](Self::owed) lists the debts, and [`reflect`](Self::reflect) records what was claimed, and how much the account
-/// is still good for. Only a reflection lowers a limit, be it below what was spent: then nothing more is granted.
+/// Whatever the order, the number of processes, and the crashes, the sum of spent and reserved amounts never exceeds
+/// the account's limit, unless a reflection has lowered that limit.
 ///
-/// A reservation that ran out no longer stands in the way of others, and keeps its amount only as long as no other draw needs
-/// it: until then its holder may still renew, charge or release it. Afterwards the fencing token ensures that it can do none of
-/// these.
+/// A [claimable](Opening::claimable) account is the seller's side of a payment channel: spent amounts are a debt, which
+/// the seller claims elsewhere. [`owed`](Self::owed) lists the debts, and [`reflect`](Self::reflect) records the claims
+/// and the amount that the account is still good for. Only a reflection lowers a limit, even below the spent amount:
+/// then nothing more is granted.
 ///
-/// Every method is one transaction, or one compare-and-set of the whole account, so that it is decided by a single write. For a ledger of
-/// your own, [`rules::decide_account`](crate::ledger::rules::decide_account) is the rule as a pure function, and
-/// `conformance::run_accounts` has the checks.
+/// An expired reservation does not block other draws. Until another draw needs its amount, its holder may still renew,
+/// charge or release it. Afterwards the fencing token ensures that it can do none of these.
+///
+/// Every method is one transaction, or one compare-and-set of the whole account, so a single write decides it. For a
+/// ledger of your own, [`rules::decide_account`](crate::ledger::rules::decide_account) has the rule as a pure function,
+/// and `conformance::run_accounts` the checks.
 ///
 /// An `Err` means that the backend failed and the outcome is unknown. Dropping a returned future must be harmless.
 ///
@@ -73,9 +75,9 @@ use crate::{ledger::error::LedgerError, protocol::Amount};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait AccountLedger: Send + Sync + 'static {
-    /// Opens an account, durably. Repeatable: one that is there keeps what was spent. Its limit and its end become the larger of both,
-    /// and its memo is replaced only if nothing was drawn yet. A closed account stays closed. If the account is claimable, a reflection
-    /// is the better way to change its limit.
+    /// Opens an account, durably. Repeatable. An existing account keeps its spent amount. Its limit and its end become
+    /// the larger of both values, and its memo is replaced only if nothing was drawn yet. A closed account stays
+    /// closed. To change the limit of a claimable account, prefer a reflection.
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
@@ -93,11 +95,12 @@ pub trait AccountLedger: Send + Sync + 'static {
     /// As [`open_account`](Self::open_account).
     fn renew_draw(&self, lease: &DrawLease) -> impl Future<Output = Result<DrawRenewal, LedgerError>> + Send;
 
-    /// Spends `amount`, durably, if the lease is still held, and gives back the rest. A `memo` replaces the account's in the same
-    /// atomic step. A reservation that was granted in time is charged also after its account expired or was closed.
+    /// Spends `amount`, durably, if the lease is still held, and gives back the rest. A `memo` replaces the account's
+    /// memo in the same atomic step. A reservation that was granted in time can be charged even after its account
+    /// expired or was closed.
     ///
-    /// Repeatable: returns [`ChargeOutcome::Done`] also if this lease was charged before, unless 128 others were charged since.
-    /// Of several charges of one lease the first counts.
+    /// Repeatable: returns [`ChargeOutcome::Done`] also if this lease was charged before, unless 128 others were
+    /// charged since. If one lease is charged several times, the first charge counts.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
@@ -108,12 +111,12 @@ pub trait AccountLedger: Send + Sync + 'static {
         memo: Option<&AccountMemo>,
     ) -> impl Future<Output = Result<ChargeOutcome, LedgerError>> + Send;
 
-    /// Takes back `amount` of what was spent under earlier leases, durably, if this lease is still held, and ends it without a charge: what it
-    /// was spent for was never delivered. A `memo` replaces the account's in the same atomic step. Hold a lease that
-    /// [expects](Draw::expecting) the sum, so that no other reservation is under way.
+    /// Takes back `amount` of what was spent under earlier leases, durably, if this lease is still held, and ends the
+    /// lease without a charge: for a sale that was never delivered. A `memo` replaces the account's memo in the same
+    /// atomic step. Hold a lease that [expects](Draw::expecting) the sum, so that no other reservation is under way.
     ///
-    /// What is claimed is not taken back, nor more than was spent: the outcome is [`ChargeOutcome::TooMuch`] then, and nothing changed.
-    /// Repeatable, as [`charge`](Self::charge).
+    /// Claimed amounts cannot be taken back, nor more than was spent: the outcome is then [`ChargeOutcome::TooMuch`],
+    /// and nothing changes. Repeatable, as [`charge`](Self::charge).
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
@@ -124,14 +127,15 @@ pub trait AccountLedger: Send + Sync + 'static {
         memo: Option<&AccountMemo>,
     ) -> impl Future<Output = Result<ChargeOutcome, LedgerError>> + Send;
 
-    /// Gives back what a lease holds. Repeatable; does nothing unless the lease is still held and was not charged.
+    /// Gives back the amount of a lease. Repeatable; does nothing unless the lease is still held and was not charged.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
     fn release_draw(&self, lease: &DrawLease) -> impl Future<Output = Result<(), LedgerError>> + Send;
 
-    /// Closes an account, durably and for good, and returns what is left. Leases that are live may still be charged; those that ran
-    /// out may not. A claimable account expires with it. Repeatable. `None` if there is no such account.
+    /// Closes an account, durably and for good, and returns what is left. Live leases may still be charged; expired
+    /// ones may not. A claimable account expires when it is closed. Repeatable. Returns `None` if there is no such
+    /// account.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
@@ -143,23 +147,25 @@ pub trait AccountLedger: Send + Sync + 'static {
     /// As [`open_account`](Self::open_account).
     fn account(&self, id: AccountId) -> impl Future<Output = Result<Option<Account>, LedgerError>> + Send;
 
-    /// Records what was read of a claimable account where it is claimed, durably. Repeatable.
+    /// Records, durably, the state of a claimable account where it is claimed. Repeatable.
     ///
-    /// - `claimed` only grows, unless it was read at a later [block](Reflection::as_of) than the last reflection: then the chain has
-    ///   dropped a claim. Where it exceeds what was spent, this ledger lacks charges, as after a restored backup: it counts as spent, and
-    ///   the reservations, which were granted for less, are lost.
-    /// - `limit` is the new limit, higher or lower. Reservations that are live stay; those that ran out lose what is not there any more.
-    /// - `note` replaces the note, and leaves the memo to the charges.
+    /// - `claimed` only grows, unless it was read at a later [block](Reflection::as_of) than the last reflection: then
+    ///   the chain has dropped a claim. If it exceeds the spent amount, this ledger lacks charges, for example after a
+    ///   restored backup. The claimed amount then counts as spent, and all reservations are lost, because they were
+    ///   granted against a lower sum.
+    /// - `limit` is the new limit, higher or lower. Live reservations stay; expired ones lose the amount that is no
+    ///   longer covered.
+    /// - `note` replaces the note. The memo stays, since only charges replace it.
     ///
-    /// A reflection of an earlier block than the last one changes nothing. One without a block, after one with a block, only lowers the
-    /// limit: it raises none, claims nothing, and leaves the note.
+    /// A reflection of an earlier block than the last one changes nothing. One without a block, after one with a block,
+    /// can only lower the limit: it does not raise it, records no claim, and leaves the note.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
     fn reflect(&self, reflection: &Reflection) -> impl Future<Output = Result<ReflectOutcome, LedgerError>> + Send;
 
-    /// Lists claimable accounts of which more was spent than claimed, also closed ones: at most `most`, behind the account `after`, in
-    /// the order of their ids. Fewer than `most` are the last ones.
+    /// Lists claimable accounts with a debt, including closed ones: at most `most`, after the account `after`, in the
+    /// order of their ids. Fewer than `most` are the last ones.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
@@ -169,7 +175,7 @@ pub trait AccountLedger: Send + Sync + 'static {
         most: usize,
     ) -> impl Future<Output = Result<Vec<(AccountId, Account)>, LedgerError>> + Send;
 
-    /// Lists claimable accounts that are not closed, whether anything is owed or not, in the same way.
+    /// Lists claimable accounts that are not closed, with or without a debt, in the same way.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
@@ -179,8 +185,9 @@ pub trait AccountLedger: Send + Sync + 'static {
         most: usize,
     ) -> impl Future<Output = Result<Vec<(AccountId, Account)>, LedgerError>> + Send;
 
-    /// Forgets accounts that expired longer ago than this, and returns how many. An account that never expires is kept for good, and
-    /// one of which something is owed until that is claimed. Every step of it must be short; a call may leave accounts for a later one.
+    /// Forgets accounts that expired longer ago than `expired_for`, and returns how many. An account that never expires
+    /// is kept for good, and an account with a debt until the debt is claimed. Every step must be short; a call may
+    /// leave accounts for a later one.
     ///
     /// # Errors
     /// As [`open_account`](Self::open_account).
@@ -256,7 +263,7 @@ impl<A: AccountLedger> AccountLedger for Arc<A> {
     }
 }
 
-/// Which claimable accounts a list has.
+/// The claimable accounts that a list contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccountList {
     /// [`owed`](AccountLedger::owed)
@@ -265,7 +272,7 @@ pub(crate) enum AccountList {
     Claimable,
 }
 
-/// What a ledger without accounts returns none of.
+/// The uninhabited account type of a ledger without accounts.
 #[derive(Debug)]
 pub(crate) enum NoAccounts {}
 

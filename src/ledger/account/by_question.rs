@@ -1,4 +1,4 @@
-//! The trait by questions, for ledgers that follow the rule.
+//! Implements `AccountLedger` for ledgers that apply the rule to questions.
 
 /// Implements [`AccountLedger`](super::AccountLedger) by three methods of the type: `ask_account`, which answers an
 /// [`AccountQuestion`](super::AccountQuestion), `list_accounts`, which reads a page of an [`AccountList`](super::AccountList), and

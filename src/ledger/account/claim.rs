@@ -1,4 +1,4 @@
-//! `Opening`, `Draw` and `DrawLease`: what is asked of an account, and the grant.
+//! `Opening`, `Draw` and `DrawLease`: requests to an account, and the grant.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Returns the request for an account of which `limit` can be spent: calls, or base units of a token. It never expires.
+    /// Returns a request for an account that never expires. `limit` is its total: calls, or base units of a token.
     #[must_use]
     pub fn new(id: AccountId, limit: Amount) -> Self {
         Self { id, limit, lasts: None, memo: AccountMemo::default(), spent: Amount::ZERO, claimable: false }
     }
 
-    /// Sets how long it lasts, from now on by the ledger's own clock.
+    /// Sets the account's lifetime, from now on by the ledger's own clock.
     #[must_use]
     pub fn lasting(self, lasts: Duration) -> Self {
         Self { lasts: Some(lasts), ..self }
@@ -43,15 +43,15 @@ impl Opening {
         Self { memo, ..self }
     }
 
-    /// Sets how much was spent before the ledger knew the account. It counts only if the account is new.
+    /// Sets the amount that was spent before the ledger knew the account. It counts only if the account is new.
     #[must_use]
     pub fn with_spent(self, spent: Amount) -> Self {
         Self { spent, ..self }
     }
 
-    /// Opens a claimable account, the seller's side of a payment channel: what is spent of it is claimed elsewhere, and
-    /// [`reflect`](super::AccountLedger::reflect) records what was. What was spent before counts as claimed. An account that is there
-    /// stays what it is.
+    /// Opens a claimable account, the seller's side of a payment channel: the seller claims its spent amounts
+    /// elsewhere, and [`reflect`](super::AccountLedger::reflect) records the claims. An amount that was spent before
+    /// counts as claimed. An existing account does not become claimable.
     #[must_use]
     pub fn claimable(self) -> Self {
         Self { claimable: true, ..self }
@@ -63,13 +63,13 @@ impl Opening {
         self.id
     }
 
-    /// Returns how much can be spent in all.
+    /// Returns the total that can be spent.
     #[must_use]
     pub const fn limit(&self) -> Amount {
         self.limit
     }
 
-    /// Returns how long the account lasts; `None` if it never expires.
+    /// Returns the account's lifetime; `None` if it never expires.
     #[must_use]
     pub const fn lasts(&self) -> Option<Duration> {
         self.lasts
@@ -81,7 +81,7 @@ impl Opening {
         &self.memo
     }
 
-    /// Returns how much was spent before.
+    /// Returns the amount that was spent before the ledger knew the account.
     #[must_use]
     pub const fn spent(&self) -> Amount {
         self.spent
@@ -118,21 +118,21 @@ impl Draw {
         Self { account, amount, lease, expected: None, is_for_upkeep: false }
     }
 
-    /// Grants it only if exactly `spent` was spent so far, and no other reservation is under way: the next step of a payment
-    /// channel, whose voucher names the whole sum.
+    /// Grants the draw only if exactly `spent` was spent so far, and no other reservation is under way. For the next
+    /// step of a payment channel, whose voucher names the whole sum.
     #[must_use]
     pub const fn expecting(self, spent: Amount) -> Self {
         Self { expected: Some(spent), ..self }
     }
 
-    /// Says that no payer is served by it, nor anything given back: the seller claims what was sold before, or takes a note. A ledger
-    /// that may have lost its last records grants such a draw of nothing, and no other one.
+    /// Marks a draw that neither serves a payer nor gives money back: with it the seller claims earlier sales, or
+    /// records a note. A ledger that may have lost its last records grants only such draws, and only of amount zero.
     #[must_use]
     pub const fn for_upkeep(self) -> Self {
         Self { is_for_upkeep: true, ..self }
     }
 
-    /// Returns whether it is [for upkeep](Self::for_upkeep) alone.
+    /// Returns whether the draw is [for upkeep](Self::for_upkeep) alone.
     #[must_use]
     pub const fn is_for_upkeep(&self) -> bool {
         self.is_for_upkeep
@@ -156,14 +156,14 @@ impl Draw {
         self.lease
     }
 
-    /// Returns what must have been spent so far, if that is asked.
+    /// Returns the [expected](Self::expecting) spent amount, if the draw states one.
     #[must_use]
     pub const fn expected(&self) -> Option<Amount> {
         self.expected
     }
 }
 
-/// An amount of an account that is held for a while.
+/// An amount of an account, held for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a lease that is neither charged nor released blocks its amount until it runs out"]
 pub struct DrawLease {
@@ -177,8 +177,8 @@ pub struct DrawLease {
 }
 
 impl DrawLease {
-    /// Returns the lease of a ledger that grants `draw`. No two grants of one account have the same `fence`, nor the same
-    /// `number`; numbers count up from 1. `memo` is the account's.
+    /// Returns the lease for a ledger that grants `draw`. No two grants of one account have the same `fence`, nor the
+    /// same `number`; numbers count up from 1. `memo` is the account's memo.
     pub fn new(draw: &Draw, fence: u64, number: u64, memo: AccountMemo) -> Self {
         let Draw { account, amount, lease, .. } = *draw;
         Self { account, amount, fence, length: lease, number, memo, note: AccountMemo::default() }
@@ -213,7 +213,7 @@ impl DrawLease {
         self.length
     }
 
-    /// Returns how many reservations of the account were granted up to this one, whatever became of them.
+    /// Returns how many reservations of the account were granted up to this one, whatever their fate.
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.number

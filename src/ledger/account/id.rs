@@ -1,4 +1,4 @@
-//! `AccountId` and `AccountMemo`: how an account is called, and what is noted on it.
+//! `AccountId` and `AccountMemo`: the name of an account, and its opener's note.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! Accounts: what was paid for and not used yet. [`AccountLedger`] draws them down; [`decide_account`] is its rule.
+//! Accounts: prepaid calls and amounts that were not used yet. [`AccountLedger`] draws them down; [`decide_account`] is
+//! its rule.
 
 mod accounts;
 mod by_question;

@@ -1,4 +1,4 @@
-//! What an account answers.
+//! The outcomes of questions about accounts.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,32 +9,32 @@ use crate::protocol::Amount;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Account {
-    /// How much can be spent in all.
+    /// The total that can be spent.
     pub limit: Amount,
-    /// How much was spent.
+    /// The amount that was spent.
     pub spent: Amount,
-    /// How much live leases hold.
+    /// The amount that live leases hold.
     pub held: Amount,
-    /// When it expires, by the ledger's clock; `None`: never.
+    /// When the account expires, by the ledger's clock; `None` if never.
     pub expires: Option<SystemTime>,
     /// Whether it was closed.
     pub closed: bool,
-    /// How many reservations were granted.
+    /// The number of reservations that were granted.
     pub drawn: u64,
     /// The memo of its opener, or of the last charge that had one.
     pub memo: AccountMemo,
-    /// What was claimed, if it is a claimable account.
+    /// The state of its claims, if the account is claimable.
     pub claims: Option<Box<Claims>>,
 }
 
-/// What is known of the claims of a [claimable](super::Opening::claimable) account.
+/// The state of the claims of a [claimable](super::Opening::claimable) account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claims {
-    /// How much was claimed. It never exceeds what was spent.
+    /// The amount that was claimed. It never exceeds the spent amount.
     pub claimed: Amount,
-    /// Since when something is spent and not claimed, by the ledger's clock; `None`: all is claimed. Where calls were charged while the
-    /// last claim was under way, since that claim was reflected.
+    /// Since when there is a debt, by the ledger's clock; `None` if everything is claimed. If calls were charged while
+    /// the last claim was under way: since that claim was reflected.
     pub since: Option<SystemTime>,
     /// The note of the last reflection that had one.
     pub note: AccountMemo,
@@ -43,23 +43,23 @@ pub struct Claims {
 }
 
 impl Account {
-    /// Returns what can still be drawn, or could if it were neither closed nor expired: the limit without what was spent and what is
-    /// held.
+    /// Returns the amount that can still be drawn: the limit minus spent and held amounts. Ignores whether the account
+    /// is closed or expired.
     #[must_use]
     pub fn left(&self) -> Amount {
         let left = self.limit.checked_sub(self.spent).and_then(|left| left.checked_sub(self.held));
         left.unwrap_or(Amount::ZERO)
     }
 
-    /// Returns what was spent and is not claimed yet; zero if the account is not claimable.
+    /// Returns the spent amount that is not claimed yet; zero if the account is not claimable.
     #[must_use]
     pub fn owed(&self) -> Amount {
         let owed = self.claims.as_ref().and_then(|claims| self.spent.checked_sub(claims.claimed));
         owed.unwrap_or(Amount::ZERO)
     }
 
-    /// Returns by how much what was spent and what is held exceed the limit. Only a reflection of a lower limit makes it more than
-    /// zero; nothing is granted then.
+    /// Returns by how much spent and held amounts exceed the limit. Only a reflection of a lower limit makes it more
+    /// than zero; then nothing is granted.
     #[must_use]
     pub fn shortfall(&self) -> Amount {
         let taken = self.spent.checked_add(self.held).unwrap_or(Amount::MAX);
@@ -72,9 +72,9 @@ impl Account {
 #[must_use]
 #[non_exhaustive]
 pub enum OpenOutcome {
-    /// It is open, now or since before.
+    /// The account is open, newly or already.
     Open(Account),
-    /// It was closed before, and stays closed.
+    /// The account was closed before, and stays closed.
     Closed,
 }
 
@@ -91,19 +91,20 @@ pub enum DrawOutcome {
     Closed,
     /// The account has expired.
     Expired,
-    /// A draw that [expects](super::Draw::expecting) another sum to be spent. No reservation is under way.
+    /// The draw [expects](super::Draw::expecting) another spent sum. No reservation is under way.
     Mismatch {
-        /// What was spent.
+        /// The sum that was spent.
         spent: Amount,
     },
-    /// Less than the amount is left, even if every reservation under way fails.
+    /// Too little is left, even if every reservation under way fails.
     UsedUp {
-        /// The limit without what was spent.
+        /// The limit minus the spent amount.
         left: Amount,
     },
-    /// Enough is left only if reservations under way fail; or too many are under way, or one beside a draw that tolerates none.
+    /// Enough is left only if reservations under way fail; or too many are under way; or the draw
+    /// [expects](super::Draw::expecting) a sum and another reservation is under way.
     Busy {
-        /// The time until the first of them runs out unless it is renewed. Most end sooner.
+        /// The time until the first of these reservations runs out unless it is renewed. Most end sooner.
         retry_after: Duration,
     },
 }
@@ -115,7 +116,7 @@ pub enum DrawOutcome {
 pub enum DrawRenewal {
     /// The lease is held, and lasts its full length from now.
     Held,
-    /// The lease was released, charged, or its amount was given to another.
+    /// The lease was released or charged, or its amount was given to another draw.
     LeaseLost,
 }
 
@@ -124,9 +125,9 @@ pub enum DrawRenewal {
 #[must_use]
 #[non_exhaustive]
 pub enum ChargeOutcome {
-    /// It is spent, durably, under this lease.
+    /// The amount is spent, durably, under this lease.
     Done {
-        /// What can still be drawn: the limit without what was spent and what is held, as of this answer.
+        /// The amount that can still be drawn: the limit minus spent and held amounts, as of this answer.
         left: Amount,
     },
     /// The lease was lost, and nothing was spent.
@@ -135,15 +136,15 @@ pub enum ChargeOutcome {
     TooMuch,
 }
 
-/// An account that is closed.
+/// A closed account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub struct ClosedAccount {
-    /// What was paid for and not used: the limit without what was spent and what live leases hold. A lease that is released later
+    /// The prepaid amount that was not used: the limit minus spent and held amounts. A lease that is released later
     /// adds to it: close the account again to learn the final sum.
     pub left: Amount,
-    /// What live leases hold, which may still be charged.
+    /// The amount that live leases hold. It may still be charged.
     pub held: Amount,
 }
 
@@ -152,7 +153,7 @@ pub struct ClosedAccount {
 #[must_use]
 #[non_exhaustive]
 pub enum ReflectOutcome {
-    /// The account as it is now. A reflection of an earlier block than the last one has changed nothing.
+    /// The account after the reflection. A reflection of an earlier block than the last one has changed nothing.
     Done(Account),
     /// There is no such account, or it is not claimable.
     Unknown,

@@ -1,10 +1,10 @@
-//! `Reflection`: what was read elsewhere of a claimable account.
+//! `Reflection`: the state of a claimable account where it is claimed.
 
 use super::id::{AccountId, AccountMemo};
 use crate::protocol::Amount;
 
-/// What was read of a claimable account where it is claimed: of a payment channel, its state on the chain. What is not set stays as
-/// it is.
+/// The state of a claimable account where it is claimed; for a payment channel, on the chain. Values that are not set
+/// stay as they are.
 ///
 /// ```
 /// use tower_x402::{ledger::{AccountId, Reflection}, protocol::Amount};
@@ -22,31 +22,32 @@ pub struct Reflection {
 }
 
 impl Reflection {
-    /// Returns a reflection that says nothing yet.
+    /// Returns a reflection without any values.
     #[must_use]
     pub const fn new(account: AccountId) -> Self {
         Self { account, limit: None, claimed: None, note: None, as_of: None }
     }
 
-    /// Sets the limit: how much the account is good for, claimed or not. It may be lower than before, also lower than what was spent.
+    /// Sets the limit: the total that the account is good for, claimed or not. It may be lower than before, even lower
+    /// than the spent amount.
     #[must_use]
     pub fn limit(self, limit: Amount) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
-    /// Sets how much was claimed so far.
+    /// Sets the total that was claimed so far.
     #[must_use]
     pub fn claimed(self, claimed: Amount) -> Self {
         Self { claimed: Some(claimed), ..self }
     }
 
-    /// Sets the note, for example when a withdrawal was requested, and when all this was read.
+    /// Sets the note, for example the time of a withdrawal request and the time of this reading.
     #[must_use]
     pub fn note(self, note: AccountMemo) -> Self {
         Self { note: Some(note), ..self }
     }
 
-    /// Sets the number of the block whose state it is. The ledger then knows which of two reflections is the later one.
+    /// Sets the number of the block at which the state was read. By it the ledger knows the later of two reflections.
     #[must_use]
     pub fn as_of(self, block: u64) -> Self {
         Self { as_of: Some(block), ..self }

@@ -1,4 +1,4 @@
-//! The rule of every ledger about accounts: which question is granted, and what is written.
+//! The rule of every ledger about accounts: decides each question, and the record to write.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use crate::{
     protocol::Amount,
 };
 
-/// How many reservations of one account may be under way at the same time.
+/// The most reservations of one account that may be under way at the same time.
 const MOST_HELD: usize = 64;
 
 /// A question about one account.
@@ -65,7 +65,7 @@ pub enum AccountAnswer {
 }
 
 impl AccountQuestion {
-    /// Returns the account that it is about.
+    /// Returns the account that the question is about.
     #[must_use]
     pub const fn account(&self) -> AccountId {
         match self {
@@ -79,20 +79,21 @@ impl AccountQuestion {
         }
     }
 
-    /// Returns whether what it writes must outlive a power cut. A lease need not, since its holder does not.
+    /// Returns whether the write must survive a power failure. A lease need not, since its holder does not survive
+    /// either.
     #[must_use]
     pub const fn must_last(&self) -> bool {
         matches!(self, Self::Open(_) | Self::Charge(..) | Self::TakeBack(..) | Self::Close(_) | Self::Reflect(_))
     }
 
-    /// Returns whether it begins something: ends and renewals of leases come first.
+    /// Returns whether the question begins something. Questions that end or renew leases come first.
     #[must_use]
     pub const fn begins(&self) -> bool {
         matches!(self, Self::Open(_) | Self::Draw(_))
     }
 
-    /// Returns whether money may be spent or given back by it. A ledger that may have lost its last records refuses that, and nothing
-    /// else: what was sold before has to be claimed meanwhile.
+    /// Returns whether the question can spend money or give it back. A ledger that may have lost its last records
+    /// refuses these questions and no others, so that earlier sales can still be claimed.
     #[must_use]
     pub fn spends(&self) -> bool {
         match self {
@@ -103,17 +104,17 @@ impl AccountQuestion {
     }
 }
 
-/// What a ledger does for a question.
+/// The decision about a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct AccountVerdict {
-    /// The record to write; `None` if it stays as it is.
+    /// The record to write; `None` if it does not change.
     pub write: Option<AccountRecord>,
-    /// The answer, once that is written.
+    /// The answer to give after the write.
     pub answer: AccountAnswer,
 }
 
-/// Decides about a question: `record` is the account's, and `None` if there is no such account.
+/// Decides about a question. `record` is the account's record; `None` if there is no such account.
 ///
 /// The ledger reads the record and the time, and writes the result, in one atomic step. Nothing else decides about an account.
 pub fn decide_account(record: Option<AccountRecord>, question: &AccountQuestion, now: AccountTime) -> AccountVerdict {
@@ -132,7 +133,7 @@ pub fn decide_account(record: Option<AccountRecord>, question: &AccountQuestion,
 }
 
 fn new(opening: &Opening, now: AccountTime) -> AccountRecord {
-    // Of what is not claimable no more than the limit can have been spent.
+    // An account that is not claimable cannot have spent more than its limit.
     let spent = if opening.is_claimable() { opening.spent() } else { opening.spent().min(opening.limit()) };
     let claims = ClaimRecord { claimed: spent, since: None, as_of: None, note: AccountMemo::default() };
     AccountRecord {
@@ -149,10 +150,10 @@ fn new(opening: &Opening, now: AccountTime) -> AccountRecord {
     }
 }
 
-/// What is said of an account that there is none of.
+/// The answer for an account that does not exist.
 fn unknown(question: &AccountQuestion) -> AccountAnswer {
     match question {
-        // It is opened instead.
+        // Never reached by `decide_account`, which opens the account.
         AccountQuestion::Open(_) => AccountAnswer::Opened(OpenOutcome::Closed),
         AccountQuestion::Draw(_) => AccountAnswer::Drawn(DrawOutcome::Unknown),
         AccountQuestion::Renew(_) => AccountAnswer::Renewed(DrawRenewal::LeaseLost),
@@ -173,7 +174,7 @@ fn micros(span: Duration) -> u64 {
 }
 
 impl Held {
-    /// A lease with an impossibly late end has run out: the clock was set back.
+    /// A lease with an impossibly late end has expired: the clock was set back.
     fn is_live(&self, now: AccountTime) -> bool {
         let left = self.2.saturating_sub(now.lease);
         left > 0 && left <= micros(LONGEST_LEASE) + micros(CLOCK_SKEW)
@@ -181,7 +182,7 @@ impl Held {
 }
 
 impl AccountRecord {
-    /// Decides in place: the answer, and whether the record is another one now.
+    /// Decides in place. Returns the answer, and whether the record has changed.
     pub(in crate::ledger) fn decide(&mut self, question: &AccountQuestion, now: AccountTime) -> (AccountAnswer, bool) {
         match question {
             AccountQuestion::Open(opening) => {
@@ -226,7 +227,7 @@ impl AccountRecord {
         }
     }
 
-    /// More than there was, never less: a limit and a time only grow. A memo that was never drawn under is replaced.
+    /// Raises the limit and the end, and never lowers them. Replaces the memo if nothing was drawn yet.
     fn open(&mut self, opening: &Opening, now: AccountTime) -> OpenOutcome {
         if self.closed {
             return OpenOutcome::Closed;
@@ -268,7 +269,7 @@ impl AccountRecord {
         self.hold(draw, now)
     }
 
-    /// Holds what is free. Reservations that ran out and are in the way lose their amount, the oldest first.
+    /// Holds the amount, which is free. Expired reservations that are in the way lose their amount, the oldest first.
     fn hold(&mut self, draw: &Draw, now: AccountTime) -> DrawOutcome {
         self.fence = self.fence.saturating_add(1).max(now.wall);
         self.drawn = self.drawn.saturating_add(1);
@@ -280,7 +281,7 @@ impl AccountRecord {
         while self.held.len() > MOST_HELD || !self.is_covered() || draw.expected().is_some() && self.held.len() > 1 {
             match self.held.iter().position(|held| !held.is_live(now) && held.0 != self.fence) {
                 Some(place) => _ = self.held.remove(place),
-                // What is live fits: it was counted.
+                // Only live reservations are left, and they fit.
                 None => break,
             }
         }
@@ -308,13 +309,13 @@ impl AccountRecord {
         memo: Option<&AccountMemo>,
         now: AccountTime,
     ) -> ChargeOutcome {
-        // What is held was not charged: it is looked for first.
+        // A held lease was not charged yet, so it is looked up first.
         match self.held.iter().find(|held| held.0 == lease.fencing_token()) {
             None if self.charged.contains(&lease.fencing_token()) => {}
             None => return ChargeOutcome::LeaseLost,
             Some(held) if amount > held.1 => return ChargeOutcome::TooMuch,
             Some(_) => {
-                // Never above the limit: what is spent was held.
+                // The sum stays within the limit, since the amount was held.
                 let Some(spent) = self.spent.checked_add(amount) else { return ChargeOutcome::TooMuch };
                 self.take(lease);
                 self.spent = spent;
@@ -328,7 +329,7 @@ impl AccountRecord {
         ChargeOutcome::Done { left: self.left(now) }
     }
 
-    /// What was spent under earlier leases is less by that, unless it is claimed.
+    /// Reduces the amount spent under earlier leases, but never below the claimed amount.
     fn take_back(
         &mut self,
         lease: &DrawLease,
@@ -366,24 +367,24 @@ impl AccountRecord {
     fn close(&mut self, now: AccountTime) -> ClosedAccount {
         self.closed = true;
         self.end_claimable(now);
-        // Theirs is given back: they must not be charged any more.
+        // Expired leases must not be charged any more, since their amounts are given back.
         self.held.retain(|held| held.is_live(now));
         ClosedAccount { left: self.left(now), held: self.live(now).1 }
     }
 
-    /// How many reservations are live, and how much they hold.
+    /// The number of live reservations, and the amount that they hold.
     fn live(&self, now: AccountTime) -> (usize, Amount) {
         let live = self.held.iter().filter(|held| held.is_live(now));
         live.fold((0, Amount::ZERO), |(count, sum), held| (count + 1, sum.checked_add(held.1).unwrap_or(Amount::MAX)))
     }
 
-    /// What can still be drawn.
+    /// The amount that can still be drawn.
     fn left(&self, now: AccountTime) -> Amount {
         let left = self.limit.checked_sub(self.spent).and_then(|left| left.checked_sub(self.live(now).1));
         left.unwrap_or(Amount::ZERO)
     }
 
-    /// Returns the account as it is at this moment.
+    /// Returns the account's state at this moment.
     #[must_use]
     pub fn at(&self, now: AccountTime) -> Account {
         Account {

@@ -1,11 +1,11 @@
 //! `AccountTime`: the present moment of a ledger.
 
-/// The present moment, by the ledger's own clock.
+/// The current time, by the ledger's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountTime {
     /// For expiry: microseconds since 1970.
     pub wall: u64,
-    /// For leases: microseconds since any moment. A database has one clock for both.
+    /// For leases: microseconds since any fixed moment. A database uses one clock for both.
     pub lease: u64,
 }
 

@@ -1,13 +1,13 @@
-//! `Turns`: the tasks of a process take turns at one account, so that few compare-and-sets fail.
+//! `Turns`: the tasks of a process take turns at an account, so that few compare-and-set operations fail.
 
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::id::AccountId;
 
-/// How many accounts can be asked about at once, at least almost: two may share a turn.
+/// The number of locks. Accounts that share a lock wait for each other.
 const STRIPES: usize = 64;
 
-/// One lock for each stripe of accounts. A courtesy: the database decides.
+/// One lock for each stripe of accounts. It only avoids conflicts; the database decides.
 #[derive(Debug)]
 pub(crate) struct Turns([Mutex<()>; STRIPES]);
 
@@ -18,7 +18,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits for its turn; the caller sets the time limit.
+    /// Waits for the account's turn; the caller sets the time limit.
     #[expect(clippy::indexing_slicing, reason = "the remainder is less than the number of stripes")]
     pub(crate) async fn of(&self, id: AccountId) -> MutexGuard<'_, ()> {
         self.0[usize::from(id.as_bytes()[0]) % STRIPES].lock().await

@@ -1,4 +1,4 @@
-//! `AnyLedger` asks the ledger that it is.
+//! `AnyLedger` forwards to the ledger that it wraps.
 
 #[cfg(feature = "postgres")]
 use crate::ledger::PostgresLedger;
@@ -12,10 +12,10 @@ use crate::ledger::{
 };
 use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
 
-/// Any ledger of this crate, for programs that learn from their configuration which one they use. Clones share the ledger.
+/// Any ledger of this crate, for programs whose configuration chooses the ledger. Clones share the ledger.
 ///
-/// [`open`](Self::open) takes the ledger's address. A ledger that needs other settings than the usual ones is opened by its own builder
-/// and converted with `From`.
+/// [`open`](Self::open) takes the ledger's address. To change other settings, open the ledger by its own builder and
+/// convert it with `From`.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")]
@@ -55,7 +55,7 @@ pub(super) enum Kind {
     Redis(RedisLedger),
 }
 
-/// Evaluates an expression with the ledger that it is.
+/// Evaluates an expression with the wrapped ledger.
 macro_rules! of_each {
     ($any:expr, $ledger:ident => $answer:expr) => {
         match &$any.kind {

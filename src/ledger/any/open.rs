@@ -13,18 +13,18 @@ const ADDRESS: LedgerError =
     LedgerError::setting("a ledger's address is `memory`, `sqlite:PATH`, `postgres://…` or `redis://…`");
 
 impl AnyLedger {
-    /// Opens the ledger at this address and creates its tables, with the usual settings.
+    /// Opens the ledger at this address with the default settings, and creates its tables.
     ///
     /// | Address | Ledger |
     /// |---|---|
-    /// | `memory` | a new [`MemoryLedger`]: what was sold is forgotten with the process |
+    /// | `memory` | a new [`MemoryLedger`]: its sales are lost when the process ends |
     /// | `sqlite:PATH`, `sqlite://PATH` | `SqliteLedger::open` (feature `sqlite`) |
     /// | `postgres://…`, `postgresql://…` | `PostgresLedger::connect` and `migrate` (feature `postgres`) |
     /// | `redis://…`, `rediss://…`, `valkey://…`, `valkeys://…` | `RedisLedger::connect` (feature `redis`) |
     ///
     /// # Errors
-    /// [`LedgerError`] of the kind [`Setting`](crate::ledger::LedgerErrorKind::Setting) if the address is none of these, or the ledger's feature is
-    /// not enabled; else as the ledger's own function.
+    /// [`LedgerError`] of the kind [`Setting`](crate::ledger::LedgerErrorKind::Setting) if the address is none of
+    /// these, or the ledger's feature is not enabled; otherwise as the ledger's own function.
     pub async fn open(address: &str) -> Result<Self, LedgerError> {
         if let Some(path) = address.strip_prefix("sqlite:") {
             return sqlite(path.strip_prefix("//").unwrap_or(path)).await;
@@ -39,7 +39,7 @@ impl AnyLedger {
 }
 
 async fn sqlite(path: &str) -> Result<AnyLedger, LedgerError> {
-    // SQLite would read these as a database in memory.
+    // SQLite would open a database in memory for these paths.
     if path.is_empty() || path.starts_with(":memory:") {
         return Err(ADDRESS);
     }

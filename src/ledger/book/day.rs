@@ -30,7 +30,7 @@ pub struct UtcDay(u64);
 const INVALID: ParseError = ParseError::new("a day is written as 2026-11-22, from 1970-01-01 on");
 
 impl UtcDay {
-    /// Returns the day of that time; of a time outside the calendar, the first day or the last.
+    /// Returns the day of that time. A time outside the calendar gives the first or the last day.
     #[must_use]
     pub fn of(time: SystemTime) -> Self {
         Self(time.duration_since(UNIX_EPOCH).map_or(0, |since| (since.as_secs() / SECONDS).min(LAST)))
@@ -48,8 +48,8 @@ impl UtcDay {
         UNIX_EPOCH + Duration::from_secs((self.0 + 1) * SECONDS)
     }
 
-    /// Year, month and day of the month. The calendar repeats itself every 400 years, of 146,097 days; years are counted from March, so
-    /// that the leap day is the last.
+    /// Returns year, month and day of the month. The calendar repeats every 400 years, which have 146,097 days. Years
+    /// are counted from March, so that the leap day is the last.
     const fn date(self) -> (u64, u64, u64) {
         let days = self.0 + 719_468;
         let (era, of_era) = (days / 146_097, days % 146_097);
@@ -62,7 +62,7 @@ impl UtcDay {
         (year, month, day)
     }
 
-    /// The same the other way round, for a year of four digits; days beyond the end of a month are those of the next.
+    /// The inverse, for a year of four digits. A day beyond the end of a month is one of the next month.
     const fn of_date(year: u64, month: u64, day: u64) -> Option<u64> {
         let year = if month <= 2 { year - 1 } else { year };
         let from_march = if month > 2 { month - 3 } else { month + 9 };
@@ -95,7 +95,7 @@ impl FromStr for UtcDay {
             let plausible = year >= 1970 && (1..=12).contains(&month) && (1..=31).contains(&day);
             plausible.then(|| Self::of_date(year, month, day)).flatten().map(Self)
         };
-        // One day has one text: other spellings, and days beyond the end of the month, are refused.
+        // Each day has one text: other spellings, and days beyond the end of the month, are refused.
         day().filter(|day| day.to_string() == text).ok_or(INVALID)
     }
 }

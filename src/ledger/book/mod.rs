@@ -17,7 +17,7 @@ pub use totals::DayTotal;
 use super::LedgerError;
 use crate::protocol::{PaymentId, TxHash};
 
-/// The seller's book: every sale that a ledger has on record, and the refunds that the seller noted.
+/// The seller's book: every sale on the ledger's record, and the refunds that the seller noted.
 ///
 /// The durable ledgers implement it. The paywall does not depend on it: questions to the book do not affect sales, and
 /// a noted refund frees neither a payment nor an intent.
@@ -47,13 +47,13 @@ use crate::protocol::{PaymentId, TxHash};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait SalesBook: Send + Sync + 'static {
-    /// Returns up to `most` of the sales that the query asks for, in the order of [`sold_at`](BookedSale::sold_at) and, of those that are
-    /// equal in it, of the payment id's text; `after` is the last one that is known already. Fewer than `most`: there are no more.
+    /// Returns up to `most` sales of the query, ordered by [`sold_at`](BookedSale::sold_at) and then by the payment
+    /// id's text. `after` is the last sale that the caller has. Fewer than `most` are the last ones.
     ///
-    /// A page behind the last sale that was read misses none: while an earlier sale is still being recorded, later ones are not
-    /// returned yet. So a reader can follow the book while sales go on.
+    /// Paging with `after` misses no sale: a sale is not returned while an earlier one is still being recorded. So a
+    /// reader can follow the book while sales go on.
     ///
-    /// [`sales`](Self::sales) asks for one page after the other.
+    /// [`sales`](Self::sales) reads all pages in turn.
     ///
     /// # Errors
     /// [`LedgerError`] if the backend does not answer, or its contents belong to another version.
@@ -70,10 +70,11 @@ pub trait SalesBook: Send + Sync + 'static {
     /// As [`page`](Self::page).
     fn known(&self, payments: &[PaymentId]) -> impl Future<Output = Result<Vec<KnownPayment>, LedgerError>> + Send;
 
-    /// Notes that the seller gave a payment back by this transaction. Neither is looked for on the chain, and the payment need not be
-    /// on record: what bought nothing can be given back, too. One that still can be redeemed stays so.
+    /// Notes that the seller refunded a payment by this transaction. The ledger looks neither up on the chain, and need
+    /// not know the payment: one that bought nothing can be refunded, too. A payment that can still be redeemed stays
+    /// redeemable.
     ///
-    /// A payment has one refund. To note the same again changes nothing, and another is not noted.
+    /// A payment has one refund. Noting the same refund again changes nothing; a different one is not noted.
     ///
     /// # Errors
     /// As [`page`](Self::page).
@@ -83,8 +84,8 @@ pub trait SalesBook: Send + Sync + 'static {
         transaction: TxHash,
     ) -> impl Future<Output = Result<RefundOutcome, LedgerError>> + Send;
 
-    /// Returns the sales that the query asks for, oldest first, a page at a time: however many there are, few are in memory. Sales that
-    /// are made meanwhile are among them if they are later than those that were read.
+    /// Returns the sales of the query, oldest first. It reads them in pages, so that few are in memory. Sales that are
+    /// made meanwhile are included if they are later than those already read.
     fn sales(&self, query: SalesQuery) -> Sales<'_>
     where
         Self: Sized,
@@ -95,9 +96,9 @@ pub trait SalesBook: Send + Sync + 'static {
         })
     }
 
-    /// Returns the sums of these sales, one for each UTC day, resource, network and token, in that order.
+    /// Returns the sums of these sales for each UTC day, resource, network and token, in that order.
     ///
-    /// Every sale is read for it, in pages.
+    /// Reads every sale, in pages.
     ///
     /// # Errors
     /// As [`page`](Self::page).

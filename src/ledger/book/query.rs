@@ -1,10 +1,10 @@
-//! `SalesQuery`: which sales.
+//! `SalesQuery`: a selection of sales.
 
 use std::{sync::Arc, time::SystemTime};
 
 use super::record::BookedSale;
 
-/// Which sales are asked for: those of a span of time, of one resource or of all.
+/// A selection of sales: those of a span of time, of one resource or of all.
 ///
 /// ```
 /// use tower_x402::ledger::{SalesQuery, UtcDay};
@@ -22,40 +22,40 @@ pub struct SalesQuery {
 }
 
 impl SalesQuery {
-    /// Asks for sales at that time or later, by the ledger's clock.
+    /// Selects sales at that time or later, by the ledger's clock.
     pub const fn since(time: SystemTime) -> Self {
         Self { since: time, until: None, resource: None }
     }
 
-    /// Asks for sales before that time only.
+    /// Selects only sales before that time.
     pub fn until(self, time: SystemTime) -> Self {
         Self { until: Some(time), ..self }
     }
 
-    /// Asks for one resource only, by the name that the seller gave it.
+    /// Selects only one resource, by the seller's name for it.
     pub fn resource(self, name: impl Into<Arc<str>>) -> Self {
         Self { resource: Some(name.into()), ..self }
     }
 
-    /// Returns the first moment.
+    /// Returns the first moment of the span.
     #[must_use]
     pub const fn start(&self) -> SystemTime {
         self.since
     }
 
-    /// Returns the first moment that is no longer asked for.
+    /// Returns the first moment after the span, if it ends.
     #[must_use]
     pub const fn end(&self) -> Option<SystemTime> {
         self.until
     }
 
-    /// Returns the resource, where one is asked for.
+    /// Returns the selected resource, if there is one.
     #[must_use]
     pub fn of_resource(&self) -> Option<&str> {
         self.resource.as_deref()
     }
 
-    /// Returns whether this sale is one of them.
+    /// Returns whether the query selects this sale.
     #[must_use]
     pub fn has(&self, sale: &BookedSale) -> bool {
         sale.sold_at >= self.since

@@ -1,10 +1,10 @@
-//! `BookedSale` and `Refund`: what the book has on record.
+//! `BookedSale` and `Refund`: the records of the book.
 
 use std::time::SystemTime;
 
 use crate::protocol::{Address, Amount, ChainTime, Network, Payment, PaymentId, TxHash};
 
-/// A sale, as it is in the book.
+/// A sale in the book.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BookedSale {
@@ -20,15 +20,16 @@ pub struct BookedSale {
     pub payer: Address,
     /// The recipient.
     pub recipient: Address,
-    /// The amount that was paid, in base units: the charge, where the handler set one.
+    /// The amount that was paid, in base units; the charge, if the handler set one.
     pub amount: Amount,
-    /// The most that the payer allowed, in base units, where the handler set the charge; `None` at a fixed price.
+    /// The maximum that the payer allowed, in base units, if the handler set the charge; `None` at a fixed price.
     pub maximum: Option<Amount>,
-    /// The transaction that paid, where one is known.
+    /// The transaction that paid, if known.
     pub transaction: Option<TxHash>,
-    /// The height of its block; `None` where nothing reads the chain.
+    /// The number of its block; `None` if the merchant does not read the chain.
     pub block_number: Option<u64>,
-    /// The time of its block, the latest at which it was seen; where nothing reads the chain, the time at which it was shown.
+    /// The time of its block, the latest one that was seen. If the merchant does not read the chain: when the payment
+    /// was shown.
     pub block_time: ChainTime,
     /// When the sale was recorded, by the ledger's clock.
     pub sold_at: SystemTime,
@@ -37,7 +38,7 @@ pub struct BookedSale {
 }
 
 impl BookedSale {
-    /// Returns the sale that this payment paid for, not given back.
+    /// Returns the sale of this payment, without a refund.
     #[must_use]
     pub fn new(resource: impl Into<String>, paid: &Payment, sold_at: SystemTime) -> Self {
         Self {
@@ -57,26 +58,26 @@ impl BookedSale {
         }
     }
 
-    /// Sets the most that the payer allowed.
+    /// Sets the maximum that the payer allowed.
     #[must_use]
     pub fn with_maximum(self, maximum: Option<Amount>) -> Self {
         Self { maximum, ..self }
     }
 
-    /// Sets how it was given back.
+    /// Sets the refund.
     #[must_use]
     pub fn with_refund(self, refund: Option<Refund>) -> Self {
         Self { refund, ..self }
     }
 }
 
-/// A payment that the seller gave back.
+/// A refund of a payment by the seller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refund {
-    /// The transaction that gave it back, by the seller's word.
+    /// The refunding transaction, as the seller stated it.
     pub transaction: TxHash,
-    /// When that was noted, by the ledger's clock.
+    /// When the refund was noted, by the ledger's clock.
     pub noted_at: SystemTime,
 }
 
@@ -93,22 +94,22 @@ impl Refund {
 #[must_use]
 #[non_exhaustive]
 pub enum RefundOutcome {
-    /// It is noted, durably.
+    /// The refund is noted, durably.
     Noted,
-    /// This very refund was noted before.
+    /// The same refund was noted before.
     NotedBefore,
-    /// Another refund of this payment was noted before, which stays: the payment may have been given back twice.
+    /// A different refund of this payment was noted before, and stays: the payment may have been refunded twice.
     Differs {
         /// The transaction that was noted.
         transaction: TxHash,
     },
 }
 
-/// What the book knows of a payment.
+/// The book's record of a payment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KnownPayment {
-    /// It bought an answer.
+    /// Whether the payment bought an answer.
     pub sold: bool,
     /// Its refund, if the seller noted one.
     pub refund: Option<Refund>,

@@ -1,4 +1,4 @@
-//! `Sales`: the sales of a book, one page after the other.
+//! `Sales`: the sales of a book, page by page.
 
 use std::{
     collections::VecDeque,
@@ -13,20 +13,20 @@ use futures_core::Stream;
 use super::record::BookedSale;
 use crate::ledger::LedgerError;
 
-/// How many sales are asked for at once.
+/// The number of sales in a page.
 pub(super) const PAGE: usize = 500;
 
 pub(super) type Page<'a> = Pin<Box<dyn Future<Output = Result<Vec<BookedSale>, LedgerError>> + Send + 'a>>;
-/// Asks for up to [`PAGE`] sales that come behind one.
+/// Asks for up to [`PAGE`] sales after a given one.
 type Ask<'a> = Box<dyn Fn(Option<BookedSale>) -> Page<'a> + Send + 'a>;
 
 /// A stream of sales, oldest first. Returned by [`SalesBook::sales`](super::SalesBook::sales).
 ///
-/// It ends after the last sale, or after an error. No sale comes twice, and none is left out.
+/// It ends after the last sale, or after an error. Each sale comes exactly once.
 #[must_use = "streams do nothing unless they are polled"]
 pub struct Sales<'a> {
     ask: Ask<'a>,
-    /// `None` once there is no further page.
+    /// `None` if there is no further page.
     page: Option<Page<'a>>,
     read: VecDeque<BookedSale>,
 }

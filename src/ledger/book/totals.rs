@@ -1,4 +1,4 @@
-//! `DayTotal`: what a day brought in, exactly.
+//! `DayTotal`: the exact income of a day.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DayTotal {
-    /// The day on which they were sold, by the ledger's clock.
+    /// The day of the sales, by the ledger's clock.
     pub day: UtcDay,
     /// The resource.
     pub resource: String,
@@ -20,13 +20,13 @@ pub struct DayTotal {
     pub network: Network,
     /// The token contract.
     pub token: Address,
-    /// How many sales.
+    /// The number of sales.
     pub sales: u64,
     /// The sum of their payments, in base units.
     pub base_units: Amount,
     /// The number of refunded sales, refunded on any day.
     pub refunds: u64,
-    /// The sum of their refunds, in base units: each counts in full.
+    /// The sum of their refunds, in base units. Each refund counts in full.
     pub refunded: Amount,
 }
 
@@ -67,7 +67,7 @@ fn total(((day, resource, chain_id, token), sum): (Key, Sum)) -> DayTotal {
     DayTotal { day, resource, network: Network::eip155(chain_id), token, sales, base_units, refunds, refunded }
 }
 
-/// No token has more than can be counted.
+/// Saturates; no token has a supply that large.
 fn plus(sum: Amount, amount: Amount) -> Amount {
     sum.checked_add(amount).unwrap_or(Amount::MAX)
 }

@@ -1,4 +1,4 @@
-//! What the checks of accounts need.
+//! Helpers for the checks of accounts.
 
 use super::{
     super::{AccountId, AccountLedger, AccountMemo, ChargeOutcome, Draw, DrawLease, DrawOutcome, OpenOutcome, Opening},
@@ -21,34 +21,34 @@ impl<H: Harness<Ledger: AccountLedger>> Fixture<'_, H> {
         AccountId::new(self.name())
     }
 
-    /// An open account of so many units.
+    /// Opens an account with this limit.
     pub(super) async fn open(&self, limit: u64) -> Result<AccountId, Fault> {
         let id = self.account();
         must_be!(self.ledger.open_account(&Opening::new(id, units(limit))).await?, OpenOutcome::Open(account) if account.limit == units(limit), "a new account");
         Ok(id)
     }
 
-    /// Draws what must be free, for longer than any check takes.
+    /// Makes a draw that must be granted, for longer than any check takes.
     pub(super) async fn draw(&self, id: AccountId, amount: u64) -> Result<DrawLease, Fault> {
         granted(self.ledger.draw(&Draw::new(id, units(amount), LONG)).await?)
     }
 
-    /// Draws what must be free, for a time that can be waited for.
+    /// Makes a draw that must be granted, with a lease short enough to wait for.
     pub(super) async fn draw_briefly(&self, id: AccountId, amount: u64) -> Result<DrawLease, Fault> {
         granted(self.ledger.draw(&Draw::new(id, units(amount), self.harness.lease())).await?)
     }
 
-    /// What a draw is told.
+    /// Returns the outcome of a draw.
     pub(super) async fn told(&self, id: AccountId, amount: u64) -> Result<DrawOutcome, Fault> {
         Ok(self.twin.draw(&Draw::new(id, units(amount), LONG)).await?)
     }
 
-    /// Charges what is held.
+    /// Charges a lease.
     pub(super) async fn charge(&self, lease: &DrawLease, amount: u64) -> Result<ChargeOutcome, Fault> {
         Ok(self.ledger.charge(lease, units(amount), None).await?)
     }
 
-    /// What was spent of an account.
+    /// Returns the spent amount of an account.
     pub(super) async fn spent(&self, id: AccountId) -> Result<Amount, Fault> {
         let account = self.twin.account(id).await?.ok_or(Fault::new("an account that was opened is unknown"))?;
         Ok(account.spent)

@@ -1,4 +1,4 @@
-//! Many at one account, and questions about one without callers.
+//! Concurrent questions about one account, and questions whose callers leave.
 
 use super::{
     super::{AccountLedger, ChargeOutcome, Draw, DrawOutcome, OpenOutcome, Opening},
@@ -9,7 +9,7 @@ use super::{
     race::{handle, together, waiting_rounds},
 };
 
-/// How many at once.
+/// The number of concurrent tasks.
 const TASKS: usize = 32;
 
 pub(super) async fn twenty_draws_on_three<H: Harness<Ledger: AccountLedger>>(
@@ -65,7 +65,7 @@ pub(super) async fn all_is_spent_once<H: Harness<Ledger: AccountLedger>>(
                             charged += 1;
                         }
                         DrawOutcome::Busy { .. } => tokio::task::yield_now().await,
-                        // One may be left, of which two cannot be drawn.
+                        // One unit may be left, but a draw needs two.
                         DrawOutcome::UsedUp { .. } => return Ok(charged),
                         other => return Err(Fault::new(format!("a draw in the race was told {other:?}"))),
                     }

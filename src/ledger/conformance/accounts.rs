@@ -1,4 +1,4 @@
-//! Accounts: what every ledger that has them must do.
+//! Accounts: the rules for every ledger that has them.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ use super::{
 };
 use crate::protocol::Amount;
 
-/// How many leases of one account may be live.
+/// The most leases of one account that may be live.
 const MOST_HELD: u64 = 64;
 
 suite! {
     /// All checks of a ledger that has accounts.
     ACCOUNT_CHECKS;
-    /// Makes every check of a ledger that has accounts, each on a ledger of its own, and tells everything that is wrong.
+    /// Runs every check of a ledger that has accounts, each on a ledger of its own, and reports all violations.
     run_accounts<H: Harness where Ledger: AccountLedger>;
 
     what_is_not_open_is_unknown: "an account that was not opened grants nothing, and none is made by asking";

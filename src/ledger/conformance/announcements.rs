@@ -1,4 +1,4 @@
-//! Announcements: a sale that is to be announced waits from its commit on, until it was announced.
+//! Announcements: a marked sale waits from its commit until it is announced.
 
 use super::{
     super::{Announcements, BookedSale, CommitOutcome, KeptAnswer, Lease, Ledger, ReserveOutcome},
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::protocol::{Amount, Binding, ChainTime, Network, Payment, Transfer, TxHash};
 
-/// How many sales there are where pages are read.
+/// The number of sales for checks that read pages.
 const MANY: usize = 9;
 /// Long after the age at which sales are forgotten.
 const LATER: u64 = HEAD + 30 * 86_400;
@@ -17,7 +17,7 @@ const LATER: u64 = HEAD + 30 * 86_400;
 suite! {
     /// All checks of a ledger that marks sales.
     ANNOUNCEMENT_CHECKS;
-    /// Makes every check of a ledger with [`announcements`](Ledger::announcements), each on a ledger of its own, and
+    /// Runs every check of a ledger with [`announcements`](Ledger::announcements), each on a ledger of its own, and
     /// reports all violations.
     run_announcements<H: Harness where Ledger: Announcements>;
 
@@ -32,13 +32,13 @@ suite! {
     a_dropped_acknowledgement_is_repeated: "an acknowledgement that is dropped on its way is repeated";
 }
 
-/// Reserves something unused, to be announced.
+/// Reserves an unused payment, to be announced.
 async fn hold<H: Harness, P: Clone + Into<Payment>>(fixture: &Fixture<'_, H>, paid: &P) -> Result<Lease, Fault> {
     let claim = fixture.claim(fixture.intent(), std::slice::from_ref(paid));
     Ok(fixture.hold(&claim).await?.announcing())
 }
 
-/// Sells something unused, with an answer to keep or without.
+/// Sells an unused payment, with or without an answer to keep.
 async fn sell<H: Harness>(fixture: &Fixture<'_, H>, paid: &Transfer, answer: bool) -> Result<Lease, Fault> {
     let lease = hold(fixture, paid).await?;
     let answer = answer.then(|| KeptAnswer::new("an answer", LONG));
@@ -46,7 +46,7 @@ async fn sell<H: Harness>(fixture: &Fixture<'_, H>, paid: &Transfer, answer: boo
     Ok(lease)
 }
 
-/// What waits, in the order in which it is told.
+/// Returns the waiting sales, in the ledger's order.
 async fn waiting<A: Announcements>(ledger: &A, most: usize) -> Result<Vec<BookedSale>, Fault> {
     let mut all = Vec::<BookedSale>::new();
     loop {

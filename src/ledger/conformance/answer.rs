@@ -1,4 +1,4 @@
-//! Answers that are kept with their sale.
+//! Answers that are kept with their sales.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{
     harness::Harness,
 };
 
-/// What the paywall keeps at most, unless told otherwise.
+/// The default limit of the paywall for a kept answer.
 const LARGE: usize = 256 * 1024;
 
 /// Commits the lease, with an answer of this content.
@@ -36,7 +36,7 @@ pub(super) async fn kept_byte_for_byte<H: Harness>(fixture: &Fixture<'_, H>) -> 
     for content in [Vec::new(), b"{\"reply\":\"# Hi\"}".to_vec(), every_byte, large] {
         let lease = sell_with(fixture, content.clone(), LONG).await?;
         for ledger in [&fixture.ledger, &fixture.twin] {
-            // The content is long, and a buyer's: not to be shown.
+            // Not printed: the content is long, and a buyer's.
             let told = ledger.consumed(lease.intent()).await?;
             must_be!(told == saying(content.clone()), true, "the answer is the one that was kept");
         }
@@ -98,7 +98,7 @@ pub(super) async fn a_repeated_commit_keeps_the_first<H: Harness>(fixture: &Fixt
 pub(super) async fn a_lost_lease_keeps_nothing<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let answer = KeptAnswer::new("the loser's", LONG);
-    // Taken over by its own intent.
+    // The same intent takes the lease over.
     let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let old = fixture.hold(&claim).await?;
     fixture.run_out().await;
@@ -108,7 +108,7 @@ pub(super) async fn a_lost_lease_keeps_nothing<H: Harness>(fixture: &Fixture<'_,
     must_be!(fixture.ledger.commit(&new, None).await?, CommitOutcome::Done, "the new holder's commit");
     must_be!(fixture.ledger.commit(&old, Some(&answer)).await?, CommitOutcome::LeaseLost, "the old holder's, again");
     must_be!(fixture.twin.consumed(claim.intent()).await?, told if told == Some(Sale::new()), "the sale");
-    // Released, and sold under another lease.
+    // The pair is released, and sold under another lease.
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
     let released = fixture.hold(&claim).await?;
     fixture.ledger.release(&released).await?;

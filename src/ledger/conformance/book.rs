@@ -15,17 +15,17 @@ use crate::{
     protocol::{Address, Amount, Binding, ChainTime, IntentKey, Network, Payment, SignedTransfer, Transfer, TxHash},
 };
 
-/// How many sales there are where pages are read.
+/// The number of sales for checks that read pages.
 const MANY: usize = 25;
-/// How many are recorded while the book is read.
+/// The number of sales that are recorded while the book is read.
 const RUNNING: usize = 60;
-/// How large an answer is that takes a while to be stored, in bytes.
+/// The size of an answer that takes a while to store, in bytes.
 const LARGE: usize = 256 * 1024;
 
 suite! {
     /// All checks of a book.
     BOOK_CHECKS;
-    /// Makes every check of a [`SalesBook`], each on a ledger of its own, and tells everything that is wrong.
+    /// Runs every check of a [`SalesBook`], each on a ledger of its own, and reports all violations.
     run_book<H: Harness where Ledger: SalesBook>;
 
     what_is_sold_is_booked: "a sale is in the book from its commit on, once, as it was paid";
@@ -52,7 +52,7 @@ async fn sell<H: Harness>(fixture: &Fixture<'_, H>, resource: &str, transfer: &T
     fixture.sell(&claim_of(resource, fixture.intent(), transfer.clone())).await.map(drop)
 }
 
-/// At the same time, as far as a ledger that writes several sales at once has it.
+/// Sells several payments at the same time, if the ledger writes several sales at once.
 async fn sell_at_once<H: Harness>(fixture: &Fixture<'_, H>, paid: &[Transfer]) -> Result<(), Fault> {
     let mut commits = Vec::new();
     for paid in paid {
@@ -79,7 +79,7 @@ async fn all<B: SalesBook>(book: &B, query: SalesQuery) -> Result<Vec<BookedSale
     Ok(all)
 }
 
-/// The one sale that is there.
+/// Returns the only sale of the book.
 async fn only<B: SalesBook>(book: &B) -> Result<BookedSale, Fault> {
     let mut sales = all(book, everything()).await?;
     match (sales.pop(), sales.is_empty()) {
@@ -93,7 +93,7 @@ async fn what_is_sold_is_booked<H: Harness<Ledger: SalesBook>>(fixture: &Fixture
     paid.position = u32::MAX;
     let resource = "demand insights: 100 %, \"quoted\" = 'yes'\\ é";
     let lease = fixture.sell(&claim_of(resource, fixture.intent(), paid.clone())).await?;
-    // Once, however often it is committed.
+    // However often it is committed, there is one sale.
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the commit again");
     for book in [&fixture.ledger, &fixture.twin] {
         let sale = only(&**book).await?;
@@ -125,7 +125,7 @@ async fn booked_as_it_was_settled<H: Harness<Ledger: SalesBook>>(fixture: &Fixtu
     Ok(())
 }
 
-/// One authorization, mined in one transaction as the first holder saw it, and in another as the second did.
+/// One authorization. Its first holder saw it mined in one transaction, the second in another.
 async fn booked_as_its_holder_settled_it<H: Harness<Ledger: SalesBook>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     let mined = |block| {
         let binding = Binding::none().with_nonce([8; 32]);
@@ -178,7 +178,7 @@ async fn booked_as_it_was_charged<H: Harness<Ledger: SalesBook>>(fixture: &Fixtu
     let later = ChainTime::from_unix(HEAD).after(Duration::from_secs(30 * 86_400));
     for forgotten in [false, true] {
         let sales = all(&*fixture.twin, everything()).await?;
-        // Some books keep what is remembered alone.
+        // Some books contain only the sales that the ledger remembers.
         must_be!(sales.len(), length if length == 3 || forgotten, "the number of sales");
         for sale in sales {
             must_be!(&sale, sale if *sale == expected(sale), "the sale");
@@ -230,7 +230,7 @@ async fn pages_follow_each_other<H: Harness<Ledger: SalesBook>>(fixture: &Fixtur
     Ok(())
 }
 
-/// Commits that begin together end apart: some store an answer, and some do not.
+/// Concurrent commits end at different times: some store an answer, and some do not.
 async fn no_sale_comes_in_behind_a_reader<H: Harness<Ledger: SalesBook>>(
     fixture: &Fixture<'_, H>,
 ) -> Result<(), Fault> {
@@ -261,7 +261,7 @@ async fn no_sale_comes_in_behind_a_reader<H: Harness<Ledger: SalesBook>>(
     Ok(())
 }
 
-/// Later sales have smaller ids, and hardly any time lies between them.
+/// Later sales have smaller ids, and little time lies between them.
 async fn no_sale_of_the_same_moment_is_missed<H: Harness<Ledger: SalesBook>>(
     fixture: &Fixture<'_, H>,
 ) -> Result<(), Fault> {
@@ -288,7 +288,7 @@ async fn a_query_is_a_span_and_a_resource<H: Harness<Ledger: SalesBook>>(
 ) -> Result<(), Fault> {
     for resource in ["first", "second", "first", "first", "second"] {
         sell(fixture, resource, &fixture.paid()).await?;
-        // So that it is sold at another time than the next.
+        // So that the next sale has another time.
         fixture.harness.pass(Duration::from_millis(2)).await;
     }
     let book = &*fixture.ledger;
@@ -363,7 +363,7 @@ async fn a_refund_is_noted_once<H: Harness<Ledger: SalesBook>>(fixture: &Fixture
         );
         must_be!(book.known(&[payment]).await? == noted, true, "what is known is unchanged");
     }
-    // Of many at once, one is noted.
+    // Of many concurrent refunds of one payment, one is noted.
     let payment = fixture.paid().payment_id();
     let at_once = (0..8_u8).map(|name| {
         let book = if name % 2 == 0 { &fixture.ledger } else { &fixture.twin };

@@ -1,4 +1,4 @@
-//! Claimable accounts: what is owed, and what was read of it elsewhere.
+//! Claimable accounts: their debts, and the reflections of their claims.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::{
 };
 use crate::protocol::Amount;
 
-/// More than one list has in these checks.
+/// More accounts than any list in these checks has.
 pub(super) const ALL: usize = 1_000;
 
 impl<H: Harness<Ledger: AccountLedger>> Fixture<'_, H> {
-    /// An open claimable account of so many units.
+    /// Opens a claimable account with this limit.
     pub(super) async fn open_claimable(&self, limit: u64) -> Result<AccountId, Fault> {
         let id = self.account();
         let opening = Opening::new(id, units(limit)).claimable();
@@ -25,7 +25,7 @@ impl<H: Harness<Ledger: AccountLedger>> Fixture<'_, H> {
         Ok(id)
     }
 
-    /// Draws one step further than what was spent, and charges it.
+    /// Draws the next step of a channel, and charges it.
     pub(super) async fn spend(&self, id: AccountId, amount: u64) -> Result<(), Fault> {
         let spent = self.look(id).await?.spent;
         let draw = Draw::new(id, units(amount), LONG).expecting(spent);
@@ -34,12 +34,12 @@ impl<H: Harness<Ledger: AccountLedger>> Fixture<'_, H> {
         Ok(())
     }
 
-    /// An account that must be there.
+    /// Returns an account that must exist.
     pub(super) async fn look(&self, id: AccountId) -> Result<Account, Fault> {
         self.twin.account(id).await?.ok_or(Fault::new("an account that was opened is unknown"))
     }
 
-    /// What is known of the claims of an account.
+    /// Returns the claims of an account.
     pub(super) async fn claims(&self, id: AccountId) -> Result<Claims, Fault> {
         claims(&self.look(id).await?)
     }
@@ -88,7 +88,7 @@ pub(super) async fn what_was_spent_before<H: Harness<Ledger: AccountLedger>>(
     }
     let step = Draw::new(id, units(60), LONG).expecting(units(40));
     must_be!(fixture.twin.draw(&step).await?, DrawOutcome::Granted(_), "the next step");
-    // A pass that was partly used elsewhere, or wholly.
+    // A pass that was used elsewhere before, partly or wholly.
     for (spent, left) in [(2, 3), (5, 0), (9, 0)] {
         let pass = fixture.account();
         let opening = Opening::new(pass, units(5)).with_spent(units(spent));
@@ -124,7 +124,7 @@ pub(super) async fn what_is_charged_is_owed<H: Harness<Ledger: AccountLedger>>(
     let mut both = [id, idle];
     both.sort();
     must_be!(fixture.listed().await?.1 == both, true, "both are claimable");
-    // What is held is not owed.
+    // Held amounts are no debt.
     let _held = fixture.draw(idle, 5).await?;
     must_be!(fixture.listed().await?.0 == [id], true, "what is owed beside what is held");
     Ok(())
@@ -177,10 +177,10 @@ pub(super) async fn the_later_block_counts<H: Harness<Ledger: AccountLedger>>(
         (Reflection::new(id).claimed(units(20)), 30),
         (Reflection::new(id).claimed(units(20)).as_of(200), 30),
         (Reflection::new(id).claimed(units(31)).as_of(200), 31),
-        // Whether that is later than the last one is not known.
+        // Without a block it is unknown whether this reading is later.
         (Reflection::new(id).claimed(units(32)), 31),
         (Reflection::new(id).claimed(units(32)).limit(units(95)), 31),
-        // The claim was dropped with its block.
+        // The chain dropped the claim with its block.
         (Reflection::new(id).claimed(units(25)).as_of(201), 25),
     ] {
         let account = fixture.reflect(&reflection).await?;
@@ -398,7 +398,7 @@ pub(super) async fn closed_and_owed<H: Harness<Ledger: AccountLedger>>(fixture: 
 
 pub(super) async fn expired_and_owed<H: Harness<Ledger: AccountLedger>>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     let claimable = |lasts| Opening::new(fixture.account(), units(9)).claimable().lasting(lasts);
-    // One has come to its end, and another, with time left, is closed.
+    // One account has expired; another, with time left, is closed.
     let (brief, kept, closed) = (claimable(Duration::from_secs(1)), claimable(LONG), claimable(LONG));
     for opening in [&brief, &kept, &closed] {
         must_be!(fixture.ledger.open_account(opening).await?, OpenOutcome::Open(_), "the opening");

@@ -1,4 +1,4 @@
-//! Many at one claimable account, and reflections without callers.
+//! Concurrent questions about one claimable account, and reflections whose callers leave.
 
 use super::{
     super::{
@@ -12,7 +12,7 @@ use super::{
     race::{handle, together, waiting_rounds},
 };
 
-/// How many at once.
+/// The number of concurrent tasks.
 const TASKS: usize = 64;
 
 pub(super) async fn one_voucher_of_many<H: Harness<Ledger: AccountLedger>>(
@@ -186,7 +186,7 @@ pub(super) async fn lists_while_accounts_come_and_go<H: Harness<Ledger: AccountL
     Ok(())
 }
 
-/// An account that is owed for a moment.
+/// An account that has a debt for a moment.
 async fn come_and_go<L: AccountLedger>(ledger: &L, id: AccountId) -> Result<(), Fault> {
     let opening = Opening::new(id, units(9)).claimable();
     must_be!(ledger.open_account(&opening).await?, OpenOutcome::Open(_), "an opening");
@@ -198,7 +198,7 @@ async fn come_and_go<L: AccountLedger>(ledger: &L, id: AccountId) -> Result<(), 
     Ok(())
 }
 
-/// Pages of two: those that stay come once each, in their order, whatever comes and goes.
+/// Reads pages of two accounts. Accounts that stay come once each, in order, while others come and go.
 async fn read_meanwhile<L: AccountLedger>(ledger: &L, stable: &[AccountId]) -> Result<(), Fault> {
     for _ in 0..4 {
         let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! Questions without callers: each is dropped at every point at which it waits.
+//! Questions whose callers leave: each is dropped at every await point.
 
 use std::{
     future::{Future, poll_fn},
@@ -12,10 +12,11 @@ use super::{
     harness::Harness,
 };
 
-/// More often than any question waits.
+/// More polls than any question needs.
 pub(super) const POLLS: usize = 64;
 
-/// Polls a question so many times, each time when it was woken, and drops it. `None`: it was not answered by then.
+/// Polls a question this many times, each time after it was woken, and drops it. Returns `None` if it was not answered
+/// by then.
 pub(super) async fn broken_off<T>(question: impl Future<Output = T>, polls: usize) -> Option<T> {
     let (mut question, mut left) = (pin!(question), polls);
     poll_fn(|cx| match question.as_mut().poll(cx) {

@@ -1,4 +1,4 @@
-//! Durability: confirmed sales are there after the ledger is closed and opened again.
+//! Durability: confirmed sales survive closing and reopening the ledger.
 
 use super::{
     super::{
@@ -13,9 +13,9 @@ use super::{
 use crate::protocol::{Amount, ChainTime, Network};
 
 suite! {
-    /// All checks of a ledger that is durable.
+    /// All checks of a durable ledger.
     DURABLE_CHECKS;
-    /// Makes every check of a ledger that is durable, each on a ledger of its own, and tells everything that is wrong.
+    /// Runs every check of a durable ledger, each on a ledger of its own, and reports all violations.
     run_durable<H: Reopens>;
 
     the_mark_is_there: "the low-water mark is where the first begin put it, after the ledger was opened again";

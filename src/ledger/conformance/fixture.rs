@@ -1,4 +1,4 @@
-//! What every check needs: a ledger, its twin, and things to claim.
+//! The fixture of every check: a ledger, its twin, and things to claim.
 
 use std::{
     fmt,
@@ -26,13 +26,13 @@ pub(super) const HEAD: u64 = MARK + 200;
 /// Intents' expiry plus grace, unless a check says otherwise.
 pub(super) const PAY_UNTIL: u64 = MARK + 900;
 pub(super) const AGE: Duration = Duration::from_secs(24 * 60 * 60);
-/// A lease that no check outlives.
+/// A lease that outlives every check.
 pub(super) const LONG: Duration = Duration::from_secs(3_600);
 
 /// The record of a settlement.
 pub(super) const BEGUN: Settling = Settling::new([0x5e; 16], ChainTime::from_unix(HEAD));
 
-/// What went otherwise than it should.
+/// A description of what went wrong.
 #[derive(Debug)]
 pub(super) struct Fault(String);
 
@@ -110,7 +110,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
         IntentKey::new(self.name())
     }
 
-    /// A purchase that no claim named.
+    /// An unused purchase.
     pub(super) fn purchase(&self) -> PurchaseKey {
         PurchaseKey::new(self.name())
     }
@@ -129,17 +129,17 @@ impl<'a, H: Harness> Fixture<'a, H> {
             .with_block(block_time / 2, ChainTime::from_unix(block_time))
     }
 
-    /// A claim with a lease that no check outlives.
+    /// A claim with a lease that outlives every check.
     pub(super) fn claim<P: Clone + Into<Payment>>(&self, intent: IntentKey, payments: &[P]) -> Claim {
         claim(intent, payments, PAY_UNTIL, HEAD, LONG)
     }
 
-    /// A claim for a purchase, with an unused intent, and a lease that no check outlives.
+    /// A claim for a purchase, with an unused intent, and a lease that outlives every check.
     pub(super) fn claim_for<P: Clone + Into<Payment>>(&self, purchase: PurchaseKey, payments: &[P]) -> Claim {
         claim_for(self.intent(), purchase, payments, LONG)
     }
 
-    /// A claim with a lease that can be waited for.
+    /// A claim with a lease short enough to wait for.
     pub(super) fn brief<P: Clone + Into<Payment>>(&self, intent: IntentKey, payments: &[P]) -> Claim {
         claim(intent, payments, PAY_UNTIL, HEAD, self.harness.lease())
     }
@@ -149,12 +149,12 @@ impl<'a, H: Harness> Fixture<'a, H> {
         claim(intent, payments, PAY_UNTIL, head, LONG)
     }
 
-    /// A claim at this head, of an intent that is younger than it.
+    /// A claim at this head, with an intent that expires later than it.
     pub(super) fn young_claim<P: Clone + Into<Payment>>(&self, head: u64, payments: &[P]) -> Claim {
         claim(self.intent(), payments, head + 900, head, LONG)
     }
 
-    /// Lets a brief lease run out.
+    /// Waits until a brief lease has expired.
     pub(super) async fn run_out(&self) {
         self.harness.pass(self.harness.lease()).await;
     }
@@ -163,7 +163,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
         Ok(self.ledger.reserve(claim).await?)
     }
 
-    /// Reserves what must be free.
+    /// Makes a claim that must be granted.
     pub(super) async fn hold(&self, claim: &Claim) -> Result<Lease, Fault> {
         match self.ledger.reserve(claim).await? {
             ReserveOutcome::Granted(lease) => Ok(lease),
@@ -171,7 +171,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
         }
     }
 
-    /// Sells what must be free.
+    /// Sells a claim that must be granted.
     pub(super) async fn sell(&self, claim: &Claim) -> Result<Lease, Fault> {
         let lease = self.hold(claim).await?;
         must_be!(self.ledger.commit(&lease, None).await?, super::super::CommitOutcome::Done, "commit of a held lease");
@@ -179,7 +179,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
     }
 }
 
-/// An authorization that is not settled yet.
+/// An unsettled authorization.
 pub(super) fn unsettled<H: Harness>(fixture: &Fixture<'_, H>) -> Payment {
     let paid = fixture.paid();
     let signed = SignedTransfer::new(paid.network, paid.token, paid.payer, *paid.transaction.as_bytes());

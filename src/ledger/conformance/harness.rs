@@ -1,35 +1,36 @@
-//! `Harness`: what a backend brings to the checks.
+//! `Harness`: the interface between a backend and the checks.
 
 use std::{future::Future, time::Duration};
 
 use super::super::Ledger;
 
-/// How a backend is put through the checks.
+/// Gives the checks access to a backend.
 ///
 /// It may panic on failure, because it is part of a test.
 pub trait Harness: Sync {
     /// The backend.
     type Ledger: Ledger;
 
-    /// A ledger that remembers nothing and was never [begun](Ledger::begin).
+    /// Returns an empty ledger that was never [begun](Ledger::begin).
     fn fresh(&self) -> impl Future<Output = Self::Ledger> + Send;
 
-    /// Another handle on the same ledger, as a replica would have: a second connection where there are connections.
+    /// Returns another handle on the same ledger, as a replica would have: a second connection, if the backend has
+    /// connections.
     fn share(&self, ledger: &Self::Ledger) -> impl Future<Output = Self::Ledger> + Send;
 
-    /// Lets this much time pass, or a little more, on the clock that leases and cool-downs are measured by.
+    /// Lets at least this much time pass on the clock of leases and cool-downs.
     fn pass(&self, span: Duration) -> impl Future<Output = ()> + Send;
 
-    /// Whether [`pass`](Self::pass) takes no time. If not, the checks that need minutes are left out.
+    /// Whether [`pass`](Self::pass) takes no real time. If it does, checks that need minutes are left out.
     fn skips_time(&self) -> bool;
 
-    /// How long the leases are that a check waits for to run out. Where time cannot be skipped a second, unless the
-    /// backend's answers take so long that a second is not enough for three of them.
+    /// The length of the leases whose expiry a check awaits. If time cannot be skipped: a second, or more if the
+    /// backend cannot give three answers within a second.
     fn lease(&self) -> Duration {
         Duration::from_secs(if self.skips_time() { 60 } else { 1 })
     }
 
-    /// How often each race is run.
+    /// The number of rounds of each race.
     fn rounds(&self) -> usize {
         100
     }
@@ -43,6 +44,6 @@ pub trait KeepsAnswers: Harness {
 
 /// The harness of a ledger that is durable.
 pub trait Reopens: Harness {
-    /// Closes the ledger as well as it can be closed, and returns it as the next process opens it. Other handles may stay open.
+    /// Closes the ledger as well as possible, and returns it as the next process opens it. Other handles may stay open.
     fn reopen(&self, ledger: &Self::Ledger) -> impl Future<Output = Self::Ledger> + Send;
 }

@@ -1,4 +1,4 @@
-//! Leases: their holder, their length, and what a former holder can still do.
+//! Leases: their holder, their length, and the rights of a former holder.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) async fn held_is_busy<H: Harness>(fixture: &Fixture<'_, H>) -> Result
     let other = fixture.claim(fixture.intent(), claim.payments());
     must_be!(fixture.reserve(&other).await?, ReserveOutcome::Busy { retry_after } if soon(retry_after), "the held payment");
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the holder's commit");
-    // Of several that are held, the first to run out is told, whichever it is.
+    // If several are held, `retry_after` is that of the first to expire, in any order.
     let first = fixture.paid();
     let both = [first.clone(), Transfer { position: 1, ..first }];
     for earlier in [&both[..1], &both[1..]] {
@@ -126,7 +126,7 @@ pub(super) async fn own_lease_is_taken_over<H: Harness>(fixture: &Fixture<'_, H>
 
 pub(super) async fn a_lost_renewal_changes_nothing<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
-    // A brief lease that was lost to a long one of the same pair, and the other way round.
+    // A brief lease that was lost to a long one of the same pair, and the reverse.
     let brief = fixture.brief(fixture.intent(), &[fixture.paid()]);
     let long = fixture.claim(brief.intent(), brief.payments());
     let old = fixture.hold(&brief).await?;
@@ -153,7 +153,7 @@ pub(super) async fn take_over_frees_the_rest<H: Harness>(fixture: &Fixture<'_, H
     let old_a = fixture.hold(&fixture.brief(a, &paid_a)).await?;
     let old_b = fixture.hold(&fixture.brief(b, &paid_b)).await?;
     fixture.run_out().await;
-    // Intent `a` takes over what `b` held, and so gives up what it held itself.
+    // Intent `a` takes over the payment that `b` held, and so gives up its own.
     let crossed = fixture.hold(&fixture.claim(a, &paid_b)).await?;
     for lost in [&old_a, &old_b] {
         must_be!(fixture.ledger.renew(lost).await?, RenewOutcome::LeaseLost, "renewal of a lease that was taken over");

@@ -1,4 +1,4 @@
-//! The low-water mark, and what is forgotten above which it rises.
+//! The low-water mark, and the forgotten records that raise it.
 
 use super::{
     super::{Claim, Ledger, ReserveOutcome},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::protocol::{ChainTime, Network, Transfer};
 
-/// After so many claims beyond its time a sale must be forgotten.
+/// A sale must be forgotten after this many claims beyond its time.
 const NUDGES: usize = 64;
 
 pub(super) async fn begin_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
@@ -49,7 +49,7 @@ pub(super) async fn payments_above_are_taken<H: Harness>(fixture: &Fixture<'_, H
 
 pub(super) async fn kept_to_the_second<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
-    // One that its payment keeps, one that its intent's expiry keeps.
+    // One sale is kept by its payment's age, one by its intent's expiry.
     for pay_until in [PAID - 50, PAY_UNTIL] {
         let sold = claim(fixture.intent(), &[fixture.paid()], pay_until, HEAD, LONG);
         let lease = fixture.sell(&sold).await?;
@@ -86,7 +86,7 @@ pub(super) async fn forgetting_raises_the_mark<H: Harness>(fixture: &Fixture<'_,
 pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     const HOUR: u64 = 3_600;
     fixture.begin().await?;
-    // It is shown under another intent, or under its own; the second time the mark is higher.
+    // It is shown under another intent, or under its own; the second time with a higher mark.
     for (paid, own) in [(PAID, false), (PAID + 20 * HOUR, true)] {
         let at = |time, intent, transfers: &[Transfer]| claim(intent, transfers, paid, time, LONG);
         let sold = at(paid, fixture.intent(), &[fixture.paid_at(paid)]);
@@ -102,7 +102,7 @@ pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(fixture: &
             let used = matches!(told, ReserveOutcome::PaymentUsed | ReserveOutcome::IntentConsumed);
             must_be!(used, true, "a sold payment that was mined again is refused");
         }
-        // Neither the time of the sale nor an earlier one than was shown decides how long it is kept.
+        // The latest time that was shown decides how long the sale is kept, not that of the sale or an earlier one.
         let last = shown.keep_until(&moved(9)[0].clone().into()).unix();
         nudge(fixture, last, None).await?;
         let back = at(last, fixture.intent(), &moved(9));
@@ -115,7 +115,7 @@ pub(super) async fn mined_again_is_kept_by_its_later_time<H: Harness>(fixture: &
     Ok(())
 }
 
-/// The claim is granted the other payment, of which nothing is known.
+/// The claim is granted the other payment, which is unused.
 pub(super) async fn mined_again_beside_a_free_one<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     const LATER: u64 = PAID + 9 * 3_600;
     fixture.begin().await?;
@@ -141,7 +141,7 @@ pub(super) async fn mined_again_is_refused_unseen<H: Harness>(fixture: &Fixture<
         let sold = claim(fixture.intent(), &[fixture.paid()], PAID, HEAD, fixture.harness.lease());
         let lease = fixture.sell(&sold).await?;
         let moved = Transfer { block_time: ChainTime::from_unix(PAID + later), ..mined(&lease)?.clone() };
-        // The last second in which its age lets it count.
+        // The last second at which the payment's age is allowed.
         let head = PAID + later + AGE.as_secs();
         nudge(fixture, head, None).await?;
         refused(fixture, head, &fixture.claim(sold.intent(), &[moved])).await?;
@@ -195,7 +195,7 @@ pub(super) async fn nothing_sold_nothing_raised<H: Harness>(fixture: &Fixture<'_
     Ok(())
 }
 
-/// Neither this pair nor its payment is sold again: the ledger knows it still, or its mark is above it.
+/// Checks that neither this pair nor its payment is sold again: the ledger still knows it, or its mark is above it.
 pub(super) async fn refused<H: Harness>(fixture: &Fixture<'_, H>, head: u64, sold: &Claim) -> Result<(), Fault> {
     for intent in [sold.intent(), fixture.intent()] {
         let back = fixture.claim_at(head, intent, sold.payments());
@@ -208,7 +208,7 @@ pub(super) async fn refused<H: Harness>(fixture: &Fixture<'_, H>, head: u64, sol
     Ok(())
 }
 
-/// Sells, and claims beyond the sale's time until it is forgotten; tells that time.
+/// Sells, then makes claims beyond the sale's time until it is forgotten. Returns that time.
 async fn sell_and_outlive<H: Harness>(fixture: &Fixture<'_, H>, claim: &Claim) -> Result<u64, Fault> {
     let lease = fixture.sell(claim).await?;
     let beyond = claim.keep_until(lease.payment()).unix() + 1;
@@ -216,7 +216,7 @@ async fn sell_and_outlive<H: Harness>(fixture: &Fixture<'_, H>, claim: &Claim) -
     Ok(beyond)
 }
 
-/// Makes claims at this head and forgets, and sees whether the mark rises to that time.
+/// Makes claims at this head, sweeps, and checks whether the mark rises to that time.
 pub(super) async fn nudge<H: Harness>(fixture: &Fixture<'_, H>, head: u64, mark: Option<u64>) -> Result<(), Fault> {
     for _ in 0..NUDGES {
         let lease = fixture.hold(&fixture.young_claim(head, &[fixture.paid_at(head)])).await?;

@@ -1,6 +1,6 @@
-//! What every ledger must do, as checks that any backend can run. [`run_book`] has what every book of sales must do,
-//! [`run_announcements`] what every ledger that marks sales must, [`run_accounts`] what every ledger with accounts must, and
-//! [`run_durable`] what every ledger that is durable must.
+//! The rules for every ledger, as checks that any backend can run. [`run_book`] has those of every book of sales,
+//! [`run_announcements`] those of ledgers that mark sales, [`run_accounts`] those of ledgers with accounts, and
+//! [`run_durable`] those of durable ledgers.
 //!
 //! A backend brings a [`Harness`], which makes empty ledgers and lets time pass on the clock of their leases, and calls
 //! [`run`]. A violation is reported with the name of the check and its rule.
@@ -78,7 +78,7 @@ use crate::testing::conformance::{Check, Report, Violation, Violations};
 /// A check that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Makes every check, each on a ledger of its own, and tells everything that is wrong.
+/// Runs every check, each on a ledger of its own, and reports all violations.
 ///
 /// It needs a tokio runtime with its timer; races are races only on one with several threads.
 ///
@@ -96,7 +96,7 @@ pub async fn run<H: Harness>(harness: &H) -> Result<Report, Violations> {
     Violations::or(violations, "ledger", report)
 }
 
-/// Makes the check of this name; `false` where there is none, or it was left out because it would take minutes.
+/// Runs the check of this name. Returns `false` if there is none, or if it was left out because it would take minutes.
 ///
 /// # Errors
 /// [`Violation`] when the rule is broken.
@@ -118,7 +118,8 @@ async fn perform<H: Harness>(check: Check, harness: &H) -> Result<bool, Violatio
     }
 }
 
-/// A check on the heap. Each is made in a frame of its own: those of all checks together do not fit into a thread's stack.
+/// Puts a check on the heap. Each is created in a stack frame of its own: all of them together do not fit into a
+/// thread's stack.
 fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::pin(make())
 }

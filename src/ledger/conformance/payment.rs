@@ -1,4 +1,4 @@
-//! Which transfers are one payment: those made from one authorization, wherever they were mined.
+//! The identity of payments: transfers made from one authorization are one payment, in whichever block they were mined.
 
 use super::{
     super::{CommitOutcome, Ledger, RenewOutcome, ReserveOutcome},
@@ -10,7 +10,7 @@ use crate::protocol::{
     channel::{ChannelConfig, VoucherPayment},
 };
 
-/// Made from an authorization that has the nonce.
+/// A transfer made from the authorization with this nonce.
 fn authorized<H: Harness>(fixture: &Fixture<'_, H>, nonce: [u8; 32]) -> Transfer {
     fixture.paid().with_binding(Binding::none().with_nonce(nonce))
 }
@@ -32,7 +32,7 @@ pub(super) async fn an_authorization_is_one_payment<H: Harness>(fixture: &Fixtur
     must_be!(fixture.reserve(&other).await?, ReserveOutcome::PaymentUsed, "what is sold, in another transaction");
     let own = fixture.claim(claim.intent(), &moved);
     must_be!(fixture.reserve(&own).await?, ReserveOutcome::IntentConsumed, "its own intent, in another transaction");
-    // Beside a free one, the free one is taken.
+    // If a free payment is among the candidates, it is taken.
     let free = authorized(fixture, [0xc2; 32]);
     let taken = fixture.sell(&fixture.claim(fixture.intent(), &[moved[0].clone(), free.clone()])).await?;
     must_be!(taken.payment(), transfer if *transfer == free, "the transfer that is taken");
@@ -66,7 +66,7 @@ pub(super) async fn authorizations_are_told_apart<H: Harness>(fixture: &Fixture<
         Transfer { transaction: first.transaction, position: 1, ..in_one_transaction },
         Transfer { token: other.recipient, ..first.clone() },
         Transfer { payer: other.recipient, ..first.clone() },
-        // Token and payer the other way round.
+        // Token and payer swapped.
         Transfer { token: first.payer, payer: first.token, ..first.clone() },
         Transfer { network: Network::BASE_SEPOLIA, ..first.clone() },
         // The same log, not made from an authorization.
@@ -83,7 +83,7 @@ pub(super) async fn authorizations_are_told_apart<H: Harness>(fixture: &Fixture<
     Ok(())
 }
 
-/// A permit that is not settled yet.
+/// An unsettled permit.
 fn permit<H: Harness>(fixture: &Fixture<'_, H>) -> SignedTransfer {
     let paid = fixture.paid();
     SignedTransfer::new(paid.network, paid.token, paid.payer, *paid.transaction.as_bytes())
@@ -106,7 +106,7 @@ pub(super) async fn permits_are_told_apart<H: Harness>(fixture: &Fixture<'_, H>)
     for payment in &all {
         let _ = fixture.sell(&fixture.claim(fixture.intent(), std::slice::from_ref(payment))).await?;
     }
-    // Permit2 has one nonce for all tokens.
+    // Permit2 nonces are shared by all tokens.
     let of_another_token = SignedTransfer { token: other.recipient, ..first.clone() };
     let of_another_amount = SignedTransfer { amount: Amount::MAX, recipient: first.token, ..first };
     for again in all.iter().cloned().chain([of_another_token, of_another_amount].map(Payment::Permit)) {
@@ -137,7 +137,7 @@ pub(super) async fn a_permit_is_settled_and_sold<H: Harness>(fixture: &Fixture<'
     Ok(())
 }
 
-/// What a voucher over this total pays for that intent.
+/// The payment of a voucher over this total for that intent.
 fn voucher<H: Harness>(fixture: &Fixture<'_, H>, total: u128, intent: IntentKey) -> VoucherPayment {
     let paid = fixture.paid();
     let channel = ChannelConfig::new(paid.payer, paid.recipient, paid.token);
@@ -152,7 +152,7 @@ pub(super) async fn a_voucher_pays_once_for_its_intent<H: Harness>(fixture: &Fix
     let nothing = lease.charging(Amount::ZERO);
     must_be!(nothing.payment().amount(), amount if amount.is_zero(), "what is charged");
     must_be!(fixture.ledger.commit(&nothing, None).await?, CommitOutcome::Done, "the commit of a charge of nothing");
-    // Its client signs the same total again, for another answer.
+    // The client signs the same total again, for another answer.
     let again = [Payment::from(voucher(fixture, 30_000, second))];
     let _ = fixture.sell(&fixture.claim(second, &again)).await?;
     let higher = [Payment::from(voucher(fixture, 30_001, fixture.intent()))];

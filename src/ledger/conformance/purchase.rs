@@ -1,4 +1,4 @@
-//! Purchases that clients name: each buys one answer, by whichever of its payments.
+//! Purchases that clients name: each buys one answer, by any one of its payments.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn soon(retry_after: Duration) -> bool {
     !retry_after.is_zero() && retry_after <= LONG
 }
 
-/// A claim of another payment, for another intent and the same purchase.
+/// A claim on another payment, for another intent and the same purchase.
 fn again<H: Harness>(fixture: &Fixture<'_, H>, purchase: PurchaseKey) -> Claim {
     fixture.claim_for(purchase, &[unsettled(fixture)])
 }
@@ -37,7 +37,7 @@ pub(super) async fn another_payment_waits<H: Harness>(fixture: &Fixture<'_, H>) 
                 "another payment for a held purchase"
             );
         }
-        // It holds nothing itself.
+        // The claim itself holds nothing.
         let _ = fixture.sell(&as_for(&other, None)).await?;
     }
     must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::Held, "the first payment's renewal");
@@ -80,7 +80,7 @@ pub(super) async fn what_is_not_sold_is_free<H: Harness>(fixture: &Fixture<'_, H
     must_be!(fixture.reserve(&again(fixture, purchase)).await?, ReserveOutcome::Busy { .. }, "what is held still");
     fixture.twin.release(&refused).await?;
     let held = fixture.hold(&again(fixture, purchase)).await?;
-    // A second release frees no other's purchase.
+    // A second release does not free the purchase of another payment.
     fixture.ledger.release(&released).await?;
     fixture.ledger.release(&refused).await?;
     must_be!(fixture.reserve(&again(fixture, purchase)).await?, ReserveOutcome::Busy { .. }, "after a late release");
@@ -147,7 +147,7 @@ pub(super) async fn what_was_begun_is_undecided<H: Harness>(fixture: &Fixture<'_
 
 pub(super) async fn what_was_begun_keeps_it<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
-    // Shown again without its name, or with another; or its intent is paid in another way.
+    // The pair is shown again without its purchase, or with another one; or its intent is paid in another way.
     for (other_name, other_payment) in [(false, false), (true, false), (false, true)] {
         let purchase = fixture.purchase();
         let claim = again(fixture, purchase);
@@ -190,7 +190,7 @@ pub(super) async fn what_was_begun_keeps_it<H: Harness>(fixture: &Fixture<'_, H>
 
 pub(super) async fn without_a_name_all_are_free<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
-    // Every value of the type is a name of its own.
+    // Every value of the type is a valid key.
     let [none, all] = [0, 0xff].map(|byte| PurchaseKey::new([byte; 16]));
     let last = PurchaseKey::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     for purchase in [None, Some(none), None, Some(all), None, Some(last)] {

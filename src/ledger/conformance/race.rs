@@ -1,4 +1,4 @@
-//! Many at once. The decision must be one step: a ledger that looks first and marks later is caught here.
+//! Concurrent claims. The decision must be one atomic step: a ledger that reads first and writes later fails here.
 
 use std::{collections::HashSet, future::Future, sync::Arc};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::protocol::Transfer;
 
-/// How many at once.
+/// The number of concurrent tasks.
 const TASKS: usize = 64;
 
 pub(super) async fn one_pair<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
@@ -120,7 +120,7 @@ pub(super) async fn one_takes_over<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
         let claim = fixture.brief(fixture.intent(), &[fixture.paid()]);
         let old = fixture.hold(&claim).await?;
         fixture.run_out().await;
-        // Half of them are the old holder's intent, half of them others.
+        // Half of the claims have the old holder's intent, half have others.
         let claims = (0..TASKS)
             .map(|task| if task % 2 == 0 { claim.intent() } else { fixture.intent() })
             .map(|intent| fixture.claim(intent, claim.payments()))
@@ -192,7 +192,7 @@ pub(super) async fn release_and_reserve<H: Harness>(fixture: &Fixture<'_, H>) ->
         let tasks = (0..TASKS).map(|task| {
             let (ledger, old, claim) = (handle(fixture, task), old.clone(), claim.clone());
             async move {
-                // Several releases of one lease: the second must not free what a claim got after the first.
+                // Several releases of one lease: the second must not free a claim that was granted after the first.
                 if task % 8 == 0 {
                     ledger.release(&old).await?;
                     return Ok(None);
@@ -241,7 +241,7 @@ pub(super) async fn one_delivery<H: Harness>(fixture: &Fixture<'_, H>) -> Result
     Ok(())
 }
 
-/// Races that wait for a lease in each round are run less often where that takes real time.
+/// Races that wait for a lease in each round are run less often if that takes real time.
 pub(super) fn waiting_rounds<H: Harness>(fixture: &Fixture<'_, H>) -> usize {
     if fixture.harness.skips_time() { fixture.harness.rounds() } else { fixture.harness.rounds().min(3) }
 }
@@ -266,7 +266,7 @@ pub(super) async fn grants<H: Harness>(fixture: &Fixture<'_, H>, claims: Vec<Cla
     Ok(together(tasks).await?.into_iter().flatten().collect())
 }
 
-/// Commits each of these leases from several tasks at once; each must be told that it is done.
+/// Commits each of these leases from several tasks at once; each commit must return that it is done.
 pub(super) async fn settle<H: Harness>(fixture: &Fixture<'_, H>, leases: &[Lease]) -> Result<(), Fault> {
     for lease in leases {
         let tasks = (0..4).map(|task| {
@@ -283,7 +283,7 @@ pub(super) async fn settle<H: Harness>(fixture: &Fixture<'_, H>, leases: &[Lease
     Ok(())
 }
 
-/// Starts all of them at one moment, and waits for all.
+/// Starts all futures at one moment, and waits for all.
 pub(super) async fn together<T: Send + 'static>(
     tasks: impl Iterator<Item = impl Future<Output = Result<T, Fault>> + Send + 'static>,
 ) -> Result<Vec<T>, Fault> {

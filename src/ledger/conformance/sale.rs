@@ -62,7 +62,7 @@ pub(super) async fn both_are_freed<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
     let again = fixture.hold(&fixture.claim(intent, &paid)).await?;
     must_be!(again.fencing_token(), fence if fence != lease.fencing_token(), "the fence of the second grant");
     fixture.twin.release(&again).await?;
-    // Nothing is left of the pair: another intent takes the payment, the intent another payment.
+    // Nothing of the pair is held: another intent takes the payment, and the intent another payment.
     let rival = fixture.hold(&fixture.claim(other_intent, &paid)).await?;
     let _ = fixture.hold(&fixture.claim(intent, &other_paid)).await?;
     must_be!(
@@ -97,7 +97,7 @@ pub(super) async fn smallest_first<H: Harness>(fixture: &Fixture<'_, H>) -> Resu
         amount: Amount::from_base_units(units),
         ..first.clone()
     });
-    // Of those that are held, sold and freed again in turn, each claim gets the next.
+    // Some candidates are held, sold and freed in turn, and each claim gets the next free one.
     let held = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
     let sold = fixture.sell(&fixture.claim(fixture.intent(), &all)).await?;
     let next = fixture.hold(&fixture.claim(fixture.intent(), &all)).await?;
@@ -153,7 +153,7 @@ pub(super) async fn extremes_are_kept<H: Harness>(fixture: &Fixture<'_, H>) -> R
         let again = fixture.claim(fixture.intent(), &[transfer]);
         must_be!(fixture.reserve(&again).await?, ReserveOutcome::PaymentUsed, "the payment again");
     }
-    // A head and an expiry far off; a resource that is no identifier.
+    // A distant head and expiry; a resource name that is no identifier.
     let far = claim(fixture.intent(), &[fixture.paid()], PAY_UNTIL + u64::from(u32::MAX), HEAD, LONG);
     let _ = fixture.sell(&far).await?;
     must_be!(fixture.reserve(&far).await?, ReserveOutcome::IntentConsumed, "an intent that expires in a century");

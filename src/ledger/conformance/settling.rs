@@ -1,4 +1,4 @@
-//! Settlements that were begun: the record outlives its lease, and keeps the payment for its intent.
+//! Begun settlements: the record outlives its lease, and reserves the payment for its intent.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::protocol::{Binding, ChainTime, Payment, Transfer, TxHash};
 
 /// How often the race is run, at most.
 const ROUNDS: usize = 50;
-/// How many at once.
+/// The number of concurrent tasks.
 const TASKS: usize = 16;
 
-/// The same, once it is.
+/// The same payment once it is settled.
 fn settled<H: Harness>(fixture: &Fixture<'_, H>, unsettled: &Payment) -> Transfer {
     let paid = fixture.paid();
     let nonce = unsettled.nonce().copied().unwrap_or_default();
@@ -31,7 +31,7 @@ fn shown_at(signed: &Payment, time: u64) -> Payment {
     }
 }
 
-/// Reserves what must be free, and begins to settle it.
+/// Makes a claim that must be granted, and begins to settle its payment.
 pub(super) async fn begin_settling<H: Harness>(fixture: &Fixture<'_, H>, claim: &Claim) -> Result<Lease, Fault> {
     let lease = fixture.hold(claim).await?;
     must_be!(fixture.ledger.settling(&lease, &BEGUN).await?, RenewOutcome::Held, "the record under a held lease");
@@ -84,7 +84,7 @@ pub(super) async fn its_own_intent_goes_on<H: Harness>(fixture: &Fixture<'_, H>)
     must_be!(fixture.ledger.commit(&old, None).await?, CommitOutcome::LeaseLost, "commit of the first lease");
     must_be!(fixture.ledger.commit(&new, None).await?, CommitOutcome::Done, "commit of the second lease");
     must_be!(fixture.reserve(&foreign).await?, ReserveOutcome::PaymentUsed, "what is sold");
-    // The other intent is free for what is its own.
+    // The other intent is free for its own payment.
     let _ = fixture.sell(&fixture.claim(foreign.intent(), &[unsettled(fixture)])).await?;
     Ok(())
 }
@@ -108,7 +108,7 @@ pub(super) async fn a_foreign_claim_changes_nothing<H: Harness>(fixture: &Fixtur
     fixture.begin().await?;
     let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
     let late = begin_settling(fixture, &claim).await?;
-    // The other intent has a lease that ran out as well, and takes that over elsewhere.
+    // The other intent has an expired lease, too, and takes that over elsewhere.
     let other = fixture.intent();
     let _ = fixture.hold(&fixture.brief(other, &[unsettled(fixture)])).await?;
     fixture.run_out().await;
@@ -169,7 +169,7 @@ pub(super) async fn found_by_intent_and_payment<H: Harness>(fixture: &Fixture<'_
     must_be!(fixture.ledger.begun(intent, payment).await?, None, "the record before it is made");
     let transaction = TxHash::new([0xab; 32]);
     let sent = BEGUN.with_transaction(transaction);
-    // Its head is a number that no chain has.
+    // Its head is a number that no chain reaches.
     let confirmed = Settling::confirmed(BEGUN.request, transaction, BEGUN.head);
     for record in [BEGUN, confirmed, sent, confirmed] {
         must_be!(fixture.twin.settling(&lease, &record).await?, RenewOutcome::Held, "the record under a held lease");
@@ -212,7 +212,7 @@ pub(super) async fn only_the_holder_records<H: Harness>(fixture: &Fixture<'_, H>
     fixture.run_out().await;
     let last = fixture.hold(&claim).await?;
     must_be!(last.settling(), None, "the record after records that were refused");
-    // Nor does another than the holder remove it.
+    // A former holder does not remove it either.
     must_be!(fixture.ledger.settling(&last, &BEGUN).await?, RenewOutcome::Held, "the record under a held lease");
     for lost in [&released, &taken_over, &held] {
         fixture.twin.not_settled(lost).await?;
@@ -279,12 +279,12 @@ pub(super) async fn once_settled_it_is_taken_over<H: Harness>(fixture: &Fixture<
     fixture.ledger.release(&new).await?;
     must_be!(fixture.hold(&claim).await?.settling(), Some(_), "the record after a foreign lease");
     fixture.run_out().await;
-    // Of the two forms of one payment in one claim, the settled one.
+    // If one claim has both forms of a payment, the settled one is granted.
     let both = fixture.claim(fixture.intent(), &[first.clone(), settled(fixture, &first).into()]);
     let taken = fixture.hold(&both).await?;
     must_be!(taken.payment().is_settled(), true, "the transfer that is taken is settled");
     must_be!(fixture.ledger.commit(&taken, None).await?, CommitOutcome::Done, "the new holder's commit");
-    // What was begun is over with the payment: the intent may settle another.
+    // The sale of the payment ended the settlement: the intent may settle another payment.
     let _ = fixture.sell(&fixture.claim(claim.intent(), &[unsettled(fixture)])).await?;
     Ok(())
 }
@@ -333,7 +333,7 @@ pub(super) async fn no_second_beside_it<H: Harness>(fixture: &Fixture<'_, H>) ->
     fixture.ledger.release(&first).await?;
     let lease = fixture.sell(&second).await?;
     must_be!(lease.settling(), None, "the record of the second payment");
-    // Also where a release left nothing but the record.
+    // Also if a release left only the record.
     let claim = fixture.claim(fixture.intent(), &[unsettled(fixture)]);
     let released = begin_settling(fixture, &claim).await?;
     fixture.ledger.release(&released).await?;
@@ -341,7 +341,7 @@ pub(super) async fn no_second_beside_it<H: Harness>(fixture: &Fixture<'_, H>) ->
     for ledger in [&fixture.ledger, &fixture.twin] {
         must_be!(ledger.reserve(&second).await?, ReserveOutcome::Busy { .. }, "a second payment after a release");
     }
-    // One that is settled is paid already, and with its sale what was begun for the intent is over.
+    // A settled payment is paid already, and its sale ends the settlement that was begun for the intent.
     let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
     let _ = begin_settling(fixture, &claim).await?;
     fixture.run_out().await;
@@ -353,7 +353,7 @@ pub(super) async fn no_second_beside_it<H: Harness>(fixture: &Fixture<'_, H>) ->
 pub(super) async fn recorded_as_settled<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     const HOUR: u64 = 3_600;
     fixture.begin().await?;
-    // Mined before it was asked to be, as far as clocks can tell; and long after.
+    // Mined before the settlement was begun, as far as clocks can tell; and long after.
     for block_time in [PAID - 50, PAID + 9 * HOUR] {
         let at = |head, intent, payments: &[Payment]| claim(intent, payments, PAID, head, LONG);
         let sold = at(HEAD, fixture.intent(), &[unsettled(fixture)]);
@@ -365,7 +365,7 @@ pub(super) async fn recorded_as_settled<H: Harness>(fixture: &Fixture<'_, H>) ->
         for ledger in [&fixture.ledger, &fixture.twin, &fixture.ledger] {
             must_be!(ledger.commit(&lease, None).await?, CommitOutcome::Done, "commit of what was settled since");
         }
-        // Shown as if it were not settled yet, it has no block.
+        // Shown as unsettled, it has no block.
         let last = sold.keep_until(reserved).max(sold.keep_until(&mined)).unix();
         let shown = shown_at(reserved, PAID + 20 * HOUR);
         for (head, transfer) in [(HEAD, &mined), (HEAD, &shown), (last, &shown), (last, &mined)] {
@@ -408,7 +408,7 @@ pub(super) async fn kept_for_its_intent<H: Harness>(fixture: &Fixture<'_, H>) ->
 pub(super) async fn only_its_intent_resumes<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     fixture.begin().await?;
     let rounds = fixture.harness.rounds().clamp(1, ROUNDS);
-    // All of them wait for one lease, where that takes real time.
+    // All of them wait for one lease if that takes real time.
     let mut claims: Vec<Claim> = Vec::with_capacity(rounds);
     for _ in 0..rounds {
         let claim = fixture.brief(fixture.intent(), &[unsettled(fixture)]);
@@ -417,7 +417,7 @@ pub(super) async fn only_its_intent_resumes<H: Harness>(fixture: &Fixture<'_, H>
     }
     fixture.run_out().await;
     for (round, claim) in claims.into_iter().enumerate() {
-        // Which task comes first is not the same in each round.
+        // Another task comes first in each round.
         let own = |task: usize| (task + round).is_multiple_of(4);
         let at_once = (0..TASKS)
             .map(|task| if own(task) { claim.intent() } else { fixture.intent() })

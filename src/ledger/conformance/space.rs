@@ -1,4 +1,4 @@
-//! Space for kept answers: where it ends, sales go on.
+//! Space for kept answers: sales go on when it is used up.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use super::{
 };
 use crate::protocol::{ChainTime, IntentKey, Network};
 
-/// For a few answers.
+/// Enough for a few answers.
 const SPACE: usize = 10_000;
 const ANSWER: usize = 2_000;
 
 suite! {
     /// All checks of a ledger that keeps answers within a limit.
     SPACE_CHECKS;
-    /// Makes every check of a ledger that keeps answers within a limit, each on a ledger of its own, and tells everything that is wrong.
+    /// Runs every check of a ledger that keeps answers within a limit, each on a ledger of its own, and reports all
+    /// violations.
     run_space<H: KeepsAnswers>;
 
     sales_go_on_without_space: "a sale is recorded where there is no space for its answer";
@@ -34,7 +35,7 @@ async fn small<H: KeepsAnswers>(fixture: &Fixture<'_, H>) -> Result<H::Ledger, F
     Ok(ledger)
 }
 
-/// Sells, with an answer of so many bytes that names the sale.
+/// Sells, with an answer of this many bytes that names the sale.
 async fn sell<H: KeepsAnswers>(
     fixture: &Fixture<'_, H>,
     ledger: &H::Ledger,

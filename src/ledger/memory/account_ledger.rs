@@ -29,7 +29,7 @@ impl MemoryLedger {
         Ok(u64::try_from(self.state()?.accounts.forget(expired_for, now)).unwrap_or(u64::MAX))
     }
 
-    /// Read before the lock is taken, as [`now`](Self::now).
+    /// Reads the clock before the lock is taken, as [`now`](Self::now) does.
     fn moment(&self) -> AccountTime {
         let wall = self.shared.clock.unix().saturating_mul(1_000_000);
         AccountTime { wall, lease: u64::try_from(self.now().as_micros()).unwrap_or(u64::MAX) }

@@ -1,4 +1,4 @@
-//! The answers that a memory ledger keeps: each for its time, all of them within a number of bytes.
+//! The answers that a memory ledger keeps: each for its time, and all within a limit of bytes.
 
 use std::{
     cmp::Reverse,
@@ -15,9 +15,9 @@ use crate::protocol::IntentKey;
 #[derive(Debug)]
 pub(super) struct AnswerStore {
     kept: HashMap<IntentKey, Kept>,
-    /// In the order in which they came.
+    /// In the order of arrival.
     order: BTreeMap<u64, IntentKey>,
-    /// By the time at which they end. May have some that were dropped for space.
+    /// By the time at which they end. May include answers that were dropped for space.
     ends: BinaryHeap<Reverse<(Duration, u64)>>,
     next: u64,
     bytes: usize,
@@ -46,7 +46,8 @@ impl AnswerStore {
         self.capacity
     }
 
-    /// Keeps an answer, and drops the oldest ones where there is no room. One that is larger than all the room is not kept.
+    /// Keeps an answer, and drops the oldest ones if there is not enough space. An answer that exceeds the whole limit
+    /// is not kept.
     pub(super) fn keep(&mut self, intent: IntentKey, answer: &KeptAnswer, now: Duration) {
         let size = answer.content().len();
         if size > self.capacity || answer.keep_for().is_zero() {
@@ -78,7 +79,7 @@ impl AnswerStore {
         }
     }
 
-    /// Drops what has been kept for its time.
+    /// Drops answers whose time has ended.
     pub(super) fn forget(&mut self, now: Duration) {
         while let Some(Reverse((end, number))) = self.ends.peek().copied()
             && end <= now
@@ -142,7 +143,7 @@ mod tests {
         }
         let kept = |store: &AnswerStore| (1..=4).map(|name| store.get(intent(name)).is_some()).collect::<Vec<_>>();
         assert_eq!(kept(&store), [false, true, true, false]);
-        // Too large for all of it: nothing is given up for it.
+        // It exceeds the limit, so no other answer is dropped for it.
         store.keep(intent(4), &answer(101), Duration::ZERO);
         assert_eq!(kept(&store), [false, true, true, false]);
         store.keep(intent(4), &answer(100), Duration::ZERO);

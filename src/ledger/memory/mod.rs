@@ -25,14 +25,14 @@ use crate::{
     protocol::{ChainTime, IntentKey, Network, PaymentId},
 };
 
-/// A ledger in memory: for tests, for development, and where a restart may refuse every payment made before it.
+/// A ledger in memory: for tests, for development, and for services where a restart may refuse every earlier payment.
 ///
 /// Clones share one ledger: give each merchant of a process a clone. Two processes cannot share it, and must not serve one recipient.
 ///
-/// A sale is remembered until its payment is too old to be shown again. It takes 300 bytes or less, and is never dropped for lack of
-/// space. A transfer that a reorganisation drops is recognised if it is mined again within a day, and later if it was shown meanwhile.
-/// One that is mined again after that buys one more answer; the verifier's finality decides how likely that is. A lease that ran out
-/// is forgotten after an hour.
+/// A sale is remembered until its payment is too old to be shown again. It takes 300 bytes or less, and is never
+/// dropped for lack of space. If a reorganisation drops a transfer, it is recognised when it is mined again within a
+/// day, or later if it was shown meanwhile. After that it buys one more answer; the verifier's finality decides how
+/// likely that is. A lease that ran out is forgotten after an hour.
 ///
 /// ```
 /// use tower_x402::{ledger::{Ledger as _, MemoryLedger}, protocol::{ChainTime, Network}};
@@ -55,7 +55,7 @@ struct Shared {
 }
 
 impl MemoryLedger {
-    /// Creates an empty ledger, which refuses everything until it has [begun](Ledger::begin).
+    /// Creates an empty ledger, which grants nothing until it has [begun](Ledger::begin).
     #[must_use]
     pub fn new() -> Self {
         Self::with_clock(SystemClock)
@@ -67,8 +67,8 @@ impl MemoryLedger {
         Self { shared: Arc::new(Shared { state: Mutex::default(), clock: Box::new(clock) }) }
     }
 
-    /// Sets how many bytes of [answers](super::KeptAnswer) are kept in all; 64 MiB by default. Where there is no room, the oldest are
-    /// dropped first.
+    /// Sets the limit for all [answers](super::KeptAnswer) in bytes; 64 MiB by default. If there is not enough space,
+    /// the oldest are dropped first.
     ///
     /// # Errors
     /// [`Unavailable`](super::LedgerErrorKind::Unavailable) if a panic left its contents in doubt.
@@ -77,7 +77,7 @@ impl MemoryLedger {
         Ok(self)
     }
 
-    /// Returns counts since the ledger was made, and its present contents.
+    /// Returns counts since the ledger was made, and the numbers of its present records.
     ///
     /// # Errors
     /// [`Unavailable`](super::LedgerErrorKind::Unavailable) if a panic left its contents in doubt.
@@ -85,12 +85,12 @@ impl MemoryLedger {
         Ok(self.state()?.counts())
     }
 
-    /// Fails for good once a panic poisoned the lock: its contents may be half of a sale.
+    /// Fails for good once a panic poisoned the lock, since the contents may include half a sale.
     fn state(&self) -> Result<MutexGuard<'_, State>, LedgerError> {
         self.shared.state.lock().map_err(|_| LedgerError::unavailable())
     }
 
-    /// Read before the lock is taken: a clock is foreign code, and may panic.
+    /// Reads the clock before the lock is taken: a clock is foreign code, and may panic.
     fn now(&self) -> Duration {
         self.shared.clock.monotonic()
     }

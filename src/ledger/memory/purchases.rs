@@ -1,24 +1,24 @@
-//! `Purchases`: which payment holds or bought a purchase that a client named.
+//! `Purchases`: the payment that holds or bought each purchase that a client named.
 
 use foldhash::HashMap;
 
 use crate::protocol::{CompactPaymentId, PurchaseKey};
 
-/// One payment for each purchase. Payments of clients that name none take no place.
+/// One payment for each purchase. Payments without a purchase have no entry.
 #[derive(Debug, Default)]
 pub(super) struct Purchases {
     payments: HashMap<PurchaseKey, CompactPaymentId>,
-    /// The other way round, entry for entry.
+    /// The inverse, entry for entry.
     purchases: HashMap<CompactPaymentId, PurchaseKey>,
 }
 
 impl Purchases {
-    /// The payment that holds or bought a purchase.
+    /// Returns the payment that holds or bought a purchase.
     pub(super) fn payment(&self, purchase: PurchaseKey) -> Option<CompactPaymentId> {
         self.payments.get(&purchase).copied()
     }
 
-    /// The purchase that a payment holds or bought.
+    /// Returns the purchase that a payment holds or bought.
     pub(super) fn of(&self, payment: &CompactPaymentId) -> Option<PurchaseKey> {
         self.purchases.get(payment).copied()
     }
@@ -28,7 +28,7 @@ impl Purchases {
         self.purchases.insert(payment, purchase);
     }
 
-    /// The payment neither holds nor bought its purchase any more.
+    /// Frees the purchase of a payment.
     pub(super) fn end(&mut self, payment: &CompactPaymentId) {
         if let Some(purchase) = self.purchases.remove(payment) {
             self.payments.remove(&purchase);

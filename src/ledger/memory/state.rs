@@ -1,4 +1,4 @@
-//! The memory ledger's state machine: values in, values out, time a parameter.
+//! The memory ledger's state machine. It has no clock: time is a parameter.
 
 use std::{
     cell::Cell,
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-// Keys are hashes and seals already, and each cost its author a payment: no need for a hash that withstands choice.
+// Keys are hashes and seals, and each cost its author a payment, so the hash function need not resist chosen keys.
 use foldhash::{HashMap, HashSet};
 
 use super::{
@@ -24,11 +24,11 @@ use super::{
 };
 use crate::protocol::{ChainTime, CompactPaymentId, IntentKey, Network, Payment, PaymentId, PurchaseKey};
 
-/// How many records one `reserve` forgets at most: more than it can add, and too few to be noticed.
+/// The most records that one `reserve` forgets: more than it can add, and too few to be noticed.
 const BATCH: usize = 16;
-/// How long a lease that ran out is remembered.
+/// How long an expired lease is remembered.
 const KEPT: Duration = Duration::from_secs(60 * 60);
-/// After so many grants that are still to be looked at, they are looked at earlier.
+/// If more grants than this wait to be checked for expiry, they are checked earlier.
 const MOST_DUE: usize = 1 << 16;
 
 /// The events of a ledger, and the number of its records.
@@ -51,20 +51,20 @@ pub struct LedgerCounts {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The networks on which it has begun. Few.
+    /// The networks on which the ledger has begun; only a few.
     memories: Vec<(Network, Memory)>,
     fence: u64,
-    /// Sales. Small, and apart from leases: there may be millions, in half-empty tables.
+    /// Sales, kept small and apart from leases: there may be millions, in half-empty tables.
     sales: HashMap<CompactPaymentId, Sold>,
     sold: HashSet<IntentKey>,
-    /// Sales that were mined again later, and are kept longer than `ages` has it.
+    /// Sales that were mined again later, and are kept longer than `ages` says.
     prolonged: HashMap<CompactPaymentId, ChainTime>,
     /// Leases. `holders` is the inverse, entry for entry.
     holds: HashMap<CompactPaymentId, Hold>,
     holders: HashMap<IntentKey, CompactPaymentId>,
     settlements: Settlements,
     purchases: Purchases,
-    /// Every lease, and when it may be due to be forgotten.
+    /// Every lease, and when it may have to be forgotten.
     due: VecDeque<(Duration, CompactPaymentId)>,
     pub(super) answers: AnswerStore,
     pub(super) accounts: Accounts,
@@ -72,23 +72,23 @@ pub(super) struct State {
     counts: LedgerCounts,
 }
 
-/// What is remembered of one network, in its chain time.
+/// The records of one network, in its chain time.
 #[derive(Debug)]
 struct Memory {
-    /// Payments at or below it may have been spent before this memory began, or in what it has forgotten.
+    /// Payments at or below it may have been spent before this memory began, or in sales that it has forgotten.
     mark: ChainTime,
-    /// Every sale once.
+    /// Each sale once.
     ages: BinaryHeap<Reverse<Aged>>,
 }
 
 #[derive(Debug)]
 struct Sold {
     fence: u64,
-    /// The latest at which it was shown.
+    /// The latest block time at which it was shown.
     block_time: ChainTime,
 }
 
-/// When a sale is forgotten; ordered by that.
+/// When a sale is forgotten. Ordered by that time.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Aged {
     keep_until: ChainTime,
@@ -126,7 +126,7 @@ impl State {
         self.memories.iter_mut().find(|(begun, _)| *begun == network).map(|(_, memory)| memory)
     }
 
-    /// `None` when the memory was never begun on the network of a candidate.
+    /// Returns `None` if the memory was never begun on the network of a candidate.
     pub(super) fn reserve(&mut self, claim: &Claim, now: Duration) -> Option<ReserveOutcome> {
         if let Some(paid) = claim.payments().first() {
             let _ = self.forget_sales(paid.network(), claim.head());
@@ -139,7 +139,8 @@ impl State {
         if !claim.payments().iter().all(has_begun) {
             return None;
         }
-        // To name a payment can take a hash: the one that was looked at last is most often the one that is granted.
+        // Naming a payment can take a hash, so the last key is kept: the candidate that was examined last is usually
+        // the granted one.
         let last = Cell::new(None);
         let candidates = claim.payments().iter().filter_map(|paid| {
             let key = paid.id().compact();
@@ -213,7 +214,7 @@ impl State {
             let sale = BookedSale::new(&*hold.resource, lease.payment(), sold_at).with_maximum(lease.maximum());
             self.unannounced.insert(key, sale);
         }
-        // Where it was settled since, by that paid.
+        // If the payment was settled since, the lease has its settled form and time.
         let aged = Aged { keep_until: lease.keep_until(), payment: key, intent: hold.intent };
         if let Some(memory) = self.memory(lease.payment().network()) {
             memory.ages.push(Reverse(aged));
@@ -238,20 +239,20 @@ impl State {
         LedgerCounts { held: self.holds.len(), remembered: self.sales.len(), ..self.counts }
     }
 
-    /// Moves the mark of a memory that has begun, and tells it.
+    /// Moves the mark of a memory that has begun, and returns it.
     pub(super) fn move_mark(&mut self, network: Network, to: impl FnOnce(ChainTime) -> ChainTime) -> Option<ChainTime> {
         let memory = self.memory(network)?;
         memory.mark = to(memory.mark);
         Some(memory.mark)
     }
 
-    /// Forgets everything that may be forgotten; tells how many sales.
+    /// Forgets every record that may be forgotten, and returns the number of sales.
     pub(super) fn sweep(&mut self, network: Network, head: ChainTime, now: Duration) -> usize {
         let before = self.sales.len();
         while self.forget_sales(network, head) > 0 {}
         self.settlements.forget(network, head);
         self.answers.forget(now);
-        // Once round: what is held is looked at again and again where it is much.
+        // One pass over all leases. If many are held, a step re-queues them.
         for _ in 0..=self.due.len() / BATCH {
             self.forget_leases(now);
         }
@@ -292,12 +293,12 @@ impl State {
         })
     }
 
-    /// The purchase that a claim on this payment is for. That of a settlement that was begun stays.
+    /// The purchase for a claim on this payment. The purchase of a begun settlement takes precedence.
     fn purchase(&self, claim: &Claim, payment: &CompactPaymentId) -> Option<PurchaseKey> {
         self.settlements.purchase(claim.intent(), payment).or(claim.purchase())
     }
 
-    /// The record of a purchase, where another payment has it.
+    /// The record of a purchase, if another payment holds or bought it.
     fn purchase_entry(&self, purchase: PurchaseKey, payment: &CompactPaymentId, now: Duration) -> Option<Entry> {
         let other = self.purchases.payment(purchase).filter(|other| other != payment)?;
         match self.sales.contains_key(&other) {
@@ -306,7 +307,7 @@ impl State {
         }
     }
 
-    /// Grants a paid on which there is no live lease, as there is none on the intent.
+    /// Grants a payment. Neither the payment nor the intent has a live lease.
     fn grant(&mut self, claim: &Claim, (paid, key): (&Payment, CompactPaymentId), now: Duration) -> ReserveOutcome {
         let intent = claim.intent();
         if let Some(other) = self.holders.get(&intent).copied() {
@@ -330,13 +331,14 @@ impl State {
         ReserveOutcome::Granted(lease)
     }
 
-    /// The payment that this lease still holds, independent of the clock. Found by its intent, because to name a payment can take a hash.
+    /// The payment that this lease still holds, regardless of the clock. Looked up by its intent, because naming a
+    /// payment can take a hash.
     fn held(&self, lease: &Lease) -> Option<CompactPaymentId> {
         let payment = self.holders.get(&lease.intent())?;
         self.holds.get(payment).filter(|hold| hold.fence == lease.fencing_token()).map(|_| *payment)
     }
 
-    /// Ends the hold of this lease, independent of the clock.
+    /// Ends the hold of this lease, regardless of the clock.
     fn take(&mut self, lease: &Lease) -> Option<(CompactPaymentId, Hold)> {
         let payment = self.held(lease)?;
         let hold = self.holds.remove(&payment)?;
@@ -344,7 +346,7 @@ impl State {
         Some((payment, hold))
     }
 
-    /// Ends a hold that ran out.
+    /// Ends an expired hold.
     fn expire(&mut self, payment: &CompactPaymentId) {
         let Some(hold) = self.holds.remove(payment) else { return };
         self.holders.remove(&hold.intent);
@@ -366,7 +368,7 @@ impl State {
         }
     }
 
-    /// Forgets sales that age keeps from coming back, and raises the mark over each. Tells how many it looked at.
+    /// Forgets sales that age keeps from coming back, and raises the mark over each. Returns how many it examined.
     fn forget_sales(&mut self, network: Network, head: ChainTime) -> usize {
         let Some((_, memory)) = self.memories.iter_mut().find(|(begun, _)| *begun == network) else { return 0 };
         for looked in 0..BATCH {
@@ -387,7 +389,7 @@ impl State {
         BATCH
     }
 
-    /// Forgets leases that ran out long ago. The mark stays, because they are no sales.
+    /// Forgets leases that expired long ago. The mark stays, because they are no sales.
     fn forget_leases(&mut self, now: Duration) {
         for _ in 0..BATCH {
             let is_full = self.due.len() > MOST_DUE;
@@ -407,10 +409,10 @@ mod tests;
 
 #[cfg(test)]
 impl State {
-    /// What the tables take, from their capacities.
+    /// The size of the tables, from their capacities.
     pub(super) fn bytes(&self) -> usize {
         fn table<T>(capacity: usize) -> usize {
-            // One byte of control beside each entry; seven of eight places are used at most.
+            // Each entry has one control byte; at most seven of eight places are used.
             (capacity * 8 / 7).next_power_of_two() * (size_of::<T>() + 1)
         }
         table::<(CompactPaymentId, Sold)>(self.sales.capacity())

@@ -1,4 +1,4 @@
-//! The accounts of a PostgreSQL ledger: a record is read, judged, and written if it is still the same.
+//! The accounts of a PostgreSQL ledger: reads a record, decides, and writes the result if the record is unchanged.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{
     statements::{Flush, bytes, flag, null, text, whole},
 };
 
-/// A record as it was read, with its version.
+/// A record as it was read, with its version; `None` if there is no account.
 type Read = Option<(i64, AccountRecord)>;
 
 impl PostgresLedger {
@@ -27,7 +27,7 @@ impl PostgresLedger {
                 true => Some(self.shares.enter_draw().await?),
                 false => None,
             };
-            // Each time that it is in vain, another process has written.
+            // Each failed try means that another process has written.
             loop {
                 let (read, now) = self.read_account(&question).await?;
                 let (version, record) = read.unzip();
@@ -42,7 +42,7 @@ impl PostgresLedger {
         .await
     }
 
-    /// Of a server that knows the last sales of this process, where money is spent.
+    /// Reads the account. If money is spent, the server must know the last sales of this process.
     async fn read_account(&self, question: &AccountQuestion) -> Result<(Read, AccountTime), LedgerError> {
         type Row = (i64, Option<i64>, Option<String>);
         let (say, values) = (&self.statements.account, [bytes(question.account().as_bytes())]);
@@ -60,7 +60,7 @@ impl PostgresLedger {
         Ok((read, AccountTime::at(u64::try_from(now).unwrap_or(0))))
     }
 
-    /// Tells whether it was still of this version, or not there.
+    /// Writes the record. Returns whether the account still had this version, or still did not exist.
     async fn write_account(
         &self,
         flush: Flush,

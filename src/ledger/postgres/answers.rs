@@ -1,4 +1,5 @@
-//! The commit that keeps an answer: in the transaction that consumes, and as a parameter, not as part of a statement.
+//! The commit that keeps an answer: it sends the answer inside the committing transaction, as a parameter and not as
+//! part of a statement.
 
 use sqlx::AssertSqlSafe;
 
@@ -10,8 +11,8 @@ use super::{
 };
 
 impl PostgresLedger {
-    /// Consumes by this statement what `values` name, and keeps the answer if it is sold only now; tells as `ledger_commit` does. Whatever fails
-    /// undoes both.
+    /// Consumes what `values` name by this statement, and keeps the answer if the sale is new. Returns the result of
+    /// `ledger_commit`. Any failure undoes both.
     pub(super) async fn commit_to_keep(
         &self,
         lease: &Lease,

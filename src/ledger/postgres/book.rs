@@ -15,13 +15,13 @@ use crate::protocol::{PaymentId, TxHash};
 
 /// PostgreSQL's unit of time.
 const MICROSECOND: Duration = Duration::from_micros(1);
-/// The last moment that is compared, in microseconds: the end of the year 9999.
+/// The latest moment in comparisons, in microseconds: the end of the year 9999.
 const LAST: i64 = 253_402_300_799_999_999;
-/// How often a refund is looked at that another noted at the same time.
+/// How often to look for a refund that another process noted at the same time.
 const TRIES: usize = 8;
 
-/// Payment, resource, chain, transaction, position; payer, recipient, token, amount; the block's number and time; when it was sold;
-/// the refund and when it was noted; what the payer allowed.
+/// The columns of a sale: payment, resource, chain, transaction, position; payer, recipient, token, amount; the block's
+/// number and time; the time of the sale; the refund and the time of its note; the payer's maximum.
 type Told = (
     String,
     String,
@@ -86,7 +86,7 @@ impl SalesBook for PostgresLedger {
                     let differs = RefundOutcome::Differs { transaction: noted };
                     return Ok(if is_same { RefundOutcome::NotedBefore } else { differs });
                 }
-                // Noted by another since this statement began: seen by the next.
+                // Another process noted one since this statement began; the next statement sees it.
                 _ => {}
             }
         }
@@ -116,7 +116,7 @@ impl Announcements for PostgresLedger {
 }
 
 impl PostgresLedger {
-    /// Asks the book, if there is one.
+    /// Asks the book, if it exists.
     pub(super) async fn told<T: Row>(
         &self,
         flush: Flush,
@@ -131,7 +131,7 @@ impl PostgresLedger {
         .await
     }
 
-    /// Checks that the tables are those of this version, which may not have been migrated; tells the server's time, in
+    /// Checks that the tables have this version, since they may not have been migrated. Returns the server's time, in
     /// microseconds.
     async fn is_current(&self) -> Result<i64, LedgerError> {
         let schema: Option<(i64, i64)> = self.one(Flush::Later, &self.statements.schema_is, &[]).await?;

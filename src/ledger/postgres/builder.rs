@@ -1,4 +1,4 @@
-//! `PostgresLedgerBuilder`: which database, under which names, and over how many connections.
+//! `PostgresLedgerBuilder`: the database, the names of the tables, and the number of connections.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use super::{
     statements::{PREFIX, Statements},
 };
 
-/// A connection that was idle for longer is tried before it is used.
+/// A connection that was idle for longer is tested before it is used.
 const IDLE: Duration = Duration::from_secs(1);
 /// The number of connections by default.
 const CONNECTIONS: u32 = 10;
@@ -65,8 +65,8 @@ impl PostgresLedger {
     }
 }
 
-/// Uses a pool of the caller's with the default settings, as [`PostgresLedgerBuilder::on`] does. Asks the database nothing, and
-/// does not [migrate](PostgresLedger::migrate) it.
+/// Uses the caller's pool with the default settings, as [`PostgresLedgerBuilder::on`] does. Sends nothing to the
+/// database, and does not [migrate](PostgresLedger::migrate) it.
 impl From<PgPool> for PostgresLedger {
     fn from(pool: PgPool) -> Self {
         PostgresLedger::builder().with_pool(pool)
@@ -104,29 +104,31 @@ impl PostgresLedgerBuilder {
         Ok(Self { schema: Some(sql::table_prefix(name)?.to_owned()), ..self })
     }
 
-    /// Sets the largest number of connections: 10 by default, 1 at least. Each asks one question at a time, or those that
-    /// waited together, for as long as the server's disk takes. A pool of the caller's keeps its own size. Of three connections or more, reservations leave some to sales:
-    /// they use half of them, and a tenth more, one at least, for payments that were signed and not settled.
+    /// Sets the largest number of connections: 10 by default, at least 1. Each connection carries one question, or one
+    /// batch of questions, at a time, for as long as the server's disk takes. A pool of the caller's keeps its own
+    /// size. With three connections or more, reservations leave some to sales: reservations of settled payments use
+    /// half of the connections, and those of signed payments that are not settled a tenth more, at least one.
     pub fn pool_size(self, connections: u32) -> Self {
         Self { connections: connections.max(1), ..self }
     }
 
-    /// Sets whether the tables are created or [migrated](PostgresLedger::migrate) before the ledger is returned. By default they
-    /// are not: in many deployments another role does so.
+    /// Sets whether the tables are created or [migrated](PostgresLedger::migrate) before the ledger is returned. By
+    /// default they are not, since in many deployments another role does it.
     pub fn run_migrations(self, run: bool) -> Self {
         Self { migrates: run, ..self }
     }
 
-    /// Sets how many bytes all kept answers may take, each with 256 beside its content: 64 MiB by default. An answer for which there
-    /// is no space is delivered once, and not kept. Each
-    /// replica counts what it keeps and measures the table once a minute, so that replicas can exceed the limit for a minute. All of
-    /// them should say the same.
+    /// Sets how many bytes all kept answers may take, each with 256 beside its content: 64 MiB by default. An answer
+    /// for which there is no space is delivered once, and not kept. Each replica counts what it keeps and measures the
+    /// table once a minute, so that replicas can exceed the limit for a minute. All replicas should have the same
+    /// limit.
     pub fn answers_up_to(self, bytes: usize) -> Self {
         Self { answer_space: bytes, ..self }
     }
 
-    /// Sets how long one question may take before it fails as [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable): 1.9 s
-    /// by default. The server gives up each of its statements after that time, too.
+    /// Sets how long one question may take before it fails as
+    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable): 1.9 s by default. The server also cancels each
+    /// statement after that time.
     pub fn time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit, ..self }
     }
@@ -151,8 +153,8 @@ impl PostgresLedgerBuilder {
         self.on(pool).await
     }
 
-    /// Uses a pool of the caller's, which decides about TLS, connections, and the logging of statements. Statements contain
-    /// transactions, payers and amounts, and of an intent only its short name.
+    /// Uses the caller's pool, which decides about TLS, connections, and the logging of statements. Statements contain
+    /// transactions, payers and amounts, and only the short name of an intent.
     ///
     /// # Errors
     /// None unless [`run_migrations`](Self::run_migrations) is set; then as [`PostgresLedger::migrate`].

@@ -1,4 +1,4 @@
-//! The ledger's questions, put to the server.
+//! The ledger's questions to the server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,22 +22,22 @@ use crate::{
     protocol::{ChainTime, IntentKey, Network, Payment, PaymentId, PurchaseKey},
 };
 
-/// Fence and mark; whether the book knows of the pair, and whether a settlement that was begun bars
-/// it; of its own settlement the request's digest, the head and the transaction; leases that ran out.
+/// A grant: fence and mark; whether the book has the pair, and whether a begun settlement bars it; the request digest,
+/// head and transaction of its own begun settlement; and the number of leases that had expired.
 type Granted = (Option<i64>, Option<i64>, Option<bool>, Option<bool>, Option<String>, Option<i64>, Option<String>, i64);
 
-/// What a statement on an intent and a payment is told first.
+/// The first values of a statement on an intent and a payment.
 fn pair(intent: IntentKey, paid: &Payment) -> [Literal; 2] {
     [bytes(intent.as_bytes()), payment(paid.id())]
 }
 
-/// What a statement on a lease is told, which is known by its fence.
+/// The values of a statement on a lease, which its fence identifies.
 fn held(lease: &Lease, rest: impl IntoIterator<Item = Literal>) -> Vec<Literal> {
     let lease = pair(lease.intent(), lease.payment()).into_iter().chain([whole(lease.fencing_token().cast_signed())]);
     lease.chain(rest).collect()
 }
 
-/// What is written down of a sale whose payment was settled since it was reserved.
+/// The values of a sale whose payment was settled after its reservation.
 fn settled(lease: &Lease, paid: &Payment) -> [Literal; 5] {
     [
         bytes(transaction(paid).as_bytes()),
@@ -48,15 +48,15 @@ fn settled(lease: &Lease, paid: &Payment) -> [Literal; 5] {
     ]
 }
 
-/// The same of one whose payment was settled before.
+/// The same values for any other payment, as nulls.
 fn not_settled() -> [Literal; 5] {
     ["bytea", "bigint", "bigint", "bigint", "bigint"].map(null)
 }
 
-/// The place of the chain in the terms.
+/// The index of the chain in the terms.
 const CHAIN: usize = 2;
 
-/// What is written down of a sale.
+/// The values to record of a sale.
 fn terms(claim: &Claim, paid: &Payment) -> [Literal; 12] {
     [
         bytes(transaction(paid).as_bytes()),
@@ -74,12 +74,12 @@ fn terms(claim: &Claim, paid: &Payment) -> [Literal; 12] {
     ]
 }
 
-/// The purchase that a sale is for.
+/// The purchase of a sale, or null.
 fn purchase(purchase: Option<PurchaseKey>) -> Literal {
     purchase.map_or_else(|| null("bytea"), |purchase| bytes(purchase.as_bytes()))
 }
 
-/// A look's line, without what is told of a grant.
+/// Converts a row of a look; ignores the columns of a grant.
 fn snapshot_row(line: Reserved) -> Result<SnapshotRow, LedgerError> {
     let (version, mark, intent_sold, intent_left, sold, left, block_time, .., barred, purchase, _, _, _) = &line;
     let purchase = purchase.as_deref().map(const_hex::decode).transpose().map_err(|_| LedgerError::incompatible())?;
@@ -99,25 +99,26 @@ fn snapshot_row(line: Reserved) -> Result<SnapshotRow, LedgerError> {
     })
 }
 
-/// The same where there is no paid to write down.
+/// The terms of a claim without payments, as nulls.
 fn no_terms() -> [Literal; 12] {
     ["bytea", "bigint", "bigint", "text", "bytea", "bytea", "bytea", "numeric", "bigint", "bigint", "bigint", "bigint"]
         .map(null)
 }
 
-/// The record of a settlement, in hexadecimal where it is bytes.
+/// Decodes the record of a settlement, whose bytes are in hexadecimal.
 fn begun(request: &str, head: i64, transaction: Option<&str>) -> Result<Settling, LedgerError> {
     let bytes = |text: &str| const_hex::decode(text).map_err(|_| LedgerError::incompatible());
     sql::settling(bytes(request)?, head, transaction.map(bytes).transpose()?)
 }
 
 impl PostgresLedger {
-    /// Asks one thing in a transaction of its own.
+    /// Asks one question in a transaction of its own.
     pub(super) async fn rows<T: Row>(&self, flush: Flush, question: &Text, values: &[Literal]) -> sqlx::Result<Vec<T>> {
         self.rows_in(self.time_limit, flush, question, values).await
     }
 
-    /// The same, of a server that knows the last sales of this process: one that does not would sell again what it lost.
+    /// The same, on condition that the server knows the last sales of this process: a server that does not would sell
+    /// lost payments again.
     pub(super) async fn known_rows<T: Row>(
         &self,
         flush: Flush,
@@ -133,7 +134,7 @@ impl PostgresLedger {
         })
     }
 
-    /// The same, within another time.
+    /// The same, with another time limit.
     pub(super) async fn rows_in<T: Row>(
         &self,
         time_limit: Duration,
@@ -159,7 +160,7 @@ impl PostgresLedger {
         Ok(rows)
     }
 
-    /// The same, again where the database undid it; the answer's first row.
+    /// The same, retried if the database undid the transaction. Returns the first row of the answer.
     pub(super) async fn one<T: Row>(
         &self,
         flush: Flush,
@@ -169,7 +170,8 @@ impl PostgresLedger {
         Ok(ask(|| self.rows(flush, question, values)).await?.into_iter().next())
     }
 
-    /// Looks something up that no lease asks for: anyone may have it looked up, as often as they like.
+    /// Looks something up without a lease. Anyone can cause such a look-up, as often as they like, so few run at a
+    /// time.
     async fn look_up<T>(&self, question: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
         in_time(self.time_limit, async {
             let _permits = self.shares.enter_look_up().await?;
@@ -178,7 +180,7 @@ impl PostgresLedger {
         .await
     }
 
-    /// Asks the ledger's own rows: of a chain, and about a time.
+    /// Asks about the ledger's own rows: the version and a chain's mark, with a time for the mark.
     pub(super) async fn memory(
         &self,
         question: &Text,
@@ -193,14 +195,15 @@ impl PostgresLedger {
         Ok(mark.map(ChainTime::from_unix))
     }
 
-    /// Forgets so many of each kind at most; tells how many sales, leases and answers. A crash that takes it back brings them back.
+    /// Forgets up to [`BATCH`] records of each kind. Returns the number of sales, leases and answers. A crash may bring
+    /// them back.
     async fn forget(&self, network: Network, head: ChainTime) -> Result<(i64, i64, i64), LedgerError> {
         let values = [chain(network), seconds(head), micros(KEPT), BATCH].map(whole);
         let told = self.one(Flush::Later, &self.statements.sweep, &values).await?;
         told.ok_or(LedgerError::unavailable())
     }
 
-    /// A lease on what was written, if that holds. If not, it is taken back: no caller has it.
+    /// Returns a lease on the written grant, if it holds. If not, releases it, since no caller has it.
     async fn settle(&self, claim: &Claim, paid: &Payment, written: &Written) -> Result<Option<Lease>, LedgerError> {
         let lease = written.lease(claim, paid)?;
         if !written.holds(paid) {
@@ -218,7 +221,7 @@ impl SqlBackend for PostgresLedger {
         let candidates = [bytes(claim.intent().as_bytes()), array(payments, "text")];
         let first = claim.payments().first();
         let mut terms = first.map_or_else(no_terms, |first| terms(claim, first));
-        // Here the chains of all.
+        // Here the array of all chains.
         terms[CHAIN] = array(claim.payments().iter().map(|paid| whole(chain(paid.network()))), "bigint");
         let line = if claim.is_unproven() { &self.unproven } else { &self.proven };
         let question = Arc::new(Question {
@@ -231,7 +234,7 @@ impl SqlBackend for PostgresLedger {
         loop {
             let lines = self.together(line, &question).await?;
             let granted = lines.first().and_then(|&(_, mark, .., fence, booked, barred, _, _, _, _)| {
-                // Where a settlement was begun, nothing is granted at once.
+                // If a settlement was begun, the statement grants nothing at once.
                 Some(Written { fence: fence?, mark, settling: None, barred, booked })
             });
             let (Some(written), Some(first)) = (granted, first) else {

@@ -1,6 +1,6 @@
-//! A connection that returns to the pool only in order: one that was interrupted is closed.
+//! A connection that returns to the pool only in a clean state; an interrupted one is closed.
 //!
-//! The pool would try it first, for as long as a server that hangs likes, and log what the driver says.
+//! The pool would first test an interrupted connection, for as long as the server hangs, and log the driver's message.
 
 use std::{
     future::poll_fn,
@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Either, FromRow, PgConnection, PgPool, Postgres, pool:
 
 use super::super::{LedgerError, sql::failed};
 
-/// What is read from a row.
+/// A type that can be read from a row.
 pub(super) trait Row: for<'r> FromRow<'r, PgRow> + Send {}
 
 impl<T: for<'r> FromRow<'r, PgRow> + Send> Row for T {}
@@ -26,13 +26,14 @@ impl Borrowed {
         Ok(Self { connection: pool.acquire().await?, in_order: false })
     }
 
-    /// One message, of whose statements one tells something; read to its end, where it is done.
+    /// Sends one message, of which one statement returns rows, and reads its answer to the end.
     pub(super) async fn rows<T: Row>(&mut self, message: AssertSqlSafe<String>) -> sqlx::Result<Vec<T>> {
         let rows = sqlx::raw_sql(message).fetch_all(&mut **self).await?;
         rows.iter().map(T::from_row).collect()
     }
 
-    /// One message of a whole transaction, which ends with so many statements and its `COMMIT`; the rows of each.
+    /// Sends one message of a whole transaction, which ends with this many statements and a `COMMIT`. Returns the rows
+    /// of each statement.
     pub(super) async fn each<T: Row>(
         &mut self,
         message: AssertSqlSafe<String>,
@@ -53,12 +54,12 @@ impl Borrowed {
         }
     }
 
-    /// One message that tells one row.
+    /// Sends one message that returns one row.
     pub(super) async fn ask<T: Row>(&mut self, message: AssertSqlSafe<String>) -> sqlx::Result<T> {
         self.rows(message).await?.into_iter().next().ok_or(sqlx::Error::RowNotFound)
     }
 
-    /// Nothing is under way on it.
+    /// Returns the connection to the pool. No message is under way on it.
     pub(super) fn give_back(mut self) {
         self.in_order = true;
     }
@@ -86,7 +87,7 @@ impl DerefMut for Borrowed {
     }
 }
 
-/// Asks, and asks once more where the database undid the transaction for the sake of another one.
+/// Asks, and asks once more if the database undid the transaction in favour of another one.
 pub(super) async fn ask<T, F: Future<Output = sqlx::Result<T>>>(question: impl Fn() -> F) -> Result<T, LedgerError> {
     let answer = match question().await {
         Err(error) if is_undone(&error) => question().await,
@@ -100,7 +101,7 @@ pub(super) fn is_undone(error: &sqlx::Error) -> bool {
     has_code(error, &["40001", "40P01"])
 }
 
-/// The server says so, by one of these codes.
+/// Whether the server reported one of these codes.
 pub(super) fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     code.is_some_and(|code| codes.contains(&&*code))

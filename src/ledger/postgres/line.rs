@@ -1,4 +1,4 @@
-//! Questions of one kind that wait, and the rows that they are told.
+//! Waiting questions of one kind, and the rows of their answers.
 
 use std::{
     collections::VecDeque,
@@ -14,8 +14,10 @@ use super::{
 };
 use crate::protocol::PaymentId;
 
-/// A line of a look, or a grant: the fence, and whether the book knows of the pair; whether a settlement was begun that bars it. Then
-/// the purchase that it would be for, whether it is sold to another payment or held by one, and whether it is being settled by one.
+/// A row of a look, or a grant: version and mark; whether the intent is sold, and its lease's remaining time; the same
+/// of the payment, and its block time on record; the fence of a grant, whether the book has the pair, and whether a
+/// begun settlement bars it. Then the purchase for the grant, whether another payment bought it, the remaining time of
+/// another payment's lease on it, and whether another payment is being settled for it.
 pub(super) type Reserved = (
     i64,
     Option<i64>,
@@ -32,30 +34,31 @@ pub(super) type Reserved = (
     Option<i64>,
     bool,
 );
-/// As `ledger_commit` tells.
+/// The result of `ledger_commit`.
 pub(super) type Committed = (Option<bool>,);
-/// What is asked of one claim or lease.
+/// A question about one claim or lease.
 pub(super) struct Question {
     pub(super) text: fn(&Statements) -> &Text,
     pub(super) values: Vec<Literal>,
-    /// Every batch locks its rows in this order, whichever process asks.
+    /// Every batch locks its rows in this order, in all processes.
     pub(super) payment: Option<PaymentId>,
-    /// For how many questions it counts in a batch, which keeps all of them waiting: for its candidates, each of which is looked at.
+    /// How many questions it counts for in a batch: the number of its candidates, since each is examined while the
+    /// whole batch waits.
     pub(super) weight: usize,
     pub(super) time_limit: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Reservations of payments that were mined.
+    /// Reservations of settled payments.
     Proven,
-    /// Those of others, which cost their authors nothing.
+    /// Reservations of other payments, which cost their authors nothing.
     Unproven,
     Commit,
 }
 
 impl Kind {
-    /// How many batches are under way at most. With more, each would have fewer questions.
+    /// The most batches that are under way at once. With more, each would have fewer questions.
     pub(super) const fn batches(self) -> usize {
         match self {
             Self::Proven | Self::Commit => 2,
@@ -63,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// How many questions are asked together at most, by their weight.
+    /// The most questions in a batch, by their weight.
     pub(super) const fn together(self) -> usize {
         match self {
             Self::Proven | Self::Commit => 64,
@@ -79,7 +82,7 @@ impl Kind {
     }
 }
 
-/// The rows that a question was told. None: it has to be asked alone.
+/// The rows of a question's answer; `None` if the question has to be asked alone.
 pub(super) type Told<T> = Result<Option<Vec<T>>, LedgerError>;
 
 pub(super) struct Asked<T> {
@@ -87,7 +90,7 @@ pub(super) struct Asked<T> {
     pub(super) reply: oneshot::Sender<Told<T>>,
 }
 
-/// The questions of one kind that wait.
+/// The waiting questions of one kind.
 pub(super) struct Line<T> {
     pub(super) kind: Kind,
     state: Mutex<State<T>>,
@@ -95,7 +98,7 @@ pub(super) struct Line<T> {
 
 pub(super) struct State<T> {
     pub(super) waiting: VecDeque<Asked<T>>,
-    /// How many batches are under way.
+    /// The number of batches under way.
     pub(super) batches: usize,
 }
 
@@ -105,13 +108,13 @@ impl<T> Line<T> {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State<T>> {
-        // Nothing in here can panic halfway.
+        // No code under this lock can panic halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> State<T> {
-    /// Takes what is asked together next, as long as it weighs no more than `most`; the first one, however much it weighs.
+    /// Takes the questions of the next batch, up to a weight of `most`; the first one whatever its weight.
     pub(super) fn take(&mut self, most: usize) -> Vec<Asked<T>> {
         self.waiting.retain(|asked| !asked.reply.is_closed());
         let mut weight = 0;

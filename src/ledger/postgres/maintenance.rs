@@ -1,4 +1,4 @@
-//! What operators ask of the database.
+//! The operators' questions to the database.
 
 use super::{
     super::{

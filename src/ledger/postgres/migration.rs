@@ -1,4 +1,4 @@
-//! From one version of the schema to the next.
+//! Migrations of the schema from one version to the next.
 
 use std::time::Duration;
 
@@ -26,10 +26,10 @@ impl PostgresLedger {
         compatible(Some(version))
     }
 
-    /// Tells the version that it leaves behind.
+    /// Returns the version that it leaves behind.
     async fn try_migrate(&self) -> sqlx::Result<i64> {
         let (statements, mut connection) = (&self.statements, Borrowed::from(&self.pool).await?);
-        // Whatever fails from here on closes the connection, and so undoes everything.
+        // Any failure from here on closes the connection, which undoes everything.
         let mut opening = statements.opening(Flush::Now, MIGRATION);
         let schema = statements.schema.as_deref().unwrap_or_default();
         opening += &format!("SELECT pg_advisory_xact_lock(402, hashtext('{}'))", statements.prefix);

@@ -4,11 +4,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::super::LedgerError;
 
-/// Permits to reserve, fewer than there are connections where there are three or more.
+/// Permits for reservations. There are fewer permits than connections if there are at least three connections.
 ///
-/// A reservation that was let in waits in the pool before every commit that comes later, so their number is bounded even where all
-/// use one connection. One of a payment that was not [mined](super::super::Claim::is_unproven) costs its author nothing: a crowd of them delays
-/// its own kind only. A look-up costs its author nothing either: a few at a time are asked, among the reservations of payments that were mined.
+/// A reservation that was let in waits in the pool ahead of every later commit, so the number of reservations is
+/// bounded even if all share one connection. A reservation of an [unproven](super::super::Claim::is_unproven) payment
+/// costs its author nothing: a crowd of them delays only its own kind. A look-up costs its author nothing either: only
+/// a few run at a time, within the share of reservations of settled payments.
 pub(super) struct Shares {
     proven: Semaphore,
     unproven: Semaphore,
@@ -16,24 +17,26 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Of ten connections five and one: four are left. Two of the five may be used for look-ups.
+    /// Of ten connections, five for proven reservations and one for unproven ones: four are left. Look-ups may use two
+    /// of the five.
     pub(super) fn of(connections: u32) -> Self {
         let part = |of: u32| Semaphore::new(usize::try_from((connections / of).max(1)).unwrap_or(1));
         Self { proven: part(2), unproven: part(10), look_ups: part(5) }
     }
 
-    /// Waits until a claim, or a batch of them, may be reserved. The caller sets the time limit.
+    /// Waits for a permit to reserve a claim, or a batch of claims. The caller sets the time limit.
     pub(super) async fn enter(&self, unproven: bool) -> Result<SemaphorePermit<'_>, LedgerError> {
         let share = if unproven { &self.unproven } else { &self.proven };
         share.acquire().await.map_err(|_| LedgerError::unavailable())
     }
 
-    /// Waits until an amount of an account may be reserved, among the claims on payments that were mined.
+    /// Waits for a permit to reserve an amount of an account, from the share of settled payments.
     pub(super) async fn enter_draw(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
         self.proven.acquire().await.map_err(|_| LedgerError::unavailable())
     }
 
-    /// Waits until something may be looked up that no lease asks for. Those that wait leave the share of the reservations to these.
+    /// Waits for permits to look something up without a lease. Waiting look-ups take nothing from the share of the
+    /// reservations.
     pub(super) async fn enter_look_up(&self) -> Result<[SemaphorePermit<'_>; 2], LedgerError> {
         let own = self.look_ups.acquire().await.map_err(|_| LedgerError::unavailable())?;
         Ok([own, self.enter(false).await?])

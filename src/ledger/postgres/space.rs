@@ -1,4 +1,4 @@
-//! `AnswerSpace`: whether there is space for one more answer.
+//! `AnswerSpace`: accounts for the space of kept answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,8 +7,8 @@ use super::super::{
     answer_space::{OVERHEAD, is_short},
 };
 
-/// How much space answers take, as far as this process knows: what it measured last, and what it has kept since. A row that every commit
-/// counts in would let all commits wait for each other.
+/// The space of all answers, as far as this process knows: its last measurement, and the answers that it has kept
+/// since. A counter row in the database would make all commits wait for each other.
 #[derive(Debug)]
 pub(super) struct AnswerSpace {
     taken: AtomicUsize,
@@ -24,7 +24,7 @@ impl AnswerSpace {
         self.all
     }
 
-    /// All answers take so much.
+    /// Sets the measured size of all answers.
     pub(super) fn measured(&self, bytes: usize) {
         self.taken.store(bytes, Ordering::Relaxed);
     }
@@ -41,7 +41,8 @@ impl AnswerSpace {
     }
 }
 
-/// The space of one answer. Dropped, it is free again: the lease was lost, the sale was recorded before, or the commit failed.
+/// The space of one answer. Dropping it frees the space: the lease was lost, the sale was recorded before, or the
+/// commit failed.
 #[derive(Debug)]
 pub(super) struct Taken<'a> {
     from: &'a AnswerSpace,
@@ -49,7 +50,7 @@ pub(super) struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// The answer is kept, and takes its space until that is measured.
+    /// Keeps the space until the next measurement, since the answer is stored.
     pub(super) fn keep(mut self) {
         self.size = 0;
     }
@@ -57,7 +58,7 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // It may have been measured meanwhile, without this answer.
+        // A measurement may have happened meanwhile, without this answer.
         let free = |taken: usize| Some(taken.saturating_sub(self.size));
         let _ = self.from.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
     }

@@ -1,11 +1,13 @@
-//! What PostgreSQL is asked, in full. Each statement finds its rows by an index.
+//! The full text of PostgreSQL's statements. Each statement finds its rows by an index.
 //!
-//! Every question is one message: a transaction of its own, values included, begun and committed. So it is one round
-//! trip; it sets nothing on the session and leaves no statement behind, whose name another client might have behind a
-//! pooler; and it depends on no default of the server's. `$1` and `$2` are intent and payment wherever there is a pair.
+//! Every question is one message: a transaction of its own, with its values, from `BEGIN` to `COMMIT`. So it takes one
+//! round trip. It sets nothing on the session, leaves no named statement behind, which could clash with another
+//! client's behind a pooler, and depends on no default of the server. `$1` and `$2` are intent and payment in every
+//! statement on a pair.
 //!
-//! Only the commit that keeps an answer takes more: an answer is buyers' data, and no part of a statement's text, which servers and
-//! drivers log. It goes as a parameter of an unnamed statement, inside the transaction.
+//! Only the commit that keeps an answer takes more round trips. Answers are buyers' data and must not be in a
+//! statement's text, which servers and drivers log. The answer goes as a parameter of an unnamed statement, inside the
+//! transaction.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -17,10 +19,10 @@ use super::super::{
 };
 use crate::protocol::{Amount, PaymentId};
 
-/// The placeholder of the prefix in the texts below.
+/// The placeholder for the prefix in the texts below.
 pub(super) const PREFIX: &str = "ledger_";
 
-/// What brings the schema from each revision to the next.
+/// The migrations of the schema from each revision to the next.
 pub(super) const STEPS: [&str; 6] = [
     include_str!("schema.sql"),
     include_str!("accounts.sql"),
@@ -35,8 +37,8 @@ const GRANT: &str = "
 SELECT g_fence, g_mark, g_booked, g_barred, encode(g_request, 'hex'), g_head, encode(g_hash, 'hex'), g_expired
 FROM ledger_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
-/// Shows, for as long as the transaction is open, that a sale is being recorded, and since when: an advisory lock named by the
-/// milliseconds of the clock, of which as many bits as a lock's name has. The clock is read before the sale takes its time. Commits
+/// Shows, while the transaction is open, that a sale is being recorded, and since when: by an advisory lock whose name
+/// has the clock's milliseconds, as far as its bits suffice. The clock is read before the sale gets its time. Commits
 /// share the lock, so none waits for another.
 macro_rules! committing {
     ($commit:literal) => {
@@ -51,17 +53,17 @@ macro_rules! committing {
     };
 }
 
-/// With the transfer that settled the payment since it was reserved, where there is one.
+/// Commits a sale, with the transfer that settled the payment since the reservation, if any.
 const COMMIT: &str = committing!("ledger_commit($1, $2, $3, $4, $5, $6, $7, $8)");
-/// The same, of a sale that waits for its announcement.
+/// The same, for a sale that waits for its announcement.
 const COMMIT_TO_ANNOUNCE: &str = committing!("ledger_commit_to_announce($1, $2, $3, $4, $5, $6, $7, $8)");
 
-/// Either, of a sale that is recorded with a charge.
+/// Either, for a sale that is recorded with a charge.
 const COMMIT_CHARGE: &str = committing!("ledger_commit_charge($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
 
-/// The moment before which every sale is visible, in microseconds: `$1`, which the server's clock showed before, or the beginning of
-/// the longest open commit. A lock is released once its transaction is visible. One whose time is after `$1` began later: its sale
-/// takes a time after `$1`.
+/// The moment before which every sale is visible, in microseconds: the beginning of the longest open commit, or else
+/// `$1`, an earlier reading of the server's clock. A lock is released once its transaction is visible. A lock with a
+/// time after `$1` was taken later: its sale gets a time after `$1`.
 const COMPLETE_UNTIL: &str = "
 SELECT COALESCE(($1 / 1000 - max(open.age) FILTER (WHERE open.age < 1073741824)) * 1000, $1)
 FROM (
@@ -72,13 +74,13 @@ FROM (
 ) AS open";
 const SWEEP: &str = "SELECT * FROM ledger_sweep($1, $2, $3, $4)";
 
-/// An answer left by an earlier sale of this intent, forgotten since, makes room.
+/// Replaces an answer that a forgotten sale of this intent left behind.
 const KEEP: &str = "
 INSERT INTO ledger_answers (intent, kept_until, content)
 VALUES ($1, clock_timestamp() + $2::bigint * interval '1 microsecond', $3)
 ON CONFLICT (intent) DO UPDATE SET kept_until = EXCLUDED.kept_until, content = EXCLUDED.content";
 
-/// What all kept answers take, in bytes.
+/// The size of all kept answers, in bytes.
 const ANSWER_BYTES: &str = "SELECT COALESCE(sum(octet_length(content) + 256), 0)::bigint FROM ledger_answers";
 
 const RENEW: &str = "
@@ -103,22 +105,23 @@ WITH freed AS (
 )
 SELECT count(*) FROM freed";
 
-/// Keeps a sale by a later block time.
+/// Keeps a sale according to a later block time.
 const PROLONG: &str = "
 UPDATE ledger_sales SET block_time = GREATEST(block_time, $3), keep_until = GREATEST(keep_until, $4)
 WHERE payment = $2 AND consumed_at IS NOT NULL";
 
-/// Whether it is consumed, and what is kept of its answer, written in a way that no setting of the server's changes.
+/// Whether the intent is consumed, and its kept answer, in an encoding that no setting of the server changes.
 const SOLD: &str = "
 SELECT EXISTS (SELECT FROM ledger_sales WHERE intent = $1 AND consumed_at IS NOT NULL),
     (SELECT encode(content, 'hex') FROM ledger_answers WHERE intent = $1 AND kept_until > clock_timestamp())";
 
-/// The settlement that was begun for an intent, of whichever payment, written in the same way.
+/// The settlement that was begun for an intent, of any payment, in the same encoding.
 const BEGUN: &str = "
 SELECT payment, encode(request, 'hex'), head, encode(tx_hash, 'hex') FROM ledger_settling WHERE intent = $1";
 
 const HEALTH: &str = "UPDATE ledger_memory SET version = version WHERE version = $1 RETURNING version, NULL::bigint";
-// In each of these `$1` is the version, `$2` a chain, and `$3` a time. A chain on which the ledger has not begun has no mark.
+// In each of these statements `$1` is the version, `$2` a chain, and `$3` a time. A chain on which the ledger has not
+// begun has no mark.
 const MARK: &str = "
 SELECT version, (SELECT mark FROM ledger_marks WHERE chain_id = $2) FROM ledger_memory WHERE version = $1";
 const START: &str = "
@@ -142,15 +145,14 @@ WITH told AS (
     RETURNING mark
 )
 SELECT version, (SELECT mark FROM told) FROM ledger_memory WHERE version = $1";
-/// Version, leases, sales.
+/// The version, and the numbers of leases and sales.
 const SIZE: &str = "
 SELECT version, (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NULL),
     (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NOT NULL)
 FROM ledger_memory";
 
-/// Sales from `$1` until before `$2`, in microseconds, and of those of the first moment only such whose payment is behind `$3`; of the
-/// resource `$4`, where that is one; `$5` at most. From the sales that are remembered and from those that were forgotten, each by its
-/// index.
+/// Up to `$5` sales from `$1` until before `$2`, in microseconds; at the first moment only those whose payment comes
+/// after `$3`; only those of the resource `$4`, if it is set. Reads remembered and forgotten sales, each by its index.
 const PAGE: &str = "
 SELECT sale.payment, sale.resource, sale.chain_id, encode(sale.tx_hash, 'hex'), sale.log_position,
     encode(sale.payer, 'hex'), encode(sale.recipient, 'hex'), encode(sale.token, 'hex'), sale.amount::text, sale.block_number,
@@ -183,8 +185,8 @@ LEFT JOIN ledger_refunds AS refund ON refund.payment = sale.payment
 LEFT JOIN ledger_charges AS charge ON charge.payment = sale.payment
 ORDER BY sale.consumed_at, sale.payment LIMIT $5";
 
-/// Sales that wait for their announcement, behind the time `$1`, in microseconds, and the payment `$2`; `$3` at most. In the columns of
-/// a page.
+/// Up to `$3` sales that wait for their announcement, after the time `$1`, in microseconds, and the payment `$2`. The
+/// columns are those of a page.
 const UNANNOUNCED: &str = "
 SELECT sale.payment, sale.resource, sale.chain_id, encode(sale.tx_hash, 'hex'), sale.log_position,
     encode(sale.payer, 'hex'), encode(sale.recipient, 'hex'), encode(sale.token, 'hex'), sale.amount::text, sale.block_number,
@@ -213,7 +215,7 @@ LEFT JOIN ledger_charges AS charge ON charge.payment = sale.payment
 ORDER BY sale.consumed_at, sale.payment LIMIT $3";
 const ANNOUNCED: &str = "DELETE FROM ledger_unannounced WHERE payment = $1 RETURNING true";
 
-/// Of each payment of `$1`, whether it is sold, and its refund.
+/// For each payment of `$1`, whether it is sold, and its refund.
 const KNOWN: &str = "
 SELECT EXISTS (SELECT FROM ledger_sales AS sale WHERE sale.payment = asked.payment AND sale.consumed_at IS NOT NULL)
         OR (SELECT true FROM ledger_book AS book WHERE book.payment = asked.payment LIMIT 1) IS NOT NULL,
@@ -222,20 +224,20 @@ FROM unnest($1) WITH ORDINALITY AS asked (payment, place)
 LEFT JOIN ledger_refunds AS refund ON refund.payment = asked.payment
 ORDER BY asked.place";
 
-/// Whether it was noted only now, or else what was noted before. Neither: another notes it at this moment.
+/// Whether the refund is newly noted, or else the earlier note. No row: another process is noting one at this moment.
 const NOTE_REFUND: &str = "
 WITH noted AS (
     INSERT INTO ledger_refunds (payment, tx_hash) VALUES ($1, $2) ON CONFLICT (payment) DO NOTHING RETURNING true
 )
 SELECT EXISTS (SELECT FROM noted), (SELECT encode(tx_hash, 'hex') FROM ledger_refunds WHERE payment = $1)";
 
-/// Fails, and with it the transaction, unless the sale `$1` of the fence `$2` is known, or the mark of its chain `$4` has passed its
+/// Fails the transaction unless the sale `$1` of the fence `$2` is known, or the mark of its chain `$4` has passed its
 /// time `$3`.
 const KNOWS: &str = "CALL ledger_knows($1, $2, $3, $4); ";
-/// The code that it fails with.
+/// The error code of `KNOWS`.
 pub(super) const UNKNOWN: &str = "X4020";
 
-/// The clock in microseconds, and version and record of the account `$1`, if there is one.
+/// The clock in microseconds, and version and record of the account `$1`, if it exists.
 const ACCOUNT: &str = "
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, version, record
 FROM (SELECT) AS one LEFT JOIN ledger_accounts ON id = $1";
@@ -243,26 +245,26 @@ const NEW_ACCOUNT: &str = "
 INSERT INTO ledger_accounts (id, version, record, expires)
 VALUES ($1, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $2, $3)
 ON CONFLICT DO NOTHING RETURNING true";
-/// If its version is still `$4`.
+/// Updates the account if its version is still `$4`.
 const SET_ACCOUNT: &str = "
 UPDATE ledger_accounts SET version = version + 1, record = $2, expires = $3 WHERE id = $1 AND version = $4 RETURNING true";
-/// The same of a claimable account: `$4` is whether something is owed, and `$5` whether it is not closed.
+/// The same for a claimable account: `$4` is whether there is a debt, and `$5` whether it is not closed.
 const NEW_CLAIMABLE: &str = "
 INSERT INTO ledger_accounts (id, version, record, expires, owed, claimable)
 VALUES ($1, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $2, $3, $4, $5)
 ON CONFLICT DO NOTHING RETURNING true";
-/// If its version is still `$6`.
+/// Updates the account if its version is still `$6`.
 const SET_CLAIMABLE: &str = "
 UPDATE ledger_accounts SET version = version + 1, record = $2, expires = $3, owed = $4, claimable = $5
 WHERE id = $1 AND version = $6 RETURNING true";
-/// The clock in microseconds, and `$2` accounts of a list behind the id `$1`.
+/// The clock in microseconds, and up to `$2` accounts of a list after the id `$1`.
 const OWED: &str = "
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, encode(id, 'hex'), record
 FROM ledger_accounts WHERE owed AND id > $1 ORDER BY id LIMIT $2";
 const CLAIMABLE: &str = "
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, encode(id, 'hex'), record
 FROM ledger_accounts WHERE claimable AND id > $1 ORDER BY id LIMIT $2";
-/// `$2` of those that expired more than `$1` microseconds ago; tells how many.
+/// Forgets up to `$2` accounts that expired more than `$1` microseconds ago; returns how many.
 const FORGET_ACCOUNTS: &str = "
 WITH gone AS (
     DELETE FROM ledger_accounts WHERE id IN (
@@ -272,35 +274,35 @@ WITH gone AS (
     ) RETURNING 1
 ) SELECT count(*) FROM gone";
 
-/// Whether there is a schema. `$1` is its first table.
+/// Whether the schema exists. `$1` is its first table.
 const IS_THERE: &str = "SELECT to_regclass($1) IS NOT NULL";
 const VERSION: &str = "SELECT version FROM ledger_memory";
 const REVISION: &str = "SELECT revision FROM ledger_memory";
-/// And the server's clock, in microseconds.
+/// The version of the schema, and the server's clock in microseconds.
 const SCHEMA_IS: &str = "
 SELECT version, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = $1, revision = $2";
 
-/// How long questions that are asked together wait for a row that another transaction has locked.
+/// How long a batch of questions waits for a row that another transaction has locked.
 const LOCKED: Duration = Duration::from_millis(100);
 
-/// Whether an answer waits until the disk has it.
+/// Whether an answer waits for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flush {
-    /// It does: a crash takes nothing back.
+    /// Waits for the disk: a crash undoes nothing.
     Now,
-    /// It does not: a crash may take it back, as if it had never been asked.
+    /// Does not wait: a crash may undo the question, as if it had never been asked.
     Later,
 }
 
-/// A value in a statement. Nothing in it comes from outside but digits.
+/// A value in a statement. Outside input reaches it only as digits.
 pub(super) struct Literal(String);
 
 pub(super) fn bytes(value: &[u8]) -> Literal {
     Literal(format!("decode('{}', 'hex')", const_hex::encode(value)))
 }
 
-/// Of lower-case letters, digits, `:` and `/` alone.
+/// Consists of lower-case letters, digits, `:` and `/` only.
 pub(super) fn payment(id: PaymentId) -> Literal {
     Literal(format!("'{id}'::text"))
 }
@@ -331,11 +333,11 @@ pub(super) fn array(values: impl Iterator<Item = Literal>, of: &str) -> Literal 
     Literal(format!("ARRAY[{}]::{of}[]", values.join(", ")))
 }
 
-/// One statement under its prefix.
+/// A statement with its prefix.
 pub(super) struct Text(String);
 
 impl Text {
-    /// One without values.
+    /// Returns a statement that takes no values.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
@@ -348,7 +350,7 @@ impl Text {
             let value = part.get(..digits).and_then(|number| number.parse::<usize>().ok());
             match value.and_then(|number| values.get(number.wrapping_sub(1))) {
                 Some(value) => into.push_str(&value.0),
-                // An error of the server's, rather than a statement that means something else.
+                // The server reports an error, rather than run a statement with another meaning.
                 None => into.push('$'),
             }
             into.push_str(part.get(digits..).unwrap_or_default());
@@ -358,7 +360,7 @@ impl Text {
 
 macro_rules! statements {
     ($($name:ident: $text:ident),* $(,)?) => {
-        /// Every statement under one prefix.
+        /// All statements with one prefix.
         pub(super) struct Statements {
             $(pub(super) $name: Text,)*
             pub(super) prefix: Box<str>,
@@ -366,7 +368,7 @@ macro_rules! statements {
         }
 
         impl Statements {
-            /// Prefix and schema are checked: they stand in a statement as they are.
+            /// Prefix and schema must be checked before, since they are put into statements as they are.
             pub(super) fn new(prefix: &str, schema: Option<&str>) -> Self {
                 Self {
                     $($name: Text($text.replace(PREFIX, prefix)),)*
@@ -386,13 +388,13 @@ statements! {
     size: SIZE, page: PAGE, known: KNOWN, note_refund: NOTE_REFUND, schema_is: SCHEMA_IS, complete_until: COMPLETE_UNTIL, knows: KNOWS, is_there: IS_THERE, version: VERSION, revision: REVISION, reached: REACHED,
 }
 
-/// As the server's settings have it, where none is no limit.
+/// The limit in milliseconds, at least 1: the server takes 0 for no limit.
 fn millis(limit: Duration) -> u128 {
     limit.as_millis().clamp(1, 1_000_000_000)
 }
 
 impl Statements {
-    /// The beginning of a transaction, whatever the database's defaults are.
+    /// The beginning of a transaction, independent of the database's defaults.
     pub(super) fn opening(&self, flush: Flush, time_limit: Duration) -> String {
         let flush = if flush == Flush::Now { "on" } else { "off" };
         let limit = millis(time_limit);
@@ -406,7 +408,7 @@ impl Statements {
         message
     }
 
-    /// One question as one message. It fails where the server does not know one of the last sales.
+    /// One question as one message. It fails if the server does not know one of the last sales.
     pub(super) fn question(
         &self,
         flush: Flush,
@@ -418,7 +420,8 @@ impl Statements {
         self.questions(flush, time_limit, last, &[(text, values)])
     }
 
-    /// Questions as one message, likewise. Where there are several, it fails soon if a row is locked: only one of them would wait alone.
+    /// Several questions as one message, with the same condition. With more than one question it fails soon if a row is
+    /// locked, since asked alone only one of them would wait.
     pub(super) fn questions(
         &self,
         flush: Flush,
@@ -443,8 +446,8 @@ impl Statements {
         AssertSqlSafe(message)
     }
 
-    /// The first statement of a transaction that goes on. The server ends it if it does not hear how: what it locks would else
-    /// stay locked for as long as a machine that is gone seems to be there.
+    /// The first statement of a transaction that continues. The server ends an idle transaction after the time limit:
+    /// otherwise a vanished client's locks would stay for as long as its connection seems alive.
     pub(super) fn beginning(
         &self,
         flush: Flush,
@@ -459,14 +462,14 @@ impl Statements {
         AssertSqlSafe(message)
     }
 
-    /// A statement of a transaction that goes on.
+    /// A later statement of a transaction that continues.
     pub(super) fn part(&self, text: &Text, values: &[Literal]) -> AssertSqlSafe<String> {
         let mut message = String::new();
         text.filled(values, &mut message);
         AssertSqlSafe(message)
     }
 
-    /// A step of the schema under the prefix.
+    /// A migration step with the prefix.
     pub(super) fn step(&self, text: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(text.replace(PREFIX, &self.prefix))
     }

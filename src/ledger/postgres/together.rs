@@ -1,7 +1,7 @@
-//! Questions that wait together are asked together: one message, one transaction, one flush.
+//! Batches questions that wait at the same time: one message, one transaction, one flush.
 //!
-//! While as many batches of a kind are under way as may be, what comes waits for the next. A batch that fails is undone as a whole,
-//! and the caller of each question asks it again, alone: so one that fails fails alone.
+//! The number of batches of a kind that run at once is limited; later questions join the next batch. A batch that fails
+//! is undone as a whole, and each of its callers then asks alone: so only the failing question fails.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use super::{
 };
 
 impl PostgresLedger {
-    /// Asks with what else waits in this line, or alone where that failed; the caller sets the time limit. Once this is dropped, the
-    /// question is answered or passed over.
+    /// Asks in a batch with the other questions of this line, or alone if the batch failed. The caller sets the time
+    /// limit. If the returned future is dropped, the question is still answered or passed over.
     pub(super) async fn together<T: Row + 'static>(
         &self,
         line: &Arc<Line<T>>,
@@ -52,7 +52,7 @@ impl PostgresLedger {
         state.waiting.push_back(Asked { question, reply });
         if state.batches < line.kind.batches() {
             state.batches += 1;
-            // A runtime that is ending drops the task at once, and that takes hold of the line.
+            // If the runtime is ending, it drops the task at once, and the task's drop locks the line.
             drop(state);
             let turn = Turn { line: Arc::clone(line), ledger: self.clone(), is_over: false };
             drop(runtime.spawn(turn.work()));
@@ -60,7 +60,7 @@ impl PostgresLedger {
         Ok(told)
     }
 
-    /// The leave to reserve. What is held needs none.
+    /// Waits for a permit to reserve. Commits need none.
     async fn permit(&self, kind: Kind) -> Result<Option<SemaphorePermit<'_>>, LedgerError> {
         match kind {
             Kind::Proven => self.shares.enter(false).await.map(Some),
@@ -69,7 +69,8 @@ impl PostgresLedger {
         }
     }
 
-    /// Asks in one transaction, reservations of a server that knows the last sales of this process; the rows of each question.
+    /// Asks the questions in one transaction, and returns the rows of each. For reservations the server must know the
+    /// last sales of this process.
     async fn batch<T: Row>(&self, kind: Kind, questions: &[Arc<Question>]) -> sqlx::Result<Vec<Vec<T>>> {
         let mut connection = Borrowed::from(&self.pool).await?;
         let time_limit = questions.iter().map(|question| question.time_limit).max().unwrap_or(self.time_limit);
@@ -85,7 +86,7 @@ impl PostgresLedger {
         Ok(rows)
     }
 
-    /// The same of questions that waited; none where they have to be asked alone.
+    /// The same for waiting questions. Returns `None` if each has to be asked alone.
     async fn try_batch<T: Row>(
         &self,
         kind: Kind,
@@ -94,19 +95,19 @@ impl PostgresLedger {
         let _permit = self.permit(kind).await?;
         match self.batch(kind, questions).await {
             Ok(rows) => Ok(Some(rows)),
-            // Undone as a whole: perhaps because of one question, or of another transaction.
+            // The whole batch is undone: perhaps because of one question, or of another transaction.
             Err(error) if is_refused(&error) && (questions.len() > 1 || is_undone(&error)) => Ok(None),
             Err(error) => Err(failed(&error)),
         }
     }
 }
 
-/// The server says so, and each question would be told something else.
+/// Whether the server refused for a reason that may differ between questions.
 fn is_refused(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some() && !has_code(error, &[UNKNOWN])
 }
 
-/// A task that asks what waits, while anything does.
+/// A task that asks waiting questions until none is left.
 struct Turn<T> {
     line: Arc<Line<T>>,
     ledger: PostgresLedger,
@@ -116,7 +117,7 @@ struct Turn<T> {
 impl<T: Row + 'static> Turn<T> {
     async fn work(mut self) {
         loop {
-            // A caller that was answered just now may ask again, and be among the next.
+            // A caller that just got its answer may ask again, and join the next batch.
             tokio::task::yield_now().await;
             let batch = self.next();
             let limit = batch.iter().map(|asked| asked.question.time_limit).max();
@@ -130,13 +131,13 @@ impl<T: Row + 'static> Turn<T> {
                     Ok(None) => Ok(None),
                     Err(error) => Err(error.clone()),
                 };
-                // A caller that went away meanwhile finds out when it asks again; its lease runs out.
+                // If the caller left meanwhile, its lease expires; it learns the outcome when it asks again.
                 let _ = asked.reply.send(told);
             }
         }
     }
 
-    /// What waits, by payment. Without any, the turn is over.
+    /// The next batch, ordered by payment. If it is empty, the turn is over.
     fn next(&mut self) -> Vec<Asked<T>> {
         let (kind, mut state) = (self.line.kind, self.line.state());
         let mut next = state.take(kind.together());

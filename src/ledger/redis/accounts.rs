@@ -1,4 +1,4 @@
-//! The accounts of a Redis ledger: a record is read, judged, and written if it is still the same.
+//! The accounts of a Redis ledger: reads a record, decides, and writes the result if the record is unchanged.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use super::{
     words::{recorded, word},
 };
 
-/// How much longer a question may take than each of its parts.
+/// The time limit of a question, as a multiple of the limit of each of its parts.
 const PARTS: u32 = 2;
-/// A time that Lua counts exactly; it never comes.
+/// The largest time that Lua counts exactly. It lies too far in the future to be reached.
 const MOST: u64 = (1 << 53) - 1;
 
 impl RedisLedger {
     async fn ask_account(&self, question: AccountQuestion) -> Result<AccountAnswer, LedgerError> {
         let answer = async {
             let _turn = self.inner.turns.of(question.account()).await;
-            // Each time that it is in vain, another process has written.
+            // Each failed try means that another process has written.
             loop {
                 if let Some(answer) = self.try_account(&question).await? {
                     return Ok(answer);
@@ -35,13 +35,14 @@ impl RedisLedger {
         timeout(self.inner.connection.time_limit() * PARTS, answer).await.unwrap_or(Err(LedgerError::unavailable()))
     }
 
-    /// `None` if another was faster.
+    /// Returns `None` if another process has written meanwhile.
     async fn try_account(&self, question: &AccountQuestion) -> Result<Option<AccountAnswer>, LedgerError> {
         let id = question.account().to_string();
         let (version, record, now) = self.read_account(&id, question.spends()).await?;
         let before = record.clone();
         let verdict = decide_account(record, question, now);
-        // What was written before, and was not known to have reached the replicas, is written again.
+        // Writes an unchanged record again if it must last and has replicas, since the earlier write may not have
+        // reached them.
         let again = before.filter(|_| question.must_last() && self.inner.replicated.is_some());
         let Some(record) = verdict.write.or(again) else { return Ok(Some(verdict.answer)) };
         let expires = record.expires().map_or_else(String::new, |end| end.min(MOST).to_string());
@@ -59,7 +60,7 @@ impl RedisLedger {
         Ok(word(&written, &[("done", true), ("changed", false)])?.then_some(verdict.answer))
     }
 
-    /// Of a server that knows the last sales of this process, where money is spent.
+    /// Reads the account. If money is spent, the server must know the last sales of this process.
     async fn read_account(
         &self,
         id: &str,

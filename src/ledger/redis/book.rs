@@ -1,4 +1,4 @@
-//! The book: sales that are remembered, and those that are kept for good, where they are.
+//! The book: remembered sales, and those in the permanent book, if there is one.
 
 use std::{
     collections::BTreeMap,
@@ -15,11 +15,11 @@ use crate::{
     protocol::{Network, PaymentId, TxHash},
 };
 
-/// How many words tell a sale.
+/// The number of words of a sale.
 const WORDS: usize = 14;
-/// Lua counts in doubles; as a time in milliseconds it never comes.
+/// The largest whole number that Lua, which counts in doubles, has exactly. A time in milliseconds never gets there.
 const LAST: u128 = (1 << 53) - 1;
-/// After so long what was just sold is told.
+/// How long to wait before a page includes the sales that were recorded just now.
 const MOMENT: Duration = Duration::from_millis(2);
 
 impl SalesBook for RedisLedger {
@@ -86,7 +86,7 @@ impl Announcements for RedisLedger {
     }
 }
 
-/// The first whole millisecond that is not before this moment.
+/// Returns the first whole millisecond at or after this moment.
 fn millis(moment: SystemTime) -> u128 {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_nanos().div_ceil(1_000_000).min(LAST)
@@ -96,8 +96,8 @@ fn moment(millis: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(millis.parse().ok()?))
 }
 
-/// Sales in their order, up to so many, that are behind this one, and whether there are no more. Each comes once: as it is
-/// remembered, where it is booked, too.
+/// Returns up to `most` sales after this one, in order, and whether there are no more. A sale that is both remembered
+/// and booked comes once, as it is remembered.
 fn behind(told: &[String], after: Option<&BookedSale>, most: usize) -> Result<(Vec<BookedSale>, bool), LedgerError> {
     let mut sales = BTreeMap::new();
     for told in told.get(1..).unwrap_or_default().as_chunks::<WORDS>().0 {
@@ -111,7 +111,7 @@ fn behind(told: &[String], after: Option<&BookedSale>, most: usize) -> Result<(V
     Ok((sales.into_values().take(most).collect(), is_all))
 }
 
-/// A transaction, and when that was noted.
+/// Parses a transaction and the time of its note.
 fn refund(noted: &str) -> Result<Option<Refund>, LedgerError> {
     if noted.is_empty() {
         return Ok(None);
@@ -134,7 +134,7 @@ fn sale(told: &[String; WORDS]) -> Result<BookedSale, LedgerError> {
             payer: payer.parse().ok()?,
             recipient: recipient.parse().ok()?,
             amount: amount.parse().ok()?,
-            // None at a fixed price.
+            // Empty at a fixed price.
             maximum: Some(maximum)
                 .filter(|maximum| !maximum.is_empty())
                 .map(|maximum| maximum.parse())

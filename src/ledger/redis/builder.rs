@@ -13,9 +13,9 @@ use super::{
     source::Source,
 };
 
-/// Before the name of every key.
+/// The default prefix of every key.
 const PREFIX: &str = "ledger";
-/// The longest wait for replicas: the rest of the time a commit may take is for the commit.
+/// The longest wait for replicas. The rest of a commit's time limit is for the commit itself.
 const LONGEST_WAIT: Duration = Duration::from_millis(1_000);
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
@@ -68,31 +68,31 @@ impl RedisLedgerBuilder {
         Self { prefix, replicas: None, evicts, durable, keeps_book, answer_bytes, time_limit, sentinels: None }
     }
 
-    /// Finds the server through these sentinels, each a URL: the one that leads under the name `service`. They are asked at the
-    /// beginning, and whenever the server does not answer or leads no longer. Host and port of the ledger's own URL are then
-    /// ignored.
+    /// Finds the server through these sentinels, each a URL: the leader of the service `service`. They are asked at
+    /// first, and again whenever the server does not answer or no longer leads. Host and port of the ledger's own URL
+    /// are then ignored.
     pub fn sentinels<U: Into<String>>(self, urls: impl IntoIterator<Item = U>, service: impl Into<String>) -> Self {
         Self { sentinels: Some((urls.into_iter().map(Into::into).collect(), service.into())), ..self }
     }
 
-    /// Accepts only a server that loses no sales, or those of a second or two, in a crash of its machine: one with an
-    /// append-only file, flushed with every write or every second. [`health`](super::super::Ledger::health) checks it
-    /// again. By default a server with snapshots only, or without persistence, is accepted with a warning; it sells
-    /// lost payments again.
+    /// Accepts only a server that loses no sales in a crash of its machine, or only those of a second or two: one with
+    /// an append-only file, flushed with every write or every second. [`health`](super::super::Ledger::health) checks
+    /// it again. By default a server with snapshots only, or without persistence, is accepted with a warning; after a
+    /// loss it sells the lost payments again.
     pub fn require_durability(self, required: bool) -> Self {
         Self { durable: required, ..self }
     }
 
-    /// Sets whether every sale is kept for good, in the book of sales: off by default. It then takes about 0.8 kB of the server's memory
-    /// more for each sale, which never end, and the server must not run short of it. Without it, the book knows of a sale as long as its
-    /// payment could be shown again. All replicas should say the same.
+    /// Sets whether every sale is kept for good in the book of sales: off by default. Each sale then takes about 0.8 kB
+    /// more of the server's memory, for ever, and the server must not run out of it. Without it, the book has a sale
+    /// only as long as its payment could be shown again. All replicas should have the same setting.
     pub fn keep_book(self, keep: bool) -> Self {
         Self { keeps_book: keep, ..self }
     }
 
-    /// Sets how many bytes of the server's memory all kept answers may take: 64 MiB by default. An answer for which there is no room
-    /// is delivered once, and not kept; so is one that would fill more than four fifths of the server's `maxmemory`. All replicas
-    /// should say the same.
+    /// Sets how many bytes of the server's memory all kept answers may take: 64 MiB by default. An answer for which
+    /// there is no room is delivered once, and not kept; likewise an answer that would fill more than four fifths of
+    /// the server's `maxmemory`. All replicas should have the same limit.
     pub fn answers_up_to(self, bytes: usize) -> Self {
         Self { answer_bytes: bytes, ..self }
     }
@@ -102,9 +102,9 @@ impl RedisLedgerBuilder {
         Self { prefix: prefix.into(), ..self }
     }
 
-    /// Confirms a commit only after that many replicas have it too (`WAIT`). If they do not within `timeout`, the commit fails,
-    /// and can be repeated. Commits then have a connection of their own, since `WAIT` blocks what follows on its connection; a
-    /// connection of the caller's is shared with all other questions.
+    /// Confirms a commit only after this many replicas have it too (`WAIT`). If they do not have it within `timeout`,
+    /// the commit fails, and can be repeated. Commits then use a connection of their own, since `WAIT` blocks later
+    /// commands on its connection; a connection that the caller passes in is shared with all other questions.
     pub fn wait_replicas(self, replicas: u32, timeout: Duration) -> Self {
         Self { replicas: Some((replicas, timeout)), ..self }
     }
@@ -134,7 +134,7 @@ impl RedisLedgerBuilder {
         self.connect_client(client).await
     }
 
-    /// Connects with a client of the caller's: with its own certificates, for instance.
+    /// Connects with the caller's client, for example with its own certificates.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -142,7 +142,7 @@ impl RedisLedgerBuilder {
         self.connect_to(Source::Client(client)).await
     }
 
-    /// Uses a connection of the caller's. It has to reconnect by itself; the ledger does not repair a failure that the
+    /// Uses the caller's connection. It has to reconnect by itself; the ledger does not repair a failure that the
     /// connection overlooks, such as a hanging server.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl RedisLedgerBuilder {
         Ok(ledger)
     }
 
-    /// Checks the settings, before any server is asked.
+    /// Checks the settings before a server is contacted.
     fn check(&self) -> Result<(), LedgerError> {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         if !(1..=32).contains(&self.prefix.len()) || !self.prefix.bytes().all(plain) {
@@ -192,7 +192,7 @@ fn client(url: &str) -> RedisResult<Client> {
     Client::open(info.set_tcp_settings(tcp).set_redis_settings(redis))
 }
 
-/// The server that these sentinels name.
+/// A source for the server that these sentinels name.
 fn led(source: Source, urls: &[String], service: &str) -> Result<Source, LedgerError> {
     let Source::Client(server) = source else { return Err(SENTINELS) };
     let sentinels: RedisResult<Vec<_>> = urls.iter().map(|url| client(url)).collect();
@@ -203,10 +203,10 @@ fn led(source: Source, urls: &[String], service: &str) -> Result<Source, LedgerE
     Ok(Source::Sentinels { sentinels: sentinels.into(), service: service.into(), client: server })
 }
 
-/// The provider that the HTTP client uses, unless the program chose one.
+/// Installs the crypto provider of the HTTP client, unless the program chose one.
 #[cfg(feature = "redis-tls")]
 fn choose_crypto() {
-    // An error means that another thread was faster.
+    // An error means that another thread has installed one meanwhile.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     }

@@ -1,4 +1,4 @@
-//! The ledger's questions, put to the server.
+//! The ledger's questions to the server.
 
 use std::{collections::HashMap, sync::atomic::Ordering, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
     protocol::{ChainTime, IntentKey, Network, PaymentId},
 };
 
-/// What several questions together may take beyond the time of one.
+/// How much longer several questions together may take than one.
 const SLACK: Duration = Duration::from_millis(50);
 
 impl Ledger for RedisLedger {
@@ -87,7 +87,8 @@ impl Ledger for RedisLedger {
 
     async fn settling(&self, lease: &Lease, settling: &Settling) -> Result<RenewOutcome, LedgerError> {
         let transaction = settling.transaction.map_or_else(String::new, |transaction| transaction.to_string());
-        // As it is: the scripts only store it, and Lua counts no head that a settler confirmed.
+        // The head is passed as it is: the scripts only store it, and Lua could not represent a head that marks a
+        // settler's confirmation.
         let (head, keep_until) = (settling.head.unix().to_string(), seconds(lease.keep_until()));
         let begun = [millis(lease.length()), const_hex::encode(settling.request), head, transaction, keep_until];
         let answer = self.ask_for_good(&self.inner.scripts.settling, &name(lease, begun), None).await?;
@@ -115,7 +116,7 @@ impl Ledger for RedisLedger {
             .settled_since()
             .map(|settled| [("block_time", seconds(settled.time())), ("keep_until", seconds(lease.keep_until()))]);
         let maximum = lease.maximum().map(|maximum| ("maximum", maximum.to_string()));
-        // Last of all, until when it is kept.
+        // The last word is the time until which the sale is kept.
         let book = book.into_iter().chain(maximum).chain(since.into_iter().flatten());
         let announce = if lease.is_to_announce() { "announce" } else { "" };
         let book = book.flat_map(|(field, value)| [field.to_owned(), value]);
@@ -214,7 +215,7 @@ impl Ledger for RedisLedger {
 }
 
 impl RedisLedger {
-    /// Puts one question, and tells the words of the answer.
+    /// Asks one question, and returns the words of the answer.
     pub(super) async fn ask<W>(&self, script: &Script, words: &[String]) -> Result<Vec<W>, LedgerError>
     where
         W: FromRedisValue + AsRef<[u8]>,
@@ -226,8 +227,8 @@ impl RedisLedger {
         self.usable(self.inner.connection.ask(call).await?)
     }
 
-    /// Puts a question whose answer must last: what was written is on so many replicas, if that is wished. With an answer to keep, the
-    /// question is a commit, which keeps it unless memory is short.
+    /// Asks a question whose write must last: if replicas are configured, enough of them must have it. With an answer
+    /// to keep, the question is a commit, which keeps the answer unless memory is short.
     pub(super) async fn ask_for_good(
         &self,
         script: &Script,
@@ -258,7 +259,7 @@ impl RedisLedger {
         Ok(told)
     }
 
-    /// The words of the answer, and how many replicas have what was written, where that is asked.
+    /// Returns the words of the answer, and the number of replicas that have the write, if replicas are configured.
     async fn written(
         &self,
         connection: &mut ConnectionManager,
@@ -274,7 +275,8 @@ impl RedisLedger {
         }
         command.arg(rest);
         if let Some(replicated) = &self.inner.replicated {
-            // Right behind it on the same connection: it counts the replicas that have that connection's last write.
+            // Directly after the write on the same connection: `WAIT` counts the replicas that have that connection's
+            // last write.
             both.cmd("WAIT").arg(replicated.replicas).arg(millis(replicated.wait));
         }
         for again in [true, false] {
@@ -304,7 +306,7 @@ impl RedisLedger {
         }
     }
 
-    /// Whether the server is one to keep a ledger on, can be written to, and has not lost the ledger.
+    /// Checks that the server is fit for a ledger, can be written to, and has not lost the ledger.
     pub(super) async fn check(&self) -> Result<(), LedgerError> {
         let check = async {
             if !self.inner.evicts {
@@ -325,19 +327,19 @@ impl RedisLedger {
             }
             Ok(())
         };
-        // A little more than for one question, so that a connection that hangs is found out, and replaced.
+        // A little longer than one question takes, so that a hanging connection is noticed, and replaced.
         timeout(self.inner.connection.time_limit() + SLACK, check).await.unwrap_or(Err(LedgerError::unavailable()))
     }
 }
 
-/// What the server does when it is short of memory, if it tells.
+/// The server's eviction policy, if it reports one.
 async fn eviction_policy(mut connection: ConnectionManager) -> RedisResult<Option<String>> {
     let mut config = cmd("CONFIG");
     config.arg("GET").arg("maxmemory-policy");
     match config.query_async::<HashMap<String, String>>(&mut connection).await {
         Ok(found) if !found.is_empty() => return Ok(found.into_values().next()),
         Err(error) if !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => return Err(error),
-        // Forbidden, or renamed, as hosted servers do.
+        // Hosted servers forbid or rename the command.
         Ok(_) | Err(_) => {}
     }
     match cmd("INFO").arg("memory").query_async::<String>(&mut connection).await {
@@ -347,7 +349,7 @@ async fn eviction_policy(mut connection: ConnectionManager) -> RedisResult<Optio
     }
 }
 
-/// The record of a settlement: the request's digest, head, and transaction or nothing.
+/// Parses the record of a settlement: the request's digest, head, and transaction, which may be empty.
 fn begun(words: &[String]) -> Result<Settling, LedgerError> {
     let [request, head, transaction] = words else { return Err(LedgerError::incompatible()) };
     let request = const_hex::decode_to_array(request).map_err(|_| LedgerError::incompatible())?;

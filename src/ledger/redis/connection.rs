@@ -1,4 +1,4 @@
-//! The connection: answers in time or not at all, and is replaced whenever it is in doubt.
+//! The connection: it answers within the time limit or fails, and is replaced whenever it is in doubt.
 
 use std::{
     future::Future,
@@ -12,11 +12,11 @@ use tokio::time::timeout;
 
 use super::{super::LedgerError, source::Source};
 
-/// Within this a question is answered, unless told otherwise: less than the two seconds after which the door stops waiting.
+/// The default time limit of a question: less than the two seconds after which the paywall stops waiting.
 pub(super) const TIME_LIMIT: Duration = Duration::from_millis(1_900);
 
-/// One connection that all tasks share. The driver renews it when it breaks; here it is replaced when the server
-/// does not answer on it, or says that it leads no longer: behind the same name there may be another by now.
+/// One connection for all tasks. The driver restores it when it breaks. The ledger replaces it if the server does not
+/// answer on it, or reports that it no longer leads: the same name may lead to another server by now.
 pub(super) struct Connection {
     source: Source,
     time_limit: Duration,
@@ -26,12 +26,12 @@ pub(super) struct Connection {
 #[derive(Clone)]
 struct Numbered {
     number: u64,
-    /// None until it is asked for.
+    /// `None` until the first question.
     connection: Option<ConnectionManager>,
 }
 
 impl Connection {
-    /// Connects when it is first asked.
+    /// Creates a connection that connects at the first question.
     pub(super) fn new(source: Source, time_limit: Duration) -> Self {
         Self { source, time_limit, current: Mutex::new(Numbered { number: 0, connection: None }) }
     }
@@ -40,7 +40,7 @@ impl Connection {
         self.time_limit
     }
 
-    /// Asks one question. If it fails, the server may have executed it all the same.
+    /// Asks one question. If it fails, the server may still have executed it.
     pub(super) async fn ask<T, F>(&self, question: impl FnOnce(ConnectionManager) -> F) -> Result<T, LedgerError>
     where
         F: Future<Output = RedisResult<T>>,
@@ -70,11 +70,12 @@ impl Connection {
     }
 
     fn current(&self) -> Numbered {
-        // A panic leaves a whole value behind: there is only ever one assignment.
+        // A panic cannot leave a partial value behind: each change is a single assignment.
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The connection of this number; several tasks that are first at once may each find the server, and share one way.
+    /// Connects under this number. If several tasks connect at once, each may find the server, and they share one
+    /// connection.
     async fn connect(&self, number: u64) -> RedisResult<ConnectionManager> {
         let found = self.source.connection(self.time_limit).await?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +85,7 @@ impl Connection {
         Ok(found)
     }
 
-    /// Gives up this connection, unless another task did: the next question finds a fresh one.
+    /// Gives up this connection, unless another task already did. The next question opens a new one.
     fn replace(&self, number: u64) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.number == number {
@@ -93,25 +94,25 @@ impl Connection {
     }
 }
 
-/// Not an answer, or one from a server that should not be asked.
+/// Whether the error is no answer, or comes from a server that should not be asked.
 fn in_doubt(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(kind) => {
             matches!(kind, ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown | ServerErrorKind::BusyLoading)
         }
-        // Out of memory, out of replicas and the like; or an answer that another version gives.
+        // The server is out of memory, lacks replicas or the like; or another version answered.
         ErrorKind::Extension | ErrorKind::UnexpectedReturnType => false,
         _ => true,
     }
 }
 
-/// The server's word for what went wrong; of several commands together, for the first that did.
+/// The server's error code; for a pipeline, that of the first failed command.
 pub(super) fn code(error: &RedisError) -> Option<String> {
     let errors = error.clone().into_server_errors()?;
     errors.first().map(|(_, error)| error.code().to_owned())
 }
 
-/// The driver's name for the failure: its messages may quote an address or the data.
+/// Logs the driver's error kind only, since its messages may quote an address or the data.
 pub(super) fn failed(error: &RedisError) -> LedgerError {
     let kind = match error.kind() {
         ErrorKind::Server(kind) => format!("{kind:?}"),
@@ -121,7 +122,7 @@ pub(super) fn failed(error: &RedisError) -> LedgerError {
     };
     tracing::warn!(kind, "the ledger's server failed");
     match code(error).as_deref() {
-        // A key that holds another type than this version writes.
+        // A key holds another type than this version writes.
         Some("WRONGTYPE") => LedgerError::incompatible(),
         _ => LedgerError::unavailable(),
     }

@@ -1,4 +1,4 @@
-//! `Durability`: the sales that a crash of the server loses.
+//! `Durability`: which sales a crash of the server loses.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use driver::{ErrorKind, RedisResult, aio::ConnectionManager, cmd};
 
 use super::{super::LedgerError, handle::RedisLedger};
 
-/// Which of its sales a server has on its disk, according to its configuration.
+/// The sales that a server has on its disk, according to its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
@@ -60,7 +60,7 @@ async fn durability(mut connection: ConnectionManager) -> RedisResult<Durability
     match config.query_async::<HashMap<String, String>>(&mut connection).await {
         Ok(found) if found.contains_key("appendonly") => return Ok(by_settings(&found)),
         Err(error) if !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => return Err(error),
-        // Forbidden, or renamed, as hosted servers do.
+        // Hosted servers forbid or rename the command.
         Ok(_) | Err(_) => {}
     }
     match cmd("INFO").arg("persistence").query_async::<String>(&mut connection).await {

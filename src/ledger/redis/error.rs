@@ -1,4 +1,4 @@
-//! Why a server is not taken for a ledger.
+//! The reasons to refuse a server.
 
 use crate::ledger::LedgerError;
 

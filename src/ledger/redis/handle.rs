@@ -1,4 +1,4 @@
-//! `RedisLedger`: a handle, and what all clones of it share.
+//! `RedisLedger`: a handle, and the state that its clones share.
 
 use std::{
     fmt,
@@ -19,8 +19,8 @@ use super::{
 
 /// A ledger on Redis 7 or Valkey, for any number of replicas.
 ///
-/// Clones share one connection. Two processes with one server and one key prefix share one ledger. Every question is answered within
-/// two seconds, or fails. There is nothing to create or to migrate.
+/// Clones share one connection. Two processes with one server and one key prefix share one ledger. A question that is
+/// not answered within two seconds fails. There is nothing to create or to migrate.
 ///
 /// ```no_run
 /// use tower_x402::ledger::RedisLedger;
@@ -29,8 +29,8 @@ use super::{
 /// # Ok(()) }
 /// ```
 ///
-/// Every question is one Lua script: it is answered atomically, by one clock, the server's. All keys share one hash tag. Redis
-/// Cluster is not supported beyond that: only a connection to the node that owns the slot works.
+/// Every question is one Lua script, which runs atomically and uses only the server's clock. All keys share one hash
+/// tag. Redis Cluster is supported only through a connection to the node that owns the slot.
 ///
 /// # Requirements of the server
 ///
@@ -44,11 +44,11 @@ use super::{
 ///   [`require_durability`](super::RedisLedgerBuilder::require_durability) refuses less than an append-only file.
 /// - **Fail-over is weaker than PostgreSQL's.** Replication is asynchronous: a promoted replica may lack the last
 ///   sales. [`wait_replicas`](super::RedisLedgerBuilder::wait_replicas) confirms a sale only after so many replicas
-///   have received it, which makes a loss rare, not impossible: the fail-over may choose another replica. A process
-///   one of whose own last sales is lost sells nothing until the mark has passed that payment; it cannot notice the
-///   loss of another process's sales, nor of a call by [pass](crate::Pass). If a payment must never be sold twice, call
-///   [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to) with the present time after each fail-over, or use
-///   PostgreSQL.
+///   have received it, which makes a loss rare, not impossible: the fail-over may choose another replica. If the server
+///   lost one of the last sales of a process, that process sells nothing until the mark has passed the payment; it
+///   cannot notice the loss of another process's sales, nor of a call by [pass](crate::Pass). If a payment must never
+///   be sold twice, call [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to) with the present time after each
+///   fail-over, or use PostgreSQL.
 /// - **An emptied server sells nothing.** The ledger records that it has [begun](crate::ledger::Ledger::begin). If that record is lost
 ///   (a restart without persistence, `FLUSHALL`, a fail-over to an empty server), every question fails until a merchant is built
 ///   again, or asks whether the ledger remembers a payment that was settled before. The ledger's memory then begins in the present,
@@ -56,10 +56,10 @@ use super::{
 ///
 /// # Answers
 ///
-/// What a route [keeps](crate::Redelivery) is a string of its own, `{ledger}:answer:` and the intent in hex: the response as the buyer
-/// got it, unencrypted. The script that records the sale writes it, with an expiry (`PX`), so the server drops it after its time; the
-/// script that forgets the sale deletes it. Answers take memory: sales per second, times seconds kept, times bytes. Append-only file and
-/// snapshots contain them too.
+/// An answer that a route [keeps](crate::Redelivery) is a string of its own, `{ledger}:answer:` and the intent in hex:
+/// the response as the buyer got it, unencrypted. The script that records the sale writes it, with an expiry (`PX`), so
+/// the server drops it after its time; the script that forgets the sale deletes it. Answers take memory: sales per
+/// second, times seconds kept, times bytes. Append-only file and snapshots contain them too.
 ///
 /// All answers together take 64 MiB at most, unless [`answers_up_to`](super::RedisLedgerBuilder::answers_up_to) says otherwise, and no answer
 /// is kept that would fill more than four fifths of the server's `maxmemory`: the rest is for sales. An answer for which there is no
@@ -74,14 +74,13 @@ use super::{
 /// `consumed_at` (Unix milliseconds). The sorted set `{ledger}:sold` has their ids by `consumed_at`. A sale takes about
 /// 1.2 kB. It is kept until its payment is too old to be shown again, even if a reorganisation drops the payment and it
 /// is mined again within a day: a little over two days with the default maximum payment age, and longer by the time for
-/// which its answer is [kept](crate::Redelivery). A payment that is mined
-/// again later, without being shown in between, is unknown. Copy the book before that, or have it
-/// [kept](super::RedisLedgerBuilder::keep_book): then the hash `{ledger}:book` has each sale as JSON by payment id, and
-/// the sorted set `{ledger}:booked` the ids by `consumed_at`, for good. Refunds that the seller
-/// [noted](crate::ledger::SalesBook::note_refund) are in the hash `{ledger}:refunds`. Sales that wait for their
-/// [announcement](crate::ledger::Announcements) are in the sorted set `{ledger}:unannounced`, and as JSON in the hash
-/// `{ledger}:unannounced_sales`, however old they are. [`SalesBook`](crate::ledger::SalesBook) reads all of it. What
-/// was sold today:
+/// which its answer is [kept](crate::Redelivery). A payment that is mined again later, without being shown in between,
+/// is unknown. Copy the book before that, or [keep](super::RedisLedgerBuilder::keep_book) it: then the hash
+/// `{ledger}:book` has each sale as JSON by payment id, and the sorted set `{ledger}:booked` the ids by `consumed_at`,
+/// for good. Refunds that the seller [noted](crate::ledger::SalesBook::note_refund) are in the hash `{ledger}:refunds`.
+/// Sales that wait for their [announcement](crate::ledger::Announcements) are in the sorted set `{ledger}:unannounced`,
+/// and as JSON in the hash `{ledger}:unannounced_sales`, however old they are. [`SalesBook`](crate::ledger::SalesBook)
+/// reads all of it. What was sold today:
 ///
 /// ```sh
 #[doc = include_str!("sold_today.sh")]
@@ -93,27 +92,27 @@ pub struct RedisLedger {
 
 pub(super) struct RedisInner {
     pub(super) prefix: String,
-    /// The ledger's own record, from whose name those of all other keys follow.
+    /// The key of the ledger's own record. All other keys derive from it.
     pub(super) key: String,
     pub(super) connection: Connection,
     pub(super) replicated: Option<Replicated>,
     pub(super) scripts: Scripts,
-    /// The server may evict.
+    /// Whether eviction is allowed.
     pub(super) evicts: bool,
-    /// The server must not forget.
+    /// Whether durability is required.
     pub(super) durable: bool,
-    /// How many bytes all kept answers may take.
+    /// The limit for all kept answers, in bytes.
     pub(super) answer_bytes: usize,
     pub(super) last_sales: LastSales,
-    /// A reservation of a payment that has not happened yet costs its author nothing: one at a time, so that a crowd of them delays its
-    /// own kind only.
+    /// A reservation of an unsettled payment costs its author nothing: one runs at a time, so that a crowd of them
+    /// delays only its own kind.
     pub(super) unproven: Semaphore,
     pub(super) turns: Turns,
-    /// The ledger has begun, as this handle knows.
+    /// Whether this handle knows that the ledger has begun.
     pub(super) begun: AtomicBool,
 }
 
-/// For commits that wait for replicas.
+/// The settings and the connection of commits that wait for replicas.
 pub(super) struct Replicated {
     pub(super) connection: Connection,
     pub(super) replicas: u32,
@@ -154,7 +153,7 @@ impl RedisInner {
         }
     }
 
-    /// Nothing is known of what was sold: nothing may be.
+    /// The error of a ledger that has not begun. It does not know which payments were sold, so it must not sell.
     pub(super) fn not_begun(&self) -> LedgerError {
         if self.begun.load(Ordering::Relaxed) {
             tracing::error!("the ledger's server lost its records; nothing is sold until a merchant is built anew");

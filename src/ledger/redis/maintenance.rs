@@ -1,4 +1,4 @@
-//! What operators ask of the server.
+//! The operators' questions to the server.
 
 use std::sync::atomic::Ordering;
 
@@ -57,7 +57,7 @@ impl Maintenance for RedisLedger {
     }
 }
 
-/// Chain time as a script tells it, in whole seconds; none where it tells nothing.
+/// Parses chain time from a script's answer, in whole seconds; `None` if the word is empty.
 pub(super) fn time(seconds: &str) -> Option<ChainTime> {
     seconds.parse().ok().map(ChainTime::from_unix)
 }

@@ -1,18 +1,18 @@
-//! The scripts: one for each question, and what it may do on a server that is out of memory.
+//! The scripts: one for each question, with the flags that say what it may do on a server that is out of memory.
 
 use ::redis as driver;
 use driver::Script;
 
-/// `#!lua` makes the server refuse a script before it starts, never half-way: out of memory, disk or replicas.
-/// `allow-oom` is for what must go on when memory is short: a sale that was made has to be written down. Its answer need not be
-/// kept then: `keep` is refused, and `commit` asked instead.
+/// `#!lua` makes the server refuse a script before it starts, and never halfway, if it lacks memory, disk or replicas.
+/// `allow-oom` is for questions that must go on when memory is short: a sale that was made must be recorded. Its answer
+/// need not be kept then: the server refuses `keep`, and the ledger asks `commit` instead.
 macro_rules! script {
     ($flags:literal, $($part:literal),+) => {
         Script::new(concat!("#!lua", $flags, "\n", include_str!("common.lua"), $(include_str!($part)),+))
     };
 }
 
-/// All of them, with the part that writes the book.
+/// Defines all scripts, with the part that writes the book.
 macro_rules! scripts {
     ($book:literal) => {
         Self {
@@ -30,7 +30,7 @@ macro_rules! scripts {
             begun: script!(" flags=allow-oom", "begun.lua"),
             health: script!("", "last_sale.lua", "health.lua"),
             counts: script!(" flags=allow-oom", "counts.lua"),
-            // It frees memory.
+            // A sweep frees memory.
             sweep: script!(" flags=allow-oom", "record.lua", $book, "expire.lua", "forget.lua", "sweep.lua"),
             page: script!(" flags=allow-oom", "record.lua", "told.lua", "page.lua"),
             unannounced: script!(" flags=allow-oom", "record.lua", "told.lua", "unannounced.lua"),
@@ -55,35 +55,35 @@ pub(super) struct Scripts {
     pub(super) not_settled: Script,
     pub(super) renew: Script,
     pub(super) commit: Script,
-    /// The commit, with an answer to keep.
+    /// The commit with an answer to keep.
     pub(super) keep: Script,
     pub(super) release: Script,
     pub(super) consumed: Script,
-    /// A settlement that was begun.
+    /// The settlement that was begun.
     pub(super) begun: Script,
     pub(super) health: Script,
     pub(super) counts: Script,
     pub(super) sweep: Script,
-    /// Sales of a span of time.
+    /// The sales of a span of time.
     pub(super) page: Script,
     /// Sales that wait for their announcement.
     pub(super) unannounced: Script,
     pub(super) announced: Script,
-    /// What is known of payments.
+    /// The records of payments.
     pub(super) known: Script,
     pub(super) refund: Script,
-    /// An account as it is.
+    /// The present state of an account.
     pub(super) account: Script,
     pub(super) set_account: Script,
-    /// What ends or prolongs a lease, also when memory is short.
+    /// Writes an account after the end or renewal of a lease, even when memory is short.
     pub(super) set_account_at_last: Script,
-    /// Claimable accounts.
+    /// Lists claimable accounts.
     pub(super) list_accounts: Script,
     pub(super) forget_accounts: Script,
 }
 
 impl Scripts {
-    /// With or without a book that is kept for good.
+    /// Creates the scripts with or without the permanent book.
     pub(super) fn new(keeps_book: bool) -> Self {
         if keeps_book { scripts!("book.lua") } else { scripts!("no_book.lua") }
     }

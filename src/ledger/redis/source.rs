@@ -1,4 +1,4 @@
-//! `Source`: where the server is.
+//! `Source`: the address of the server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,14 +9,14 @@ use driver::{
     cmd,
 };
 
-/// Where connections come from.
+/// The origin of connections.
 #[derive(Clone)]
 pub(super) enum Source {
-    /// Always the same address.
+    /// A fixed address.
     Client(Client),
-    /// A connection of the caller's, which renews itself.
+    /// The caller's connection, which reconnects by itself.
     Manager(ConnectionManager),
-    /// Whichever server leads by the word of these.
+    /// The server that these sentinels name as the leader.
     Sentinels { sentinels: Arc<[Client]>, service: Arc<str>, client: Client },
 }
 
@@ -38,7 +38,7 @@ impl Source {
     }
 }
 
-/// A connection to this client's server, made when it is first used.
+/// A connection to this client's server, opened at its first use.
 fn connection(client: &Client, time_limit: Duration) -> RedisResult<ConnectionManager> {
     let config = ConnectionManagerConfig::new()
         .set_connection_timeout(Some(time_limit))

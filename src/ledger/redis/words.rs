@@ -1,33 +1,33 @@
-//! The words that the scripts are told, and those that they answer with.
+//! The words of the scripts' arguments and answers.
 
 use std::{iter::once, time::Duration};
 
 use super::super::{Lease, LedgerError, last_sale::Recorded};
 use crate::protocol::{ChainTime, IntentKey, Network};
 
-/// Lua counts in doubles: whole numbers up to here are exact. As a time it never comes.
+/// Lua counts in doubles: whole numbers up to here are exact. As a time it lies too far in the future to be reached.
 const MOST: u64 = (1 << 53) - 1;
-/// A lease is no longer than this, so that no sum gets near that, and long enough for the server to notice.
+/// The bounds of a lease: no sum comes near the limit of exact numbers, and the server notices the lease.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// How many words name a lease.
+/// The number of words that name a lease.
 pub(super) const NAME: usize = 3;
 
-/// What the scripts know a lease by, and what else they are told.
+/// The words by which the scripts identify a lease, and further arguments.
 pub(super) fn name(lease: &Lease, rest: impl IntoIterator<Item = String>) -> Vec<String> {
     let lease = [hex(lease.intent()), lease.payment().id().to_string(), lease.fencing_token().to_string()];
     lease.into_iter().chain(rest).collect()
 }
 
-/// What the scripts are told of the last sales of this process: how many, and each.
+/// The last sales of this process as arguments: their number, and each sale.
 pub(super) fn recorded(sales: &[Recorded]) -> Vec<String> {
     let told =
         sales.iter().flat_map(|sale| [sale.payment.to_string(), sale.fence.to_string(), seconds(sale.block_time)]);
     once(sales.len().to_string()).chain(told).collect()
 }
 
-/// The meaning of an answer's first word.
+/// Translates an answer's first word.
 pub(super) fn word<T: Copy, W: AsRef<[u8]>>(answer: &[W], meanings: &[(&str, T)]) -> Result<T, LedgerError> {
     let word = answer.first().map(AsRef::as_ref);
     let meaning = meanings.iter().find(|(said, _)| Some(said.as_bytes()) == word);
@@ -38,12 +38,12 @@ pub(super) fn hex(intent: IntentKey) -> String {
     const_hex::encode(intent.as_bytes())
 }
 
-/// A chain, as payment ids have it.
+/// A chain id, as in payment ids.
 pub(super) fn chain(network: Network) -> String {
     network.chain_id().to_string()
 }
 
-/// Chain time, where Lua still counts it exactly.
+/// Chain time, capped to what Lua counts exactly.
 pub(super) fn seconds(time: ChainTime) -> String {
     time.unix().min(MOST).to_string()
 }

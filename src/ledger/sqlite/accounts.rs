@@ -1,4 +1,4 @@
-//! The accounts of an SQLite ledger, put to the writer.
+//! The questions about accounts, sent to the writer of an SQLite ledger.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl SqliteLedger {
     }
 }
 
-/// The clock, an id, and its record.
+/// Decodes a row: the clock, an id, and its record.
 fn listed(row: &sqlx::sqlite::SqliteRow) -> Result<(AccountId, Account), LedgerError> {
     let read = || Ok((row.try_get::<i64, _>(0)?, row.try_get::<Vec<u8>, _>(1)?, row.try_get::<String, _>(2)?));
     let (now, id, record) = read().map_err(|error| failed(&error))?;

@@ -1,4 +1,4 @@
-//! A question in the queue, and the way back to its caller.
+//! A question in the queue, with the way back to its caller.
 
 use std::{
     sync::Arc,
@@ -13,7 +13,7 @@ use super::{
     question::{Answer, Question},
 };
 
-/// A question that waits, and its caller.
+/// A waiting question with its caller.
 pub(super) struct Asked {
     pub(super) question: Question,
     pub(super) answer: Option<Result<Answer, LedgerError>>,
@@ -22,7 +22,7 @@ pub(super) struct Asked {
 
 enum By {
     Caller(oneshot::Sender<Delivery>),
-    /// The ledger itself, which does not need the answer after this.
+    /// The ledger itself. It does not need the answer after this time.
     Itself(Instant),
 }
 
@@ -32,12 +32,12 @@ impl Asked {
         (Self { question, answer: None, by: By::Caller(reply) }, answer)
     }
 
-    /// Frees what a lease holds that no caller has; it runs out by itself.
+    /// Releases a lease that reached no caller. After its length it expires by itself.
     pub(super) fn give_back(lease: Lease) -> Self {
         Self::by_itself(lease.length(), Question::Release(lease))
     }
 
-    /// The same for an amount of an account.
+    /// The same for a lease on an account.
     pub(super) fn give_back_draw(lease: DrawLease) -> Self {
         Self::by_itself(lease.length(), Question::Account(AccountQuestion::Release(lease)))
     }
@@ -48,7 +48,7 @@ impl Asked {
         Self { question, answer: None, by: By::Itself(until) }
     }
 
-    /// Whether no caller waits for the answer any more.
+    /// Whether the answer is no longer needed.
     pub(super) fn is_dropped(&self) -> bool {
         match &self.by {
             By::Caller(reply) => reply.is_closed(),
@@ -63,7 +63,7 @@ impl Asked {
     pub(super) fn reply<T: TakesBack>(self, sender: &Arc<T>) {
         if let By::Caller(reply) = self.by {
             let answer = self.answer.unwrap_or(Err(LedgerError::unavailable()));
-            // A caller that went away meanwhile does not hear it: the delivery knows what to do then.
+            // If the caller has left meanwhile, dropping the delivery handles the answer.
             let _ = reply.send(Delivery::new(self.question, answer, Arc::<T>::clone(sender)));
         }
     }

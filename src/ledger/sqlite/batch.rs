@@ -1,4 +1,5 @@
-//! A batch of questions inside one transaction: no other process writes, so what is read stays true.
+//! A batch of questions inside one transaction. No other process writes meanwhile, so every value that was read stays
+//! true.
 
 mod accounts;
 mod reserve;
@@ -22,7 +23,8 @@ use crate::protocol::{ChainTime, PaymentId, TxHash};
 use rows::{begun, charged, held, json, millis, on, settled};
 use sweep::sweep;
 
-/// Answers each; tells how many leases had run out. What frees comes before what reserves.
+/// Answers each question, those that free something before those that reserve. Returns the number of leases that had
+/// expired.
 pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
     commits(work, say, batch).await?;
     renewals(work, say, batch).await?;
@@ -56,13 +58,13 @@ pub(super) async fn answer(work: &mut SqliteConnection, say: &Statements, batch:
     Ok(expired + reserve::all(work, say, batch).await?)
 }
 
-/// The fences that it tells.
+/// The fences that the statement returns.
 async fn fences(work: &mut SqliteConnection, text: &Text, rows: String) -> sqlx::Result<Vec<u64>> {
     let told = on(text, rows).fetch_all(work).await?;
     told.iter().map(|row| row.try_get::<i64, _>(0).map(i64::cast_unsigned)).collect()
 }
 
-/// The lease that it asks to commit.
+/// The lease that the question commits.
 const fn committed(asked: &Asked) -> Option<&Lease> {
     match &asked.question {
         Question::Commit(lease, _) => Some(lease),
@@ -115,13 +117,13 @@ async fn commits(work: &mut SqliteConnection, say: &Statements, batch: &mut [Ask
     Ok(())
 }
 
-/// Keeps the answers of what is sold only now, one by one: each may be large. One that cannot be written fails the batch, and
-/// then its own question alone.
+/// Keeps the answers of new sales, one by one, since each may be large. If one cannot be written, the batch fails, and
+/// then only its own question.
 async fn keep(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], sold: &[u64]) -> sqlx::Result<()> {
     let mut sold: HashSet<_> = sold.iter().copied().collect();
     for asked in batch {
         let Question::Commit(lease, Some((answer, space))) = &asked.question else { continue };
-        // Of two that commit one lease the first is heard.
+        // If two questions commit one lease, the first keeps its answer.
         if sold.remove(&lease.fencing_token()) {
             let row = sqlx::query(say.keep.sql()).bind(lease.intent().as_bytes().to_vec());
             let row = row.bind(answer.content().to_vec()).bind(millis(answer.keep_for()));
@@ -134,7 +136,7 @@ async fn keep(work: &mut SqliteConnection, say: &Statements, batch: &[Asked], so
     Ok(())
 }
 
-/// The lease that it asks to renew.
+/// The lease that the question renews.
 const fn renewed(asked: &Asked) -> Option<&Lease> {
     match &asked.question {
         Question::Renew(lease) | Question::Settling(lease, _) => Some(lease),
@@ -142,7 +144,7 @@ const fn renewed(asked: &Asked) -> Option<&Lease> {
     }
 }
 
-/// Renews, and records the settlements that are begun.
+/// Renews leases, and records begun settlements.
 async fn renewals(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
     let leases = batch.iter().filter_map(renewed).map(|lease| held(lease, millis(lease.length())));
     let leases: Vec<_> = leases.collect();
@@ -171,7 +173,7 @@ async fn renewals(work: &mut SqliteConnection, say: &Statements, batch: &mut [As
     Ok(())
 }
 
-/// Removes the records of settlements that used no payment.
+/// Removes the records of settlements that did not use their payment.
 async fn unsettlements(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
     let mut leases = Vec::new();
     for asked in batch {
@@ -187,7 +189,7 @@ async fn unsettlements(work: &mut SqliteConnection, say: &Statements, batch: &mu
 }
 
 async fn releases(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
-    // Of two that release one lease the first is heard.
+    // If two questions release one lease, the first is answered.
     let mut leases = HashMap::new();
     for asked in &*batch {
         if let Question::Release(lease) = &asked.question {
@@ -223,7 +225,7 @@ async fn memory(
     Ok(compatible(told.map(|(version, _)| version)).map(|()| Answer::Memory(mark.map(ChainTime::from_unix))))
 }
 
-/// Notes a refund, unless there is one.
+/// Notes a refund, unless the payment has one.
 async fn refund(
     work: &mut SqliteConnection,
     say: &Statements,

@@ -1,4 +1,4 @@
-//! The book, read from a connection that reads, and written by the writer.
+//! The book: read on a reading connection, written by the writer.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -75,7 +75,7 @@ impl Announcements for SqliteLedger {
 }
 
 impl SqliteLedger {
-    /// Whether the tables are those of this version, which may not have been migrated.
+    /// Checks that the tables have this version, since they may not have been migrated.
     pub(super) async fn is_current(&self) -> Result<(), LedgerError> {
         if !self.queue.home().is_sound() {
             return Err(LedgerError::unavailable());
@@ -96,7 +96,7 @@ fn moment(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// In two columns, from this one on.
+/// Decodes a refund from two columns, starting at this one.
 fn refund(row: &SqliteRow, column: usize) -> Result<Option<Refund>, LedgerError> {
     let transaction: Option<Vec<u8>> = get(row, column)?;
     let Some(transaction) = transaction else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! `SqliteLedgerBuilder`: which file, under which names, and how many at once.
+//! `SqliteLedgerBuilder`: the file, the names of the tables, and the limits of concurrency.
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ use super::{
     writer::Home,
 };
 
-/// How long SQLite itself waits for another process before it is asked again.
+/// How long SQLite itself waits for another process before the ledger asks again.
 const BUSY: Duration = Duration::from_millis(500);
-/// How many can read at once; they do not wait for the writer.
+/// The default number of connections that read. They do not wait for the writer.
 const READERS: u32 = 4;
-/// How many can wait to write.
+/// The default number of questions that can wait to be written.
 const WAITING: usize = 4_096;
-/// More rows than a batch tells.
+/// More rows than any batch returns.
 const ROWS: usize = 4_096;
 
 /// Configures a [`SqliteLedger`].
@@ -73,8 +73,8 @@ impl SqliteLedger {
     }
 }
 
-/// Uses a pool of the caller's with the default settings, as [`SqliteLedgerBuilder::on`] does. Asks the database nothing, and
-/// does not [migrate](SqliteLedger::migrate) it.
+/// Uses the caller's pool with the default settings, as [`SqliteLedgerBuilder::on`] does. Sends nothing to the
+/// database, and does not [migrate](SqliteLedger::migrate) it.
 impl From<SqlitePool> for SqliteLedger {
     fn from(pool: SqlitePool) -> Self {
         SqliteLedger::builder().with_pool(pool)
@@ -105,15 +105,16 @@ impl SqliteLedgerBuilder {
         }
     }
 
-    /// Sets the number of connections that read at the same time: 4 by default, 1 at least. One more connection writes. A pool
-    /// of the caller's keeps its own size.
+    /// Sets the number of connections that read at the same time: 4 by default, at least 1. One more connection writes.
+    /// A pool of the caller's keeps its own size.
     pub fn pool_size(self, connections: u32) -> Self {
         Self { readers: connections.max(1), ..self }
     }
 
-    /// Sets the number of questions that may wait to be written: 4,096 by default, 1 at least. Any more reservations fail at once as
-    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable); those of payments that were signed and not settled at half of
-    /// the number. What ends or prolongs a lease always finds a place, and is written first.
+    /// Sets the number of questions that may wait to be written: 4,096 by default, at least 1. Further reservations
+    /// fail at once as [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable); those of signed, unsettled
+    /// payments already at half of this number. A question that ends or renews a lease always finds a place, and is
+    /// written first.
     pub fn queue(self, waiting: usize) -> Self {
         Self { waiting: waiting.max(1), ..self }
     }
@@ -155,11 +156,11 @@ impl SqliteLedgerBuilder {
         Self { migrates: Some(self.migrates.unwrap_or(true)), ..self }.on(pool).await
     }
 
-    /// Uses a pool of the caller's: for a file that holds other tables too, or needs options of its own.
+    /// Uses the caller's pool: for a file that also holds other tables, or needs options of its own.
     ///
-    /// The ledger reads from the pool. It writes over one more connection, made with the pool's options, with a write-ahead
-    /// log, and flushed as the ledger needs it. The file must exist by the first question, and no transaction of the caller's
-    /// may last longer than the ledger's [time limit](Self::time_limit).
+    /// The ledger reads from the pool. It writes over one more connection, made with the pool's options, with a
+    /// write-ahead log, and with the flushes that the ledger needs. The file must exist by the first question, and no
+    /// transaction of the caller may last longer than the ledger's [time limit](Self::time_limit).
     ///
     /// # Errors
     /// None unless [`run_migrations`](Self::run_migrations) is set; then as [`SqliteLedger::migrate`].
@@ -181,13 +182,13 @@ impl SqliteLedgerBuilder {
     }
 }
 
-/// What a connection that writes needs. Each transaction says whether it is flushed; this is for any other.
+/// The options of the writing connection. Each transaction sets whether it is flushed; this is for any other statement.
 fn written(options: SqliteConnectOptions) -> SqliteConnectOptions {
     options
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .pragma("fullfsync", "ON")
-        // What a statement of many rows keeps for the case that it fails, which would else be written to a file.
+        // Keeps the undo data of a many-row statement in memory; SQLite would otherwise write it to a file.
         .pragma("temp_store", "MEMORY")
         .busy_timeout(BUSY)
         .row_buffer_size(ROWS)

@@ -1,8 +1,8 @@
-//! SQLite's result codes, and asking again where they say that another process is writing.
+//! SQLite's result codes, and retries while another process is writing.
 
 use super::super::{LedgerError, sql::failed};
 
-/// Asks, again and again while another process is writing: the caller sets the time limit.
+/// Asks again and again while another process is writing. The caller sets the time limit.
 pub(super) async fn ask<T, F: Future<Output = sqlx::Result<T>>>(question: impl Fn() -> F) -> Result<T, LedgerError> {
     loop {
         match question().await {
@@ -12,7 +12,7 @@ pub(super) async fn ask<T, F: Future<Output = sqlx::Result<T>>>(question: impl F
     }
 }
 
-/// SQLite's own.
+/// SQLite's result code.
 fn code(error: &sqlx::Error) -> Option<u32> {
     error.as_database_error()?.code()?.parse().ok()
 }

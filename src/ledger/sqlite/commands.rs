@@ -1,4 +1,4 @@
-//! The ledger's questions, put to the writer, or to a connection that reads.
+//! The ledger's questions, sent to the writer or to a reading connection.
 
 use super::{
     super::{

@@ -1,4 +1,4 @@
-//! An answer on its way, and what becomes of it if it is not taken.
+//! An answer on its way to its caller, and its fate if the caller does not take it.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use super::{
     question::{Answer, Question},
 };
 
-/// The sender of an answer, to which it returns if it is not taken.
+/// The sender of an answer. An answer that is not taken returns to it.
 pub(super) trait TakesBack: Send + Sync + 'static {
-    /// Frees what a grant holds that reached no caller.
+    /// Releases a lease that reached no caller.
     fn give_back(self: Arc<Self>, lease: Lease);
 
-    /// The same for an amount of an account.
+    /// The same for a lease on an account.
     fn give_back_draw(self: Arc<Self>, lease: DrawLease);
 
-    /// Keeps a sale for a caller that has asked again and waits for this answer; or else for one that asks again later.
+    /// Keeps a sale: for a caller that has asked again and waits, or else for one that asks later.
     fn keep(self: Arc<Self>, sale: Unheard);
 }
 
-/// An answer on its way to its caller, which may have given up: before it is sent, or before it is taken.
+/// An answer on its way to its caller, which may leave before the answer is sent or taken.
 ///
-/// A grant that reaches no caller is given back, or it would hold the payment until its lease ran out, and count as an
-/// attempt. A sale that is not heard of is kept for a caller that asks again.
+/// A grant that reaches no caller is released: otherwise it would hold the payment until its lease ran out, and count
+/// as an attempt. A sale whose caller left is kept for a caller that asks again.
 pub(super) struct Delivery {
     question: Question,
-    /// `None` once it was taken.
+    /// `None` once the caller took it.
     answer: Option<Result<Answer, LedgerError>>,
     sender: Arc<dyn TakesBack>,
 }
@@ -63,7 +63,7 @@ impl Drop for Delivery {
     }
 }
 
-/// A sale that was written and flushed, and whose seller does not know of it.
+/// A sale that was written and flushed, and whose caller does not know of it.
 pub(super) struct Unheard {
     lease: Lease,
     only_now: bool,

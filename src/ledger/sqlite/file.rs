@@ -1,4 +1,4 @@
-//! The file at a ledger's path: made once, never closed, and told from another that took its place.
+//! The file at a ledger's path: created once, never closed, and distinguished from a file that took its place.
 
 use std::{
     fs, io,
@@ -8,12 +8,12 @@ use std::{
 
 use super::{super::LedgerError, mount};
 
-/// Makes sure that the file is there, and that its path cannot be taken for anything else than a path. SQLite gives its
-/// companions the same permissions.
+/// Creates the file if it does not exist, and returns a path that SQLite cannot take for anything else. SQLite gives
+/// its companion files the same permissions.
 ///
-/// Closing a file on a POSIX system drops all locks that the process has on it, SQLite's too, and another program
-/// that then closes it takes the write-ahead log away. So an existing file is never opened here, and a new one never
-/// closed.
+/// On a POSIX system, closing a file drops all locks of the process on it, including SQLite's. If another program
+/// closes it then, that program deletes the write-ahead log. So an existing file is never opened here, and a new one
+/// never closed.
 pub(super) fn create(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let mut file = fs::OpenOptions::new();
@@ -28,10 +28,10 @@ pub(super) fn create(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// What tells one file from another; asked for by name, since nothing may be opened.
+/// Identifies a file. It is queried by name, since no file may be opened.
 type Identity = (u64, u64);
 
-/// `None` for what cannot be sold from.
+/// Returns `None` for a file that cannot hold a ledger.
 fn identity(path: &Path) -> Option<Identity> {
     let file = fs::metadata(path).ok()?;
     if fault(&file).is_some() {
@@ -39,13 +39,13 @@ fn identity(path: &Path) -> Option<Identity> {
     }
     #[cfg(unix)]
     return Some((std::os::unix::fs::MetadataExt::dev(&file), std::os::unix::fs::MetadataExt::ino(&file)));
-    // Where a file that is open can be neither removed nor replaced.
+    // On these systems an open file can be neither removed nor replaced.
     #[cfg(not(unix))]
     return Some((0, 0));
 }
 
-/// Why this can be no ledger. SQLite names the write-ahead log after the file: a file of two names has two logs, each unknown to
-/// the processes that use the other name.
+/// Why the file cannot hold a ledger. SQLite names the write-ahead log after the file: a file with two names has two
+/// logs, and processes that use one name do not see the other's.
 fn fault(file: &fs::Metadata) -> Option<LedgerError> {
     if !file.is_file() {
         return Some(NOT_A_FILE);
@@ -57,28 +57,30 @@ fn fault(file: &fs::Metadata) -> Option<LedgerError> {
     None
 }
 
-/// Such as a device, a pipe or a folder.
+/// For example a device, a pipe or a folder.
 const NOT_A_FILE: LedgerError =
     LedgerError::not_safe("the ledger's path is no regular file: name one, or a new one in a folder that exists");
 
-/// A process that opens the file by its other name has a write-ahead log of its own, and would sell what the first has sold.
+/// A process that opens the file by its other name has a write-ahead log of its own, and would sell payments again that
+/// the first process has sold.
 const HARD_LINKED: LedgerError = LedgerError::not_safe(
     "the ledger's file has a second name, a hard link, and could be sold from twice: remove the other name, and copy the file with SQLite's .backup instead",
 );
 
-/// The file was mounted into a container without its folder, where its write-ahead log lies. Two such containers would have a log each.
+/// The file was mounted into a container without its folder, which has the write-ahead log. Two such containers would
+/// have a log each.
 const MOUNTED_ALONE: LedgerError = LedgerError::not_safe(
     "the ledger's file is mounted alone, without the log beside it, and could be sold from twice: mount the folder that it lies in instead",
 );
 
-/// Where a ledger lies.
+/// The location of a ledger.
 pub(super) struct Place {
     path: PathBuf,
-    /// The file that was there at first.
+    /// The file that was found first.
     database: OnceLock<Identity>,
 }
 
-/// The write-ahead log and its index, as one connection found them.
+/// The write-ahead log and its index, as a connection found them.
 #[derive(PartialEq, Eq)]
 pub(super) struct Companions([Identity; 2]);
 
@@ -87,7 +89,7 @@ impl Place {
         Self { path: path.to_owned(), database: OnceLock::new() }
     }
 
-    /// Why no ledger can be opened here. A file that does not exist yet has no fault.
+    /// Why no ledger can be opened here. A missing file has no fault.
     pub(super) fn fault(&self) -> Option<LedgerError> {
         match mount::is_mounted_alone(&self.path) {
             true => Some(MOUNTED_ALONE),
@@ -95,14 +97,14 @@ impl Place {
         }
     }
 
-    /// Whether the file is still the one that was there at first, under one name. One that was moved away, removed, replaced or
-    /// given a second name is not: other processes sell by another one, or by another log.
+    /// Whether the path still has the first file, under one name. If the file was moved, removed, replaced or given a
+    /// second name, other processes sell by another file or another log.
     pub(super) fn is_same(&self) -> bool {
         identity(&self.path).is_some_and(|now| *self.database.get_or_init(|| now) == now)
     }
 
     pub(super) fn companions(&self) -> Option<Companions> {
-        // SQLite puts them beside the file itself, not beside a link to it.
+        // SQLite puts the companions beside the file itself, not beside a link to it.
         let path = fs::canonicalize(&self.path).ok()?;
         let beside = |end| {
             let mut name = path.clone().into_os_string();

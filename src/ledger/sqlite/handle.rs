@@ -14,17 +14,17 @@ use crate::protocol::ChainTime;
 
 /// A ledger in an SQLite file, for one machine. Sales survive restarts and crashes.
 ///
-/// Several processes may open the same file: its unique indexes keep intents and payments apart, and its lock lets one write at a
-/// time. The file must be on a local disk, since its write-ahead log (`-wal`, `-shm`) does not work over a network; move the log
-/// together with the file. Into a container mount the folder, never the file alone: two containers would then have a log each. That
-/// is refused as [`Unsafe`](crate::ledger::LedgerErrorKind::Unsafe). The same holds for a file with a second name,
-/// which is refused as well. Back the file up with
-/// `(umask 077; sqlite3 ledger.db ".backup copy.db")`, and call [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to) after restoring it.
+/// Several processes may open the same file: its unique indexes keep intents and payments apart, and its lock lets one
+/// write at a time. The file must be on a local disk, since its write-ahead log (`-wal`, `-shm`) does not work over a
+/// network; move the log together with the file. In a container, mount the folder, never the file alone: two containers
+/// would then have a log each. A file that is mounted alone, or has a second name, is refused as
+/// [`Unsafe`](crate::ledger::LedgerErrorKind::Unsafe). Back the file up with `(umask 077; sqlite3 ledger.db ".backup
+/// copy.db")`, and call [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to) after restoring it.
 ///
-/// A running process refuses to sell once its file, or the log beside it, was moved, removed, replaced or hard-linked. It also refuses once a
-/// backup was restored into the file that lacks a record which this process had written or seen. It cannot notice the loss of what
-/// only another process had sold: stop all processes before restoring. A process must not open the file by other means than SQLite
-/// either, since on POSIX systems closing a file releases all locks that the process has on it.
+/// A running process refuses to sell once its file, or the log beside it, was moved, removed, replaced or hard-linked.
+/// It also refuses once a restored backup in the file lacks a record that this process had written or seen. It cannot
+/// notice the loss of another process's sales: stop all processes before restoring. The process must open the file only
+/// through SQLite, since on POSIX systems closing a file releases all locks that the process has on it.
 ///
 /// `VACUUM` locks the file for as long as it takes, so that every question fails meanwhile: close all ledgers on the file first.
 ///
@@ -36,8 +36,8 @@ use crate::protocol::ChainTime;
 /// held the lease has ended too. Its fencing token is not issued again: a new one is greater than every one on record, and at least
 /// the clock in microseconds.
 ///
-/// It writes on one of tokio's threads for blocking work, so that other tasks of a busy runtime do not keep a sale waiting. A runtime that ends
-/// waits for what is being written.
+/// The ledger writes on one of tokio's threads for blocking work, so that other tasks of a busy runtime do not delay a
+/// sale. A runtime that shuts down waits for the write under way.
 ///
 /// ```
 /// use tower_x402::{ledger::{Ledger as _, Maintenance as _, SqliteLedger}, protocol::{ChainTime, Network}};
@@ -84,25 +84,25 @@ use crate::protocol::ChainTime;
 /// ```
 #[derive(Clone)]
 pub struct SqliteLedger {
-    /// Writes wait here.
+    /// The queue of writes.
     pub(super) queue: Arc<Queue>,
     pub(super) readers: SqlitePool,
     pub(super) statements: Arc<Statements>,
     pub(super) time_limit: Duration,
-    /// How many bytes all kept answers may take.
+    /// The limit for all kept answers, in bytes.
     pub(super) answer_space: usize,
 }
 
 impl SqliteLedger {
-    /// Returns this handle with another time limit: how long one question may take before it fails as
-    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable). Other clones keep theirs.
+    /// Returns this handle with another time limit for a question. A question that takes longer fails as
+    /// [`Unavailable`](crate::ledger::LedgerErrorKind::Unavailable). Other clones keep their limits.
     #[must_use]
     pub fn time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit, ..self }
     }
 
-    /// Closes the file, for every clone of this ledger, after the writes under way: await this before the file is moved, removed or
-    /// replaced. A question asked afterwards opens the file again to write, and fails to read.
+    /// Closes the file, for every clone of this ledger, after the writes under way. Await this before you move, remove
+    /// or replace the file. A later question that writes opens the file again; one that reads fails.
     pub async fn close(&self) {
         self.queue.close().await;
         self.readers.close().await;
@@ -113,7 +113,7 @@ impl SqliteLedger {
         in_time(self.time_limit, self.queue.ask(question)).await
     }
 
-    /// Tells the chain's mark as it is then.
+    /// Changes the ledger's own rows, and returns the resulting mark of the chain.
     pub(super) async fn tell(&self, word: Word) -> Result<Option<ChainTime>, LedgerError> {
         match self.ask(Question::Memory(word)).await? {
             Answer::Memory(mark) => Ok(mark),

@@ -1,4 +1,4 @@
-//! What operators ask of the file.
+//! The operators' questions to the file.
 
 use super::{
     super::{

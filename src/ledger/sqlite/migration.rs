@@ -1,4 +1,4 @@
-//! From one version of the schema to the next.
+//! Migrations of the schema from one version to the next.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{
     statements::STEPS,
 };
 
-/// How long opening or migrating may take: longer than another process does it.
+/// The time limit of opening and migrating: longer than another process takes for it.
 pub(super) const OPENING: Duration = Duration::from_secs(10);
 
 impl SqliteLedger {
@@ -33,7 +33,7 @@ impl SqliteLedger {
         compatible(Some(version))
     }
 
-    /// Tells the version that it leaves behind.
+    /// Returns the version that it leaves behind.
     async fn try_migrate(&self) -> sqlx::Result<i64> {
         let mut connection = SqliteConnection::connect_with(&self.queue.home().options).await?;
         let version = self.migrate_on(&mut connection).await;

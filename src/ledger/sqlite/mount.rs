@@ -1,9 +1,9 @@
-//! Whether the file alone was mounted into a container, without the folder in which its companions lie.
+//! Detects a file that was mounted into a container without the folder of its companion files.
 
 use std::path::Path;
 
-/// The log lies beside the file: two containers that share the file alone have a log each, and neither knows what the other
-/// sold. What Linux does not tell, or another system, counts as no.
+/// The log lies beside the file: two containers that share only the file have a log each, and neither sees the other's
+/// sales. Returns `false` if Linux does not tell, and on other systems.
 #[cfg(target_os = "linux")]
 pub(super) fn is_mounted_alone(path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt as _;
@@ -25,7 +25,7 @@ fn is_mount_point(path: &[u8], mounts: &[u8]) -> bool {
     points.any(|point| unescaped(point) == path)
 }
 
-/// Blanks, line ends and backslashes are written as three octal digits behind a backslash.
+/// Decodes a field: blanks, line ends and backslashes are written as a backslash and three octal digits.
 #[cfg(any(target_os = "linux", test))]
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let (mut text, mut rest) = (Vec::with_capacity(field.len()), field);
@@ -48,7 +48,7 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// As a container shows it.
+    /// A container's mount table.
     const MOUNTS: &str = r"1502 1390 0:312 / / rw,relatime master:311 - overlay overlay rw,lowerdir=/var/lib/l/A:/var/lib/l/B
 1503 1502 0:315 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw
 1511 1502 8:1 /srv/shop /data rw,relatime - ext4 /dev/sda1 rw

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::protocol::{ChainTime, Network, PaymentId, TxHash};
 
-/// The order in the queue: the first of these first.
+/// The order in the queue, the first variant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// Ends or prolongs a lease; there are at most as many of these as leases.
+    /// Ends or renews a lease. There are at most as many of these as leases.
     Holder,
     Reservation,
-    /// The reservation of a payment that has not happened yet. It costs its author nothing: few are let in at once.
+    /// Reserves an unsettled payment. That costs its author nothing, so few are let in at once.
     Unproven,
 }
 
@@ -28,25 +28,25 @@ pub(super) enum Question {
     /// Renews, and records that the payment is about to be settled.
     Settling(Lease, Settling),
     NotSettled(Lease),
-    /// With the answer to keep, and how many bytes all of them may take.
+    /// With the answer to keep, and the limit for all answers in bytes.
     Commit(Lease, Option<(KeptAnswer, usize)>),
     Release(Lease),
     Memory(Word),
-    /// At the chain's head.
+    /// With the time of the chain's head.
     Sweep(Network, ChainTime),
-    /// A payment was given back by this transaction.
+    /// Notes that this transaction refunded the payment.
     Refund(PaymentId, TxHash),
-    /// A sale was announced.
+    /// Removes the mark of an announced sale.
     Announced(PaymentId),
     Account(AccountQuestion),
-    /// Those that expired longer ago than this.
+    /// Forgets accounts that expired longer ago than this.
     ForgetAccounts(Duration),
 }
 
-/// What the ledger's own rows are told.
+/// A change of the ledger's own rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Word {
-    /// To change, so that it is known that it can be written.
+    /// Writes a row, to prove that the file can be written.
     Beat,
     Start(Network, ChainTime),
     Raise(Network, ChainTime),
@@ -58,27 +58,27 @@ pub(super) enum Answer {
     Reserved(ReserveOutcome),
     /// Whether the lease was held.
     Renewed(bool),
-    /// The record of a settlement is not there any more, if the lease was held.
+    /// The record of the settlement is gone, if the lease was held.
     NotSettled,
-    /// Whether it is sold, and whether only now.
+    /// Whether the intent is sold, and whether it was sold by this question.
     Sold {
         sold: bool,
         only_now: bool,
     },
     /// Whether the lease was held.
     Released(bool),
-    /// It was told; the chain's mark as it is now.
+    /// The change was made; the chain's mark afterwards.
     Memory(Option<ChainTime>),
-    /// How many sales were forgotten, and whether there may be more to forget.
+    /// The number of forgotten sales, and whether there may be more to forget.
     Swept {
         sales: i64,
         more: bool,
     },
     Refunded(RefundOutcome),
-    /// Its mark is gone.
+    /// The mark is removed.
     Announced,
     Account(AccountAnswer),
-    /// How many accounts were forgotten, and whether there may be more to forget.
+    /// The number of forgotten accounts, and whether there may be more to forget.
     Forgotten {
         accounts: u64,
         more: bool,
@@ -86,7 +86,7 @@ pub(super) enum Answer {
 }
 
 impl Question {
-    /// How long it waits behind others.
+    /// Its place in the order of the queue.
     pub(super) fn rank(&self) -> Rank {
         match self {
             Self::Reserve(claim) if claim.is_unproven() => Rank::Unproven,
@@ -96,7 +96,8 @@ impl Question {
         }
     }
 
-    /// For how many questions it counts in a batch, which keeps all of them waiting. Each candidate is looked at.
+    /// How many questions it counts for in a batch: the number of its candidates, since each is examined while the
+    /// whole batch waits.
     pub(super) fn weight(&self) -> usize {
         match self {
             Self::Reserve(claim) => claim.payments().len().max(1),
@@ -104,12 +105,12 @@ impl Question {
         }
     }
 
-    /// Whether what it writes must outlive a power cut. A lease need not, since its holder does not.
+    /// Whether the write must survive a power failure. A lease need not, since its holder does not survive either.
     pub(super) fn must_last(&self) -> bool {
         match self {
             Self::Settling(..) | Self::Commit(..) | Self::Memory(..) | Self::Refund(..) => true,
             Self::Reserve(_) | Self::Renew(_) | Self::NotSettled(_) | Self::Release(_) => false,
-            // A sale whose mark comes back is announced again.
+            // If the mark of an announced sale comes back, the sale is only announced again.
             Self::Sweep(..) | Self::ForgetAccounts(_) | Self::Announced(_) => false,
             Self::Account(question) => question.must_last(),
         }
@@ -126,7 +127,7 @@ impl Word {
         }
     }
 
-    /// The chain, and the time that its mark is told.
+    /// The chain, and the time for its mark.
     pub(super) const fn mark(self) -> Option<(Network, ChainTime)> {
         match self {
             Self::Beat => None,

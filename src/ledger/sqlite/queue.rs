@@ -1,4 +1,4 @@
-//! The queue of writes. Questions that wait together are written together, by a task that lives while any waits.
+//! The queue of writes. A task writes waiting questions in batches, and ends when none is left.
 
 use std::{
     collections::VecDeque,
@@ -16,32 +16,32 @@ use super::{
     writer::{Home, Writer},
 };
 
-/// How many are answered at once at most. A reservation counts by its candidates.
+/// The most questions in a batch. A reservation counts by its candidates.
 const TOGETHER: usize = 256;
-/// How many reservations of payments that have not happened yet are answered with others, whom each keeps waiting.
+/// The most reservations of unsettled payments in a batch with other questions, since each keeps those waiting.
 const UNPROVEN_BESIDE: usize = 1;
-/// And how many where nothing else waits: what comes meanwhile waits for them.
+/// The most of them in a batch of their own, since later questions wait for it.
 const UNPROVEN_ALONE: usize = 4;
-/// How many sales are kept whose callers have not heard of them; any more are looked up when they are asked for.
+/// The most sales that are kept because their callers have not heard of them. Further ones are looked up on demand.
 const UNHEARD: usize = 1_024;
 
 pub(super) struct Queue {
     home: Home,
     line: Mutex<Line>,
-    /// How many may wait, when another reservation comes.
+    /// The most questions that may wait when another reservation comes.
     limit: usize,
 }
 
 #[derive(Default)]
 struct Line {
     waiting: VecDeque<Asked>,
-    /// Those of the last rank: there may be many.
+    /// Questions of the last rank, kept apart because there may be many.
     unproven: VecDeque<Asked>,
-    /// A task answers.
+    /// Whether a task is at work.
     works: bool,
-    /// Here while no task works.
+    /// The writer is here while no task works.
     writer: Writer,
-    /// The latest last.
+    /// In order; the latest is last.
     unheard: VecDeque<Unheard>,
 }
 
@@ -60,7 +60,8 @@ impl Queue {
         &self.home
     }
 
-    /// Asks; the caller sets the time limit. Once this is dropped, the question is answered or passed over.
+    /// Asks a question. The caller sets the time limit. If the returned future is dropped, the question is still
+    /// answered or passed over.
     pub(super) async fn ask(self: &Arc<Self>, question: Question) -> Result<Answer, LedgerError> {
         if let Some(answer) = self.recall(&question) {
             return Ok(answer);
@@ -70,7 +71,8 @@ impl Queue {
         answer.await.map_err(|_| LedgerError::unavailable())?.take()
     }
 
-    /// A recorded and flushed sale: a caller that missed the reply does not wait for another flush.
+    /// Returns a sale that is recorded and flushed, so that a caller that missed the reply does not wait for another
+    /// flush.
     fn recall(&self, question: &Question) -> Option<Answer> {
         let mut line = self.line();
         let place = line.unheard.iter().position(|sale| sale.is_of(question))?;
@@ -117,26 +119,27 @@ impl Queue {
         Ok(())
     }
 
-    /// Sets a task to work, unless one works already, or there is no runtime: then the next question does it.
+    /// Starts a task, unless one works already. Without a runtime, the next question starts it.
     fn start(self: &Arc<Self>, mut line: MutexGuard<'_, Line>) {
         let (false, Ok(runtime)) = (line.works, Handle::try_current()) else { return };
         line.works = true;
         let turn = Turn { queue: Arc::clone(self), writer: Some(std::mem::take(&mut line.writer)) };
-        // A runtime that is ending drops the turn at once, and that takes hold of the line.
+        // If the runtime is ending, it drops the turn at once, and the turn's drop locks the line.
         drop(line);
-        // The file has a thread, which tells what each statement gave: a task would wait for it behind all others of a busy runtime.
+        // SQLite's thread answers each statement, and on a busy runtime an ordinary task would wait behind all others
+        // for each answer.
         let waits = runtime.clone();
         drop(runtime.spawn_blocking(move || waits.block_on(turn.work())));
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
-        // Nothing in here can panic halfway.
+        // No code under this lock can panic halfway.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TakesBack for Queue {
-    /// With what is written next.
+    /// Releases the lease in the next batch.
     fn give_back(self: Arc<Self>, lease: Lease) {
         let mut line = self.line();
         line.waiting.push_back(Asked::give_back(lease));
@@ -161,34 +164,34 @@ impl TakesBack for Queue {
         drop(line);
         if let Some(mut asked) = asked {
             asked.answer = Some(Ok(sale.into_answer()));
-            // If it is not heard here either, it comes back.
+            // If the caller does not take it here either, it comes back.
             asked.reply(&self);
         }
     }
 }
 
-/// The task's.
+/// The work of one task.
 struct Turn {
     queue: Arc<Queue>,
-    /// None once it was handed back.
+    /// `None` once it was handed back.
     writer: Option<Writer>,
 }
 
 impl Turn {
     async fn work(mut self) {
         loop {
-            // A caller that was answered just now may ask again, and be among the next.
+            // A caller that just got its answer may ask again, and join the next batch.
             tokio::task::yield_now().await;
             let Some(writer) = &mut self.writer else { return };
             let mut batch = self.queue.next();
             writer.answer(&self.queue.home, &mut batch).await;
-            // First this: once the last one is answered, the runtime may stand still.
+            // Hand the writer back first: once the last question is answered, the runtime may stop.
             self.rest();
             batch.into_iter().for_each(|asked| asked.reply(&self.queue));
         }
     }
 
-    /// Hands the writer back, unless a question waits.
+    /// Hands the writer back if no question waits.
     fn rest(&mut self) {
         let mut line = self.queue.line();
         if line.len() == 0
@@ -201,7 +204,7 @@ impl Turn {
 }
 
 impl Queue {
-    /// By their rank, those of the same in the order in which they came.
+    /// The next batch, by rank, and in order of arrival within a rank.
     fn next(&self) -> Vec<Asked> {
         let mut line = self.line();
         let mut next: Vec<_> = line.waiting.drain(..).filter(|asked| !asked.is_dropped()).collect();
@@ -211,7 +214,7 @@ impl Queue {
             weight += asked.question.weight();
             weight <= TOGETHER
         };
-        // The first one, however large it is.
+        // The first question is taken whatever its weight.
         let now = next.iter().take_while(fits).count().max(1).min(next.len());
         let later = next.split_off(now);
         line.waiting.extend(later);
@@ -222,8 +225,8 @@ impl Queue {
     }
 }
 
-/// Broken off: the runtime ended. The waiting callers are told so by the lost reply, and the next one begins anew. What is to be
-/// given back rides with it.
+/// The runtime ended before the turn did. Waiting callers learn it from the lost reply, and the next question begins
+/// anew. Releases stay in the queue and go with it.
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.writer.is_some() {
@@ -246,13 +249,13 @@ mod tests {
         *,
     };
 
-    /// A crowd of reservations delays no sale, and keeps none from the line.
+    /// Many waiting reservations neither delay a sale nor keep it out of the queue.
     #[tokio::test]
     async fn a_sale_does_not_wait_behind_reservations() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
         let queue = Arc::clone(&ledger.queue);
-        // A task works, and answers no question in the queue.
+        // Pretends that a task works, so that no question is answered.
         queue.line().works = true;
         let mut replies = Vec::new();
         let mut join = |question| {
@@ -276,13 +279,13 @@ mod tests {
         assert_eq!(queue.line().waiting.len(), queue.limit + 2 - TOGETHER, "the others wait on");
     }
 
-    /// Each candidate is looked at, while the sale beside it waits.
+    /// Each candidate is examined while the sale beside it waits.
     #[tokio::test]
     async fn a_batch_has_few_candidates() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
         let queue = Arc::clone(&ledger.queue);
-        // A task works, and answers no question in the queue.
+        // Pretends that a task works, so that no question is answered.
         queue.line().works = true;
         let mut replies = Vec::new();
         let mut join = |question| {
@@ -303,13 +306,13 @@ mod tests {
         assert_eq!((sizes.iter().max(), sizes.last()), (Some(&(TOGETHER / 32)), Some(&1)), "the largest is alone");
     }
 
-    /// Each of them costs its author nothing, and the sale beside it time.
+    /// Each reservation costs its author nothing, and delays the sale beside it.
     #[tokio::test]
     async fn payments_that_have_not_happened_are_reserved_a_few_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
         let queue = Arc::clone(&ledger.queue);
-        // A task works, and answers no question in the queue.
+        // Pretends that a task works, so that no question is answered.
         queue.line().works = true;
         let mut replies = Vec::new();
         let mut join = |question| {
@@ -332,13 +335,13 @@ mod tests {
         assert_eq!(queue.line().unproven.len(), most - UNPROVEN_BESIDE - UNPROVEN_ALONE);
     }
 
-    /// Two flushes are as slow as the disk: the second would be in vain.
+    /// A second flush would be slow and useless.
     #[tokio::test]
     async fn who_asks_twice_is_told_what_the_first_was_too_late_for() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = SqliteLedger::open(folder.path().join("a.db")).await.unwrap();
         let queue = Arc::clone(&ledger.queue);
-        // A task works, and answers no question in the queue.
+        // Pretends that a task works, so that no question is answered.
         queue.line().works = true;
         let (mut first, given_up) = Asked::new(Question::Commit(held(), None));
         drop(given_up);

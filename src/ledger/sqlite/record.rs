@@ -1,4 +1,4 @@
-//! How far the record has come, as far as this process knows. It only grows, unless a backup is written over it.
+//! The last state of the ledger's records that this process knows. They only grow, unless a backup overwrites the file.
 
 use super::{
     super::{
@@ -9,7 +9,7 @@ use super::{
     question::{Answer, Question, Word},
 };
 
-/// What was written or seen, and must be there from then on.
+/// The records that were written or seen, and must exist from then on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
     /// The greatest fence.
@@ -22,7 +22,7 @@ pub(super) struct Record {
 pub(super) struct Sale {
     pub(super) fence: i64,
     pub(super) chain: i64,
-    /// Once the chain's mark is not below it, the sale may be forgotten, and be taken from the book.
+    /// Once the chain's mark has reached this time, the sale may be forgotten and deleted from the book.
     pub(super) block_time: i64,
 }
 
@@ -31,14 +31,15 @@ impl Record {
         self.sale
     }
 
-    /// The ledger shows its greatest fence, if it has the last sale still. Tells whether nothing is missing.
+    /// Compares the ledger's greatest fence, which is `None` if the last sale is missing. Returns whether nothing is
+    /// missing.
     pub(super) fn meets(&mut self, fence: Option<i64>) -> bool {
         let whole = fence.is_some_and(|fence| fence >= self.fence);
         self.fence = self.fence.max(fence.unwrap_or(0));
         whole
     }
 
-    /// After these questions were answered, and written.
+    /// Notes the records of an answered and committed batch.
     pub(super) fn grow(&mut self, batch: &[Asked]) {
         for asked in batch {
             match (&asked.question, &asked.answer) {
@@ -52,7 +53,7 @@ impl Record {
                 _ => {}
             }
         }
-        // The mark no longer tells what may be forgotten.
+        // A lowered mark no longer shows whether the sale may be forgotten.
         let lowers = |asked: &Asked| matches!(asked.question, Question::Memory(Word::Lower(..)));
         if batch.iter().any(lowers) {
             self.sale = None;

@@ -1,20 +1,20 @@
-//! What SQLite is asked, in full. Each statement finds its rows by an index.
+//! The full text of SQLite's statements. Each statement finds its rows by an index.
 //!
-//! What is asked together is handed over as JSON, one row for each question, and found by `asked`. Statements are written
-//! under `ledger_`, the placeholder of the table prefix.
+//! The questions of a batch are passed as JSON, one row for each, which the part `asked` reads. Statements use
+//! `ledger_`, the placeholder for the table prefix.
 
 use std::sync::Arc;
 
 use sqlx::AssertSqlSafe;
 
-/// What brings the schema from each revision to the next.
+/// The migrations of the schema from each revision to the next.
 pub(super) const STEPS: [&str; 4] =
     [include_str!("schema.sql"), include_str!("accounts.sql"), include_str!("charges.sql"), include_str!("claims.sql")];
 
 /// The default prefix of every name.
 pub(super) const PREFIX: &str = "ledger_";
 
-/// What follows on the level at which a transaction is flushed.
+/// The text after the level at which a transaction is flushed.
 macro_rules! begin {
     ($level:literal) => {
         concat!(
@@ -30,16 +30,17 @@ WHERE ?1 IS NULL
     };
 }
 
-/// Begins to write, alone: whatever is read from here on stays true until the commit. And tells the level at which it
-/// will be flushed, which no longer changes: 2, the log is flushed before the commit returns, and with it whatever was
-/// written before.
+/// Begins to write, exclusively: every value that is read from here on stays true until the commit. Returns the level
+/// at which the transaction will be flushed, which no longer changes. Level 2 flushes the log, with all earlier writes,
+/// before the commit returns.
 ///
-/// Then the greatest fence of all, which is never less than it was; no row where the sale of fence `?1`, of a payment of
-/// the time `?2` on the chain `?3`, was neither kept nor forgotten.
+/// Then returns the greatest fence of all, which never decreases. Returns no row if the sale of fence `?1`, of a
+/// payment of the time `?2` on the chain `?3`, is missing without having been forgotten.
 const BEGIN_FLUSHED: &str = begin!("FULL");
 pub(super) const FLUSHED: i64 = 2;
 
-/// The same for what need not outlive a power cut: 1, it is in the log, in order, and flushed with the next that must be.
+/// The same for writes that need not survive a power failure. Level 1 writes to the log in order; the next level-2
+/// commit flushes it.
 const BEGIN_UNFLUSHED: &str = begin!("NORMAL");
 pub(super) const UNFLUSHED: i64 = 1;
 
@@ -50,7 +51,7 @@ macro_rules! now {
     };
 }
 
-/// The rows of `?1`: intent, payment, fence, and what else there is.
+/// The rows of `?1`: intent, payment, fence, and further values.
 macro_rules! asked {
     () => {
         "asked AS MATERIALIZED (
@@ -60,7 +61,7 @@ macro_rules! asked {
     };
 }
 
-/// The row of a table that a lease is on.
+/// The row of the lease in the table.
 macro_rules! held {
     ($table:literal) => {
         concat!($table, ".fence = asked.fence AND ", pair!($table))
@@ -73,15 +74,16 @@ macro_rules! pair {
     };
 }
 
-/// The purchase that a grant would be for: that of a settlement which was begun stays.
+/// The purchase for a grant. The purchase of a begun settlement takes precedence.
 macro_rules! purchase {
     () => {
         "COALESCE(other.purchase, begun.purchase, asked.purchase)"
     };
 }
 
-/// What was forgotten and is still in the book is sold. `begun`: the settlement that was begun for the intent; `other`: that of the
-/// payment, mostly the same; `rival`: another payment's entry of the purchase.
+/// Looks at the records of claims. A forgotten sale that is still in the book counts as sold. `begun`: the settlement
+/// that was begun for the intent; `other`: that of the payment, usually the same; `rival`: another payment's entry of
+/// the purchase.
 const LOOK: &str = concat!(
     "
 WITH now (at) AS MATERIALIZED (SELECT ",
@@ -131,7 +133,7 @@ LEFT JOIN ledger_book AS booked ON booked.fence = (
 ORDER BY asked.place"
 );
 
-/// Sales whose payments were mined again later: by which block they are kept, and until when.
+/// Prolongs sales whose payments were mined again later: each row has the later block, and until when the sale is kept.
 const PROLONG: &str = "
 WITH later AS MATERIALIZED (
     SELECT value ->> 0 AS payment, value ->> 1 AS block_time, value ->> 2 AS block_number, value ->> 3 AS keep_until
@@ -143,14 +145,14 @@ UPDATE ledger_sales SET keep_until = max(ledger_sales.keep_until, later.keep_unt
     block_time = max(ledger_sales.block_time, later.block_time)
 FROM later WHERE ledger_sales.payment = later.payment AND ledger_sales.consumed_at IS NOT NULL";
 
-/// Leases that ran out and are in the way, by fence.
+/// Ends expired leases that are in the way, by fence.
 const EXPIRE: &str =
     "DELETE FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1)) AND consumed_at IS NULL";
 
-/// The write that decides. No row: intent, payment or purchase is another's.
+/// The write that decides. Returns no row if another pair has the intent, the payment or the purchase.
 ///
-/// A fence is later than every other and than the clock, in microseconds: so none comes again, even if a power cut took
-/// the last ones away, which were not flushed.
+/// A new fence is greater than every other and at least the clock in microseconds. So no fence is issued twice, even if
+/// a power failure lost the last ones, which were not flushed.
 const RESERVE: &str = concat!(
     "
 WITH now (at) AS MATERIALIZED (SELECT ",
@@ -183,8 +185,8 @@ FROM asked WHERE ",
 RETURNING fence"
 );
 
-/// Sales of one transaction have one time, and it is later than that of every sale before them: so none comes in behind a reader of the
-/// book. What was sold more than an hour ahead of the clock does not count: the clock was set back.
+/// All sales of a transaction get one time, later than that of every earlier sale, so that no sale appears behind a
+/// reader of the book. Sales more than an hour ahead of the clock do not count: the clock was set back.
 const COMMIT: &str = concat!(
     "
 WITH now (at) AS MATERIALIZED (SELECT ",
@@ -204,7 +206,7 @@ FROM asked CROSS JOIN moment WHERE ",
 RETURNING fence"
 );
 
-/// Leases that are about to be committed, on what was settled since: the sale is recorded by that transfer.
+/// Records the settled transfer for leases whose payment was settled since the grant, before their commit.
 const SETTLED: &str = "
 WITH settled AS MATERIALIZED (
     SELECT unhex(value ->> 0) AS intent, value ->> 1 AS payment, value ->> 2 AS fence, unhex(value ->> 3) AS tx_hash,
@@ -217,7 +219,7 @@ UPDATE ledger_sales SET tx_hash = settled.tx_hash, log_position = settled.log_po
 FROM settled WHERE ledger_sales.fence = settled.fence AND ledger_sales.intent = settled.intent
     AND ledger_sales.payment = settled.payment AND ledger_sales.consumed_at IS NULL";
 
-/// What payers allowed, of leases that are about to be committed with a charge: what was written down when they were granted.
+/// Records the payer's maximum for leases that are committed with a charge: the amount that the grant wrote.
 const ALLOWED: &str = "
 INSERT INTO ledger_charges (payment, maximum)
 SELECT sale.payment, sale.amount
@@ -226,7 +228,7 @@ FROM json_each(?1) CROSS JOIN ledger_sales AS sale ON sale.fence = value ->> 2 A
 WHERE true
 ON CONFLICT (payment) DO UPDATE SET maximum = excluded.maximum";
 
-/// The charges of the same leases.
+/// Records the charges of the same leases.
 const CHARGED: &str = "
 WITH charged AS MATERIALIZED (
     SELECT unhex(value ->> 0) AS intent, value ->> 1 AS payment, value ->> 2 AS fence, value ->> 3 AS amount
@@ -246,15 +248,16 @@ SELECT sale.fence FROM asked CROSS JOIN ledger_sales AS sale ON ",
     " WHERE sale.consumed_at IS NOT NULL"
 );
 
-/// Settlements that are begun under leases which are held: intent, payment, chain, the request's digest, the head, the transaction, and until
-/// when the record is kept. Each replaces what there is of its payment, or for its intent, and is for its lease's purchase.
+/// Records settlements that are begun under held leases: intent, payment, chain, the request's digest, the head, the
+/// transaction, and until when the record is kept. Each replaces the records of its payment and of its intent, and
+/// belongs to its lease's purchase.
 const SETTLING: &str = "
 INSERT OR REPLACE INTO ledger_settling (intent, payment, chain_id, request, head, tx_hash, keep_until, purchase)
 SELECT unhex(value ->> 0), value ->> 1, value ->> 2, unhex(value ->> 3), value ->> 4, unhex(value ->> 5), value ->> 6,
     (SELECT sale.purchase FROM ledger_sales AS sale WHERE sale.payment = value ->> 1)
 FROM json_each(?1)";
 
-/// Under leases that are held.
+/// Removes the records of settlements, under held leases.
 const NOT_SETTLED: &str = concat!(
     "
 WITH ",
@@ -267,7 +270,7 @@ DELETE FROM ledger_settling WHERE (intent, payment) IN (
 )"
 );
 
-/// Of what is sold: neither the intent nor the payment is settled for anything any more.
+/// Ends the settlements of sold intents and payments.
 const END_SETTLING: &str = concat!(
     "
 WITH ",
@@ -290,8 +293,8 @@ DELETE FROM ledger_sales WHERE fence IN (
 RETURNING fence"
 );
 
-/// One answer: intent, content, and how long it is kept; unless all of them would take more than `?4`. The triggers of the schema count
-/// 256 bytes beside each content.
+/// Keeps one answer: intent, content, and how long it is kept; unless all answers would take more than `?4`. The
+/// schema's triggers count 256 bytes in addition to each content.
 const KEEP: &str = concat!(
     "INSERT INTO ledger_answers (intent, content, kept_until) SELECT ?1, ?2, ?3 + ",
     now!(),
@@ -299,7 +302,7 @@ const KEEP: &str = concat!(
 ON CONFLICT (intent) DO UPDATE SET content = excluded.content, kept_until = excluded.kept_until"
 );
 
-/// Whether it is consumed, and what is kept of its answer.
+/// Whether the intent is consumed, and its kept answer.
 const SOLD: &str = concat!(
     "SELECT EXISTS (SELECT 1 FROM ledger_sales WHERE intent = ?1 AND consumed_at IS NOT NULL),
     (SELECT content FROM ledger_answers WHERE intent = ?1 AND kept_until > ",
@@ -307,11 +310,11 @@ const SOLD: &str = concat!(
     ")"
 );
 
-/// The settlement that was begun for an intent, of whichever payment.
+/// The settlement that was begun for an intent, of any payment.
 const BEGUN: &str = "SELECT payment, request, head, tx_hash FROM ledger_settling WHERE intent = ?1";
 
-/// Sales of the chain `?4` that age keeps from coming back: how many, their fences, their latest block time; whether leases and
-/// answers are to be forgotten too, and settlements that were begun.
+/// The sales of the chain `?4` that age keeps from coming back: their number, their fences, their latest block time;
+/// and whether there are leases, answers and begun settlements to forget.
 const FORGETTABLE: &str = concat!(
     "
 SELECT count(*), json_group_array(fence), max(block_time),
@@ -335,7 +338,7 @@ SELECT fence, intent, payment, chain_id, tx_hash, log_position, resource, payer,
     block_number, block_time, reserved_at, consumed_at
 FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1))";
 
-/// With their sales.
+/// Deletes answers with their sales.
 const DROP_ANSWERS: &str = "
 DELETE FROM ledger_answers WHERE intent IN (
     SELECT intent FROM ledger_sales WHERE fence IN (SELECT value FROM json_each(?1))
@@ -353,13 +356,13 @@ DELETE FROM ledger_sales WHERE fence IN (
 )"
 );
 
-/// Settlements whose payments age keeps from coming back.
+/// Forgets settlements whose payments age keeps from coming back.
 const FORGET_SETTLING: &str = "
 DELETE FROM ledger_settling WHERE payment IN (
     SELECT payment FROM ledger_settling WHERE chain_id = ?3 AND keep_until < ?1 ORDER BY keep_until LIMIT ?2
 )";
 
-/// After their time.
+/// Deletes expired answers.
 const FORGET_ANSWERS: &str = concat!(
     "
 DELETE FROM ledger_answers WHERE intent IN (
@@ -370,7 +373,7 @@ DELETE FROM ledger_answers WHERE intent IN (
 )"
 );
 
-/// The clock in microseconds, and the accounts of these ids. One row at least, without an account where there is none.
+/// The clock in microseconds, and the accounts of these ids. At least one row; an account that does not exist is null.
 const ACCOUNTS: &str = concat!(
     "
 SELECT ",
@@ -379,17 +382,17 @@ SELECT ",
 FROM json_each(?1) AS asked LEFT JOIN ledger_accounts AS account ON account.id = unhex(asked.value)"
 );
 
-/// The records of accounts: id, record, end.
+/// Writes the records of accounts: id, record, end.
 const SET_ACCOUNTS: &str = "
 INSERT OR REPLACE INTO ledger_accounts (id, record, expires)
 SELECT unhex(value ->> 0), value ->> 1, value ->> 2 FROM json_each(?1)";
 
-/// The same of claimable accounts: id, record, end, whether something is owed, whether it is not closed.
+/// The same for claimable accounts: id, record, end, whether there is a debt, whether it is not closed.
 const SET_CLAIMABLE: &str = "
 INSERT OR REPLACE INTO ledger_accounts (id, record, expires, owed, claimable)
 SELECT unhex(value ->> 0), value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?1)";
 
-/// The clock in microseconds, and `?2` accounts of a list behind the id `?1`.
+/// The clock in microseconds, and up to `?2` accounts of a list after the id `?1`.
 macro_rules! list {
     ($list:literal) => {
         concat!(
@@ -404,7 +407,7 @@ macro_rules! list {
 const OWED: &str = list!("owed");
 const CLAIMABLE: &str = list!("claimable");
 
-/// Accounts that expired longer ago than so many microseconds.
+/// Forgets accounts that expired longer ago than a number of microseconds.
 const FORGET_ACCOUNTS: &str = concat!(
     "
 DELETE FROM ledger_accounts WHERE id IN (
@@ -417,11 +420,11 @@ DELETE FROM ledger_accounts WHERE id IN (
 
 const RAISE_OVER: &str = "UPDATE ledger_marks SET mark = max(mark, ?1) WHERE chain_id = ?2";
 
-/// The version `?1`, if it is that, and the mark of the chain `?2`.
+/// The version, if it is `?1`, and the mark of the chain `?2`.
 const MARK: &str =
     "SELECT version, (SELECT mark FROM ledger_marks WHERE chain_id = ?2) FROM ledger_memory WHERE version = ?1";
 const BEAT: &str = "UPDATE ledger_memory SET beats = beats + 1 WHERE version = ?1";
-/// Each has the version as `?1`, a chain as `?2` and a time as `?3`.
+/// In each of these statements `?1` is the version, `?2` a chain and `?3` a time.
 const START: &str = "INSERT INTO ledger_marks (chain_id, mark) SELECT ?2, ?3 FROM ledger_memory WHERE version = ?1
 ON CONFLICT DO NOTHING";
 const RAISE: &str = "UPDATE ledger_marks SET mark = max(mark, ?3)
@@ -429,14 +432,14 @@ WHERE chain_id = ?2 AND EXISTS (SELECT 1 FROM ledger_memory WHERE version = ?1)"
 const LOWER: &str = "UPDATE ledger_marks SET mark = min(mark, ?3)
 WHERE chain_id = ?2 AND EXISTS (SELECT 1 FROM ledger_memory WHERE version = ?1)";
 
-/// Version, leases, sales.
+/// The version, and the numbers of leases and sales.
 const SIZE: &str = "
 SELECT version, (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NULL),
     (SELECT count(*) FROM ledger_sales WHERE consumed_at IS NOT NULL)
 FROM ledger_memory";
 
-/// Sales from `?1` until before `?2`, and of those of the first moment only such whose payment is behind `?3`; of the resource `?4`,
-/// where that is one; `?5` at most. From the sales that are remembered and from those that were forgotten, each by its index.
+/// Up to `?5` sales from `?1` until before `?2`; at the first moment only those whose payment comes after `?3`; only
+/// those of the resource `?4`, if it is set. Reads remembered and forgotten sales, each by its index.
 const PAGE: &str = "
 SELECT told.*, refund.tx_hash, refund.noted_at, charge.maximum
 FROM (
@@ -462,7 +465,7 @@ LEFT JOIN ledger_refunds AS refund ON refund.payment = told.payment
 LEFT JOIN ledger_charges AS charge ON charge.payment = told.payment
 ORDER BY told.consumed_at, told.payment LIMIT ?5";
 
-/// Sales that are committed in this transaction, and wait for their announcement.
+/// Marks sales of this transaction that wait for their announcement.
 const TO_ANNOUNCE: &str = concat!(
     "
 WITH ",
@@ -475,7 +478,8 @@ SELECT sale.payment, sale.consumed_at FROM asked CROSS JOIN ledger_sales AS sale
 ON CONFLICT DO NOTHING"
 );
 
-/// Sales that wait for their announcement, behind the time `?1` and the payment `?2`; `?3` at most. In the columns of a page.
+/// Up to `?3` sales that wait for their announcement, after the time `?1` and the payment `?2`. The columns are those
+/// of a page.
 const UNANNOUNCED: &str = "
 SELECT told.*, refund.tx_hash, refund.noted_at, charge.maximum
 FROM (
@@ -500,7 +504,7 @@ LEFT JOIN ledger_charges AS charge ON charge.payment = told.payment
 ORDER BY told.consumed_at, told.payment LIMIT ?3";
 const ANNOUNCED: &str = "DELETE FROM ledger_unannounced WHERE payment = ?1";
 
-/// Of each payment of `?1`, whether it is sold, and its refund.
+/// For each payment of `?1`, whether it is sold, and its refund.
 const KNOWN: &str = "
 WITH asked AS MATERIALIZED (SELECT key AS place, value AS payment FROM json_each(?1))
 SELECT EXISTS (
@@ -517,17 +521,17 @@ const NOTE_REFUND: &str = concat!(
 );
 const REFUND: &str = "SELECT tx_hash FROM ledger_refunds WHERE payment = ?1";
 
-/// Whether there is a ledger.
+/// Whether the ledger's tables exist.
 const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'ledger_memory')";
 const VERSION: &str = "SELECT version FROM ledger_memory";
 const REVISION: &str = "SELECT revision FROM ledger_memory";
 const REACHED: &str = "UPDATE ledger_memory SET version = ?1, revision = ?2";
 
-/// One statement under its prefix.
+/// A statement with its prefix.
 pub(super) struct Text(Arc<str>);
 
 impl Text {
-    /// Made of the constants here and a prefix that was checked: nothing in it comes from outside.
+    /// Made of the constants here and a checked prefix, without outside input.
     pub(super) fn sql(&self) -> AssertSqlSafe<Arc<str>> {
         AssertSqlSafe(Arc::clone(&self.0))
     }
@@ -535,7 +539,7 @@ impl Text {
 
 macro_rules! statements {
     ($($name:ident: $text:ident),* $(,)?) => {
-        /// Every statement under one prefix.
+        /// All statements with one prefix.
         pub(super) struct Statements {
             $(pub(super) $name: Text,)*
             pub(super) prefix: Box<str>,
@@ -561,7 +565,7 @@ statements! {
 }
 
 impl Statements {
-    /// A step of the schema under the prefix.
+    /// A migration step with the prefix.
     pub(super) fn step(&self, text: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(text.replace(PREFIX, &self.prefix))
     }
@@ -573,7 +577,7 @@ mod tests {
 
     use super::*;
 
-    /// Of sales and the book; the ledger's own row and a claim's few wishes are read from end to end.
+    /// Checks the tables of sales and the book; only the ledger's own row and a claim's few wishes may be scanned.
     #[tokio::test]
     async fn no_statement_reads_a_table_from_end_to_end() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();

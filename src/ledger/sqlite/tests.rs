@@ -1,4 +1,4 @@
-//! What the tests of several files claim and hold.
+//! Claims and leases for the tests of several files.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(super) fn claim() -> Claim {
     claim_on([transfer(0)]).build()
 }
 
-/// On so many payments of one transaction.
+/// A claim on this many payments of one transaction.
 pub(super) fn claim_on_many(payments: u32) -> Claim {
     claim_on((0..payments).map(transfer)).build()
 }
@@ -26,12 +26,12 @@ fn transfer(position: u32) -> Payment {
     transfer.into()
 }
 
-/// On a payment that has not happened yet.
+/// A claim on an unsettled payment.
 pub(super) fn unproven() -> Claim {
     claim_on([signed()]).build()
 }
 
-/// The same, where a deposit covers it.
+/// The same claim, covered by a deposit.
 pub(super) fn covered() -> Claim {
     claim_on([signed()]).covered(true).build()
 }

@@ -1,4 +1,4 @@
-//! The one connection that writes: a batch of questions in one transaction, with one flush at most.
+//! The one connection that writes: a batch of questions in one transaction, with at most one flush.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -20,14 +20,14 @@ use super::{
     statements::{FLUSHED, Statements, UNFLUSHED},
 };
 
-/// What every writer of a ledger knows.
+/// The state that all writers of a ledger share.
 pub(super) struct Home {
     pub(super) place: Place,
     pub(super) options: SqliteConnectOptions,
     pub(super) statements: Arc<Statements>,
     record: Mutex<Record>,
-    /// The log was taken away, or a backup written over the file, and with it sales: nothing is sold until the ledger is
-    /// opened again.
+    /// Whether sales were lost: the log was removed, or a backup overwrote the file. Nothing is sold until the ledger
+    /// is opened again.
     lost: AtomicBool,
 }
 
@@ -49,27 +49,28 @@ impl Home {
 #[derive(Default)]
 pub(super) struct Writer {
     open: Option<Open>,
-    /// A write or a flush failed: what was written before it may be missing on the disk, and a later flush would not tell.
+    /// Whether a write or a flush failed: earlier writes may be missing on the disk, and a later flush would not report
+    /// it.
     suspects: bool,
 }
 
 struct Open {
     connection: SqliteConnection,
-    /// Known from the first transaction on.
+    /// Set by the first transaction.
     companions: Option<Companions>,
 }
 
 /// Why a batch failed.
 enum Fault {
-    /// Whatever is asked.
+    /// Every question would fail.
     All(LedgerError),
-    /// The file, or what belongs to it, is another.
+    /// The file, or one of its companions, was replaced.
     Moved,
-    /// The earlier record is gone.
+    /// Earlier records are missing.
     Restored,
-    /// It was told before why.
+    /// The loss was reported before.
     Lost,
-    /// Perhaps because of one question.
+    /// Perhaps one question is the cause.
     One(sqlx::Error),
 }
 
@@ -80,7 +81,7 @@ impl From<sqlx::Error> for Fault {
 }
 
 impl Writer {
-    /// Answers all of them. When they fail together each is asked alone, so that one that fails fails alone.
+    /// Answers all questions. If the batch fails, asks each question alone, so that only the failing one fails.
     pub(super) async fn answer(&mut self, home: &Home, batch: &mut [Asked]) {
         let error = match self.try_answer(home, batch).await {
             Ok(()) => return,
@@ -113,7 +114,8 @@ impl Writer {
         }
     }
 
-    /// A connection on which something failed is not used again: SQLite may have undone its transaction by itself, or not.
+    /// Answers the batch in one transaction. After a failure the connection is not used again, because SQLite may or
+    /// may not have undone its transaction.
     async fn try_answer(&mut self, home: &Home, batch: &mut [Asked]) -> Result<(), Fault> {
         if batch.iter().all(Asked::is_dropped) {
             return Ok(());
@@ -145,7 +147,7 @@ impl Writer {
     async fn connect(&mut self, home: &Home) -> sqlx::Result<Open> {
         let mut connection = SqliteConnection::connect_with(&home.options).await?;
         if self.suspects {
-            // Out of the log into the database, which is flushed on its own: then nothing depends on the log.
+            // Moves the log into the database, which has a flush of its own: then nothing depends on the log.
             let checkpoint = sqlx::query_scalar::<_, i64>("PRAGMA wal_checkpoint(TRUNCATE)");
             if checkpoint.fetch_one(&mut connection).await? != 0 {
                 return Err(sqlx::Error::Io(std::io::ErrorKind::ResourceBusy.into()));
@@ -180,8 +182,8 @@ impl Open {
         Ok(())
     }
 
-    /// Begins to write, alone, once no other process does; whether a flush will follow is settled before. Not at all when
-    /// no caller waits for an answer any more.
+    /// Begins to write, exclusively, once no other process writes; the flush level is set before. Returns `false` if no
+    /// caller waits for an answer any more.
     async fn begin(&mut self, home: &Home, batch: &[Asked]) -> Result<bool, Fault> {
         let (say, lasts) = (&home.statements, batch.iter().any(|asked| asked.question.must_last()));
         let (text, level) = if lasts { (&say.begin_flushed, FLUSHED) } else { (&say.begin_unflushed, UNFLUSHED) };
@@ -190,7 +192,7 @@ impl Open {
             let begin = sqlx::query_scalar::<_, i64>(text.sql());
             let begin = begin.bind(sale.map(|sale| sale.fence)).bind(sale.map(|sale| sale.block_time));
             let begin = begin.bind(sale.map(|sale| sale.chain));
-            // Made anew each time, for a PRAGMA takes effect when it is made.
+            // Prepared anew each time, because a PRAGMA takes effect when it is prepared.
             match begin.persistent(false).fetch_all(&mut self.connection).await {
                 Ok(told) if told.first() != Some(&level) => {
                     tracing::error!("SQLite does not say that it flushes");
@@ -198,7 +200,7 @@ impl Open {
                 }
                 Ok(told) if home.record().meets(told.get(1).copied()) => return Ok(true),
                 Ok(_) => return Err(Fault::Restored),
-                // What no caller waits for is tried once: a runtime that ends waits for this.
+                // If no caller waits, the busy file is tried once: a runtime that ends waits for this task.
                 Err(error) if is_busy(&error) && batch.iter().any(|asked| !asked.is_the_ledgers_own()) => {}
                 Err(error) if is_busy(&error) => break,
                 Err(error) => return Err(Fault::All(failed(&error))),
@@ -224,7 +226,7 @@ mod tests {
     };
     use crate::protocol::{Amount, Network, TxHash};
 
-    /// Asked of the very connection, in the very transaction, one after the other.
+    /// Queries the same connection, in the same transaction, batch after batch.
     #[tokio::test]
     async fn a_batch_with_a_sale_is_flushed_and_one_without_is_not() {
         let folder = tempfile::tempdir().unwrap();
@@ -246,7 +248,7 @@ mod tests {
             (vec![renew(), Question::Release(lease.clone()), sweep()], false),
             (vec![Question::Memory(Word::Start(Network::BASE, TIME))], true),
             (vec![Question::Refund(claim.payments()[0].id(), TxHash::new([5; 32]))], true),
-            // A call by pass waits for the disk once, at its charge.
+            // A call by pass waits for the disk only at its charge.
             (vec![of_account(AccountQuestion::Draw(call.clone()))], false),
             (
                 vec![
@@ -267,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Of a connection that does not flush as it was told to.
+    /// Simulates a connection that does not flush as it was told to.
     #[tokio::test]
     async fn nothing_is_written_at_another_level_than_is_wanted() {
         let folder = tempfile::tempdir().unwrap();

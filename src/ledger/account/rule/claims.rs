@@ -1,4 +1,4 @@
-//! Claimable accounts: what is owed, and what a reflection changes.
+//! Claimable accounts: their debts, and the effect of a reflection.
 
 use crate::{
     ledger::account::{
@@ -11,8 +11,9 @@ use crate::{
 };
 
 impl AccountRecord {
-    /// What was read at an earlier block than the last reflection changes nothing. What was read at a block that is not known, after one that
-    /// is, only lowers the limit: a few nodes said it, who neither cover nor claim anything, and whose word replaces no other.
+    /// Ignores a reading of an earlier block than the last reflection. A reading without a block, after one with a
+    /// block, only lowers the limit: it is the word of a few nodes, which can neither cover nor claim anything, and
+    /// does not replace a better one.
     pub(super) fn reflect(&mut self, read: &Reflection, now: AccountTime) -> ReflectOutcome {
         let Some(last) = self.claims.as_ref().map(|claims| claims.as_of) else { return ReflectOutcome::Unknown };
         let order = last.zip(read.as_of).map(|(last, read)| read.cmp(&last));
@@ -34,13 +35,15 @@ impl AccountRecord {
         ReflectOutcome::Done(self.at(now))
     }
 
-    /// Only a later block knows of less: the chain dropped a claim then, and it is owed again.
+    /// Only a reading at a later block lowers the claimed amount: the chain has dropped a claim, and its amount is owed
+    /// again.
     fn claim(&mut self, read: Amount, is_later: bool, now: AccountTime) {
         let Some(claims) = &mut self.claims else { return };
         let before = claims.claimed;
         claims.claimed = if is_later { read } else { read.max(before) };
         if claims.claimed > self.spent {
-            // What was claimed was charged, also where this ledger does not know of it. What is held was granted for less than that.
+            // A claimed amount was charged, even if this ledger lost the charge. The reservations were granted against
+            // a lower sum.
             self.spent = claims.claimed;
             self.held.clear();
         }
@@ -51,7 +54,7 @@ impl AccountRecord {
         };
     }
 
-    /// What is live stays. Reservations that ran out lose their amount where it is no longer there, the oldest first.
+    /// Keeps live reservations. Expired ones lose amounts that are no longer covered, the oldest first.
     fn lower_or_raise(&mut self, limit: Amount, now: AccountTime) {
         self.limit = limit;
         while !self.is_covered()
@@ -61,7 +64,7 @@ impl AccountRecord {
         }
     }
 
-    /// Notes since when something is unclaimed.
+    /// Records since when there is a debt.
     pub(super) fn owe(&mut self, now: AccountTime) {
         if let Some(claims) = &mut self.claims
             && claims.claimed < self.spent
@@ -70,7 +73,7 @@ impl AccountRecord {
         }
     }
 
-    /// Notes that nothing is unclaimed any more, where a charge was taken back.
+    /// Records that there is no debt any more, after a charge was taken back.
     pub(super) fn owe_less(&mut self) {
         if let Some(claims) = &mut self.claims
             && claims.claimed >= self.spent
@@ -79,7 +82,7 @@ impl AccountRecord {
         }
     }
 
-    /// A claimable account that is closed has come to its end, and may be forgotten once it is claimed.
+    /// Lets a closed claimable account expire now, so that it may be forgotten once its debt is claimed.
     pub(super) fn end_claimable(&mut self, now: AccountTime) {
         if self.is_claimable() {
             self.expires = Some(self.expires.map_or(now.wall, |end| end.min(now.wall)));

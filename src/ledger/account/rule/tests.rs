@@ -13,7 +13,7 @@ fn at(seconds: u64) -> AccountTime {
     AccountTime::at(seconds * 1_000_000)
 }
 
-/// An account under a clock of seconds.
+/// An account with a clock of whole seconds.
 #[derive(Default)]
 pub(super) struct Book(pub(super) Option<AccountRecord>);
 
@@ -56,7 +56,7 @@ impl Book {
     }
 }
 
-/// No other reservation is held: only the holder of one of the last charges may still ask for it again.
+/// After a draw that allows no other reservation, only the holders of the last charges may repeat theirs.
 #[test]
 fn the_last_charges_can_be_repeated_once_another_reservation_stands_alone() {
     let mut book = Book::open(100);
@@ -69,7 +69,7 @@ fn the_last_charges_can_be_repeated_once_another_reservation_stands_alone() {
         assert_eq!(book.charge(&lease, 1, 0), ChargeOutcome::Done { left: units(99 - spent) });
         leases.push(lease);
     }
-    // The last one was charged after it had been granted.
+    // The last grant left only the latest charges repeatable; its own charge came afterwards.
     let (forgotten, last) = leases.split_at(leases.len() - REMEMBERED_ALONE - 1);
     for lease in last {
         assert_eq!(book.charge(lease, 1, 0), ChargeOutcome::Done { left: units(88) });
@@ -84,7 +84,7 @@ fn refusals_in_their_order() {
     let busy = |seconds| DrawOutcome::Busy { retry_after: Duration::from_secs(seconds) };
     let used_up = |left| DrawOutcome::UsedUp { left: units(left) };
     assert_eq!(Book::default().draw(1, 0), DrawOutcome::Unknown);
-    // What is held of ten, what was spent, what is drawn, and what is told 20 s later.
+    // The held amounts of ten, the spent amount, the draw, and its outcome 20 s later.
     for (held, spent, amount, told) in
         [(0, 10, 1, used_up(0)), (0, 4, 7, used_up(6)), (5, 4, 7, used_up(6)), (5, 4, 2, busy(40)), (6, 4, 1, busy(40))]
     {
@@ -142,7 +142,7 @@ fn a_record_that_promises_more_than_its_limit_is_none() {
     }
 }
 
-/// What is done, to which of the leases so far, with which amount; and how many seconds pass before.
+/// An action, with the index of its lease, its amount, and the seconds that pass before it.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Open(u64),
@@ -165,7 +165,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
     prop::collection::vec((step, prop_oneof![3 => 0..5_u64, 1 => 30..70_u64]), 1..60)
 }
 
-/// A grant, as its holder knows it: held until a time, then spent, given back or lost.
+/// The state of a grant as its holder knows it: held until a time, then charged, released or lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Held { until: u64 },
@@ -173,7 +173,7 @@ enum Fate {
     Gone,
 }
 
-/// Every grant with its fate, and sums that are counted anew each time.
+/// Every grant with its fate; sums are counted anew each time.
 #[derive(Default)]
 struct Model {
     limit: u64,
@@ -195,8 +195,8 @@ impl Model {
 }
 
 proptest! {
-    /// Whatever is asked, and when: never more is spent than the limit; a grant is one exactly where the live leases leave room; and
-    /// a lease that is told to be lost stays lost.
+    /// For any questions at any times: the spent amount stays within the limit; a draw is granted exactly if the live
+    /// leases leave room; and a lost lease stays lost.
     #[test]
     fn nothing_is_spent_twice(steps in steps()) {
         let (mut book, mut model, mut now) = (Book::default(), Model::default(), 0);

@@ -1,4 +1,4 @@
-//! How much memory the ledger takes: tests of what cannot be seen from outside.
+//! Tests of the ledger's memory use, which its interface does not show.
 
 use std::{
     mem::size_of,
@@ -10,9 +10,9 @@ use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, 
 
 const MINED: u64 = 2_000;
 
-/// Everything about sale number `n` is its own: time, transaction, intent.
+/// A claim whose time, transaction and intent are unique to its number.
 fn claim(intent: u64, payment: u64, head: u64) -> Claim {
-    // Spread like real hashes.
+    // Spreads the bits like a real hash.
     let mix = |n: u64| n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     let (mut key, mut hash) = ([0; 16], [0; 32]);
     key[..8].copy_from_slice(&mix(intent));
@@ -45,7 +45,7 @@ fn sell(state: &mut State, claim: &Claim, now: Duration) {
     assert_eq!(state.commit(&lease, None, Duration::ZERO, UNIX_EPOCH), CommitOutcome::Done);
 }
 
-/// The promise in the docs, with the tables as full and as empty as a million leaves them.
+/// Checks the promise in the docs, with the tables as full and as empty as a million sales leave them.
 #[test]
 fn a_sale_takes_300_bytes_at_most() {
     let (mut state, now) = (begun(), Duration::ZERO);
@@ -59,7 +59,7 @@ fn a_sale_takes_300_bytes_at_most() {
     assert!(size_of::<State>() < 1_000);
 }
 
-/// A crowd that comes and goes: what is remembered follows the last two days, not all of history.
+/// With steady sales, the records follow the last two days, not the whole history.
 #[test]
 fn a_steady_trade_takes_steady_memory() {
     let (mut state, now) = (begun(), Duration::ZERO);
@@ -72,7 +72,7 @@ fn a_steady_trade_takes_steady_memory() {
     assert!(state.bytes() as u64 <= 2 * 300 * window);
 }
 
-/// A worker died, and its pair is not asked for again: the lease is forgotten all the same.
+/// A worker died, and its pair is not claimed again: the lease is forgotten even so.
 #[test]
 fn an_idle_lease_is_forgotten() {
     let mut state = begun();

@@ -1,4 +1,4 @@
-//! Questions about accounts: their records are read together, judged one after the other, and written together.
+//! Questions about accounts: reads their records together, decides in turn, and writes the results together.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,11 +23,11 @@ use super::{
 struct Entry {
     record: Option<AccountRecord>,
     is_changed: bool,
-    /// What is there is not a record.
+    /// Whether the stored text is no valid record.
     is_broken: bool,
 }
 
-/// Answers those of the batch that are about accounts, in its order: what ends a lease comes before what begins one.
+/// Answers the questions about accounts in the order of the batch, in which the ends of leases come first.
 pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<()> {
     let mut entries: BTreeMap<AccountId, Entry> =
         batch.iter().filter_map(asked_of).map(|question| (question.account(), Entry::default())).collect();
@@ -122,7 +122,7 @@ fn row(id: AccountId, record: &AccountRecord) -> (String, String, Option<i64>) {
     (id.to_string(), record.to_string(), expires)
 }
 
-/// Forgets accounts that expired longer ago than this; tells how many, and whether there may be more.
+/// Forgets accounts that expired longer ago than this; returns how many, and whether there may be more.
 pub(super) async fn forget(
     work: &mut SqliteConnection,
     say: &Statements,

@@ -1,4 +1,4 @@
-//! The claims of a batch. Those that do not stand in each other's way are granted at once; the others look again.
+//! The claims of a batch. Claims without a conflict are granted together; the others look again.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,14 +22,14 @@ use super::{
 };
 use crate::protocol::{IntentKey, Payment, PaymentId, PurchaseKey};
 
-/// After so many rounds lost to others the claim is told to come back.
+/// After this many lost rounds the client has to repeat the claim later.
 const ROUNDS: usize = 16;
-/// When to come back then.
+/// The time after which it may repeat it.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Answers every claim; tells how many leases had run out.
+/// Answers every claim; returns the number of leases that had expired.
 pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
-    // Nothing is granted to a caller that gave up.
+    // A caller that has left is granted nothing.
     let is_open = |asked: &Asked| claim(asked).is_some() && !asked.is_dropped();
     let mut open: Vec<usize> = (0..batch.len()).filter(|place| is_open(&batch[*place])).collect();
     let mut expired = 0;
@@ -39,7 +39,7 @@ pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &m
         }
         let seen = look(work, say, batch, &open).await?;
         if seen.is_empty() {
-            // The ledger has lost its own row.
+            // The ledger's own row is missing.
             open.drain(..).for_each(|place| batch[place].answer = Some(Err(LedgerError::incompatible())));
         }
         raise(work, say, batch, &seen).await?;
@@ -63,19 +63,20 @@ fn claim(asked: &Asked) -> Option<&Claim> {
     }
 }
 
-/// What a look showed of one claim, in its own order.
+/// The result of a look for one claim, in the order of its candidates.
 #[derive(Default)]
 struct Sight {
     snapshot: Snapshot,
-    /// By candidate: the entries on the intent, on the payment, and of another payment on the purchase, if any, by their fences.
+    /// For each candidate, the fences of the entries on the intent, on the payment, and of another payment on the
+    /// purchase, if any.
     entries: Vec<[Option<i64>; 3]>,
-    /// By candidate: the purchase that a grant would be for.
+    /// For each candidate, the purchase for a grant.
     purchases: Vec<Option<PurchaseKey>>,
-    /// By candidate: a settlement that was begun for the intent.
+    /// For each candidate, its settlement that was begun for the intent.
     settlings: Vec<Option<Settling>>,
 }
 
-/// By the claims' places.
+/// Returns the sights with the claims' places in the batch.
 async fn look(
     work: &mut SqliteConnection,
     say: &Statements,
@@ -128,8 +129,8 @@ fn settling(row: &SqliteRow) -> sqlx::Result<Option<Settling>> {
     settling.map(Some).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-/// A payment that is sold and was mined again later can come back later: its sale is kept for as long, and the mark
-/// will rise over that.
+/// Prolongs the sales of payments that were mined again later. Such a payment can return later, so its sale is kept
+/// longer, and the mark will rise to the later time.
 async fn raise(
     work: &mut SqliteConnection,
     say: &Statements,
@@ -142,7 +143,7 @@ async fn raise(
         for paid in sight.snapshot.mined_again(claim) {
             let shown = later_of(claim, paid);
             let last = later.entry(paid.id()).or_insert_with(|| shown.clone());
-            // Whichever block is the latest; kept by whichever says longest.
+            // Takes the latest block, and the longest time to keep.
             let keep_until = last.3.max(shown.3);
             if shown.1 > last.1 {
                 *last = shown;
@@ -159,23 +160,23 @@ async fn raise(
 /// One claim's grant.
 #[derive(Clone, Copy)]
 struct Wished {
-    /// The claim's place.
+    /// The claim's place in the batch.
     place: usize,
     candidate: usize,
-    /// The purchase that it is for.
+    /// The purchase of the grant.
     purchase: Option<PurchaseKey>,
-    /// A settlement that was begun for this intent and payment.
+    /// The settlement that was begun for this intent and payment.
     settling: Option<Settling>,
 }
 
-/// What one round decides.
+/// The grants of one round.
 #[derive(Default)]
 struct Round {
     grants: Vec<Wished>,
     intents: HashSet<IntentKey>,
     payments: HashSet<PaymentId>,
     purchases: HashSet<PurchaseKey>,
-    /// Leases that ran out and are in the way.
+    /// The fences of expired leases that are in the way.
     in_the_way: HashSet<i64>,
 }
 
@@ -189,7 +190,7 @@ impl Round {
         });
     }
 
-    /// Takes the paid, unless another claim of this round takes it, or has this intent or this purchase.
+    /// Takes the payment, unless another claim of this round has taken it, this intent or this purchase.
     fn wish(&mut self, place: usize, claim: &Claim, paid: &Payment, sight: &Sight) {
         let candidate = claim.payments().iter().position(|other| std::ptr::eq(other, paid));
         let Some(candidate) = candidate else { return };
@@ -204,7 +205,7 @@ impl Round {
         self.grants.push(Wished { place, candidate, purchase, settling: sight.settlings[candidate] });
     }
 
-    /// Tells how many leases had run out.
+    /// Writes the grants; returns the number of leases that had expired.
     async fn write(self, work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
         if self.grants.is_empty() {
             return Ok(0);
@@ -219,7 +220,7 @@ impl Round {
         let told = told.iter().map(|row| Ok((row.try_get::<Vec<u8>, _>(1)?, row.try_get::<i64, _>(0)?)));
         let granted: HashMap<_, _> = told.collect::<sqlx::Result<_>>()?;
         for (Wished { place, settling, .. }, (claim, paid, _)) in self.grants.iter().zip(&chosen) {
-            // One that was not written looks again.
+            // A claim without a row looks again.
             let Some(fence) = granted.get(&claim.intent().as_bytes()[..]) else { continue };
             let lease = Lease::new(claim, paid, fence.cast_unsigned()).with_settling(*settling);
             batch[*place].answer = Some(Ok(Answer::Reserved(ReserveOutcome::Granted(lease))));
@@ -228,7 +229,7 @@ impl Round {
     }
 }
 
-/// Ends leases that ran out.
+/// Ends expired leases.
 async fn expire(work: &mut SqliteConnection, say: &Statements, fences: &HashSet<i64>) -> sqlx::Result<i64> {
     if fences.is_empty() {
         return Ok(0);

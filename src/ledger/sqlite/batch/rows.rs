@@ -1,4 +1,4 @@
-//! What statements get as JSON: one row for each question.
+//! The JSON rows for statements: one row for each question.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::{
     protocol::{IntentKey, Payment, PurchaseKey},
 };
 
-/// A statement on rows that are handed over as JSON.
+/// A statement with its rows as JSON.
 pub(super) fn on(text: &Text, rows: String) -> Query<'static, Sqlite, SqliteArguments> {
     sqlx::query(text.sql()).bind(rows)
 }
 
-/// SQLite's unit.
+/// A span in SQLite's unit, milliseconds.
 pub(super) fn millis(span: Duration) -> i64 {
     micros(span).saturating_add(999) / 1000
 }
@@ -31,7 +31,7 @@ pub(super) fn json(rows: &[impl Serialize]) -> sqlx::Result<String> {
     serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-/// Intent and payment; fence, and what else belongs to it.
+/// Intent, payment and fence; and one further value.
 pub(super) type Held = (String, String, i64, i64);
 
 pub(super) fn held(lease: &Lease, more: i64) -> Held {
@@ -46,7 +46,7 @@ fn pair(intent: IntentKey, paid: &Payment) -> (String, String) {
 /// Intent, payment and fence; transaction and position, the block's number and time, and until when the sale is kept.
 pub(super) type Settled = (String, String, i64, String, u32, i64, i64, i64);
 
-/// Where the payment of this lease was settled since.
+/// The row of a lease whose payment was settled since the grant.
 pub(super) fn settled(lease: &Lease) -> Option<Settled> {
     let paid = lease.settled_since()?;
     let (intent, payment) = pair(lease.intent(), paid);
@@ -65,7 +65,7 @@ pub(super) fn settled(lease: &Lease) -> Option<Settled> {
 /// Intent, payment and fence; the charge.
 pub(super) type Charged = (String, String, i64, String);
 
-/// Where a part of what the payer of this lease allowed is charged.
+/// The row of a lease that charges a part of the payer's maximum.
 pub(super) fn charged(lease: &Lease) -> Option<Charged> {
     let paid = lease.payment();
     let (intent, payment) = pair(lease.intent(), paid);
@@ -75,7 +75,7 @@ pub(super) fn charged(lease: &Lease) -> Option<Charged> {
 /// Intent, payment and chain; the request's digest, the head, the transaction, and until when the record is kept.
 pub(super) type Begun = (String, String, i64, String, i64, Option<String>, i64);
 
-/// A settlement that is begun under this lease.
+/// The row of a settlement that is begun under this lease.
 pub(super) fn begun(lease: &Lease, settling: &Settling) -> Begun {
     let (intent, payment) = pair(lease.intent(), lease.payment());
     let transaction = settling.transaction.map(|transaction| const_hex::encode(transaction.as_bytes()));
@@ -84,8 +84,8 @@ pub(super) fn begun(lease: &Lease, settling: &Settling) -> Begun {
     (intent, payment, chain, request, head, transaction, seconds(lease.keep_until()))
 }
 
-/// Intent and payment; the claim's place in the batch, the payment's chain, and the claim's purchase. There is one without a candidate
-/// for a claim that has none.
+/// Intent and payment; the claim's place in the batch, the payment's chain, and the claim's purchase. A claim without
+/// candidates has one row without a payment.
 pub(super) type Wish = (String, Option<String>, usize, Option<i64>, Option<String>);
 
 fn purchase(purchase: Option<PurchaseKey>) -> Option<String> {
@@ -104,8 +104,8 @@ pub(super) fn wishes(place: usize, claim: &Claim) -> Vec<Wish> {
     wishes
 }
 
-/// Intent and payment; transaction, position, chain; resource, payer, recipient, token, amount; the block's number and time;
-/// until when it is kept, held for how long, and for which purchase.
+/// Intent and payment; transaction, position, chain; resource, payer, recipient, token, amount; the block's number and
+/// time; until when the sale is kept, the length of the lease, and the purchase.
 pub(super) type Grant<'c> =
     (String, String, String, u32, i64, &'c str, String, String, String, String, i64, i64, i64, i64, Option<String>);
 

@@ -1,4 +1,4 @@
-//! Forgets sales and settlements that cannot come back, leases that ended long ago, and answers after their time.
+//! Forgets sales and settlements that cannot come back, leases that ended long ago, and expired answers.
 
 use sqlx::{Row as _, SqliteConnection};
 
@@ -11,15 +11,15 @@ use super::{
 };
 use crate::protocol::{ChainTime, Network};
 
-/// How much was forgotten.
+/// The numbers of forgotten records.
 pub(super) struct Swept {
     pub(super) sales: i64,
     pub(super) leases: i64,
-    /// There may be more to forget.
+    /// Whether there may be more to forget.
     pub(super) more: bool,
 }
 
-/// Forgets what may be forgotten at this head of a chain, so many at most.
+/// Forgets the records that this head of a chain allows, up to a limit of each kind.
 pub(super) async fn sweep(
     work: &mut SqliteConnection,
     say: &Statements,

@@ -41,7 +41,7 @@ fn read() -> Reflection {
     Reflection::new(ID)
 }
 
-/// Since when something is owed, in seconds.
+/// Since when there is a debt, in seconds.
 fn since(book: &Book) -> Option<u64> {
     book.0.as_ref().unwrap().claims.as_ref().unwrap().since.map(|micros| micros / 1_000_000)
 }
@@ -50,7 +50,7 @@ fn since(book: &Book) -> Option<u64> {
 fn it_is_owed_since_the_first_charge_after_the_last_claim() {
     let mut book = Book::claimable(100, 10);
     assert_eq!(since(&book), None);
-    // What is charged or else claimed, and since when something is owed then.
+    // The time, the charge or else the claim, and since when there is a debt afterwards.
     for (now, charged, claimed, told) in [
         (1, Some(0), None, None),
         (2, Some(3), None, Some(2)),
@@ -99,7 +99,7 @@ fn what_was_read_at_no_known_block_raises_no_limit_that_was() {
     assert_eq!(book.reflect(read().limit(units(130)).as_of(5), 5).limit, units(130), "the last block is still known");
 }
 
-/// As a few nodes say it while the others are down.
+/// A few nodes answered while the others were down.
 #[test]
 fn what_was_read_at_no_known_block_claims_nothing_and_leaves_the_note() {
     let note = |text: &str| AccountMemo::new(text.as_bytes()).unwrap();
@@ -146,7 +146,7 @@ fn what_does_not_fit_together_is_no_record() {
     ] {
         assert_eq!(AccountRecord::parse(&broken), None, "{broken}");
     }
-    // As it was written before there were claims.
+    // The text of a record from before claims existed.
     let before = r#"{"limit":"3","spent":"1","fence":9,"drawn":2,"memo":"6d","charged":[7]}"#;
     let record = AccountRecord::parse(before).unwrap();
     assert_eq!(record.to_string(), before);
@@ -200,7 +200,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
     prop::collection::vec((step, prop_oneof![3 => 0..5_u64, 1 => 30..70_u64]), 1..60)
 }
 
-/// What the seller knows without the rule.
+/// The seller's own count, independent of the rule.
 #[derive(Default)]
 struct Model {
     limit: u64,
@@ -208,7 +208,7 @@ struct Model {
     claimed: u64,
     as_of: Option<u64>,
     is_closed: bool,
-    /// Each grant with its amount and the end of its lease, until it is spent, given back or void.
+    /// Each grant with its amount and the end of its lease, until it is charged, released or void.
     grants: Vec<(DrawLease, u64, Option<u64>)>,
     spent_by: Vec<u64>,
 }
@@ -241,8 +241,8 @@ impl Model {
 }
 
 proptest! {
-    /// Whatever is asked, and when: nothing is granted that the last limit does not cover; a live lease is charged unless a claim made it
-    /// void; what was spent never falls; and what is owed is all that was spent and not claimed.
+    /// For any questions at any times: a grant is always covered by the last limit; a live lease can be charged unless
+    /// a claim made it void; the spent amount never falls; and the debt is the spent amount minus the claimed one.
     #[test]
     fn nothing_is_sold_that_is_not_covered_and_nothing_owed_is_lost(steps in steps(), spent in 0..9_u64) {
         let mut book = Book::claimable(20, spent);
