@@ -1,4 +1,4 @@
-//! A block's header as a node tells it.
+//! A block's header in a node's answer.
 
 use alloy::primitives::{B256, U64};
 use serde::Deserialize;
@@ -6,10 +6,10 @@ use serde::Deserialize;
 use super::json_rpc::Fault;
 use crate::protocol::ChainTime;
 
-/// Thirty-two bytes that name a block.
+/// The 32-byte hash of a block.
 pub(crate) type BlockHash = [u8; 32];
 
-/// A sealed block, as far as it matters here.
+/// A sealed block, reduced to the fields that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) number: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Block {
     pub(crate) time: ChainTime,
 }
 
-/// Where a receipt says that its transaction was mined.
+/// The block of a transaction, according to a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MinedIn {
     pub(crate) number: u64,
@@ -35,11 +35,11 @@ struct Told {
 }
 
 impl Block {
-    /// Reads the answer to `eth_getBlockByNumber`; `None` where there is no such block. The transactions in it are passed over unread.
+    /// Parses the answer to `eth_getBlockByNumber`; `None` if there is no such block. Skips the block's transactions.
     pub(crate) fn read(json: &str) -> Result<Option<Self>, Fault> {
         let told: Option<Told> = serde_json::from_str(json).map_err(|_| Fault::Answer)?;
         let Some(told) = told else { return Ok(None) };
-        // The year 1970 is a header that states no time. As a head it would make every old payment young.
+        // A header with the time 0 states no time. As a head it would make every old payment young.
         if told.timestamp.is_zero() {
             return Err(Fault::Answer);
         }
@@ -53,7 +53,7 @@ impl Block {
 }
 
 impl MinedIn {
-    /// Whether that is this block.
+    /// Whether this is the block.
     pub(crate) fn is(&self, block: &Block) -> bool {
         (self.number, self.hash) == (block.number, block.hash)
     }

@@ -1,21 +1,21 @@
-//! `BlockRange`: some consecutive blocks, to be searched for logs from the head backwards.
+//! `BlockRange`: consecutive blocks for a log search, which goes from the head backwards.
 
-/// Blocks from a height up to another, or up to each endpoint's own latest block.
+/// Blocks from one height to another, or to each endpoint's own latest block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockRange {
     from: u64,
     to: u64,
-    /// Endpoints are not on the same block: the newest range ends where each of them does.
+    /// Whether the range ends at each endpoint's own latest block, since endpoints are not all on the same block.
     to_latest: bool,
 }
 
 impl BlockRange {
-    /// The latest `width` blocks, by this head.
+    /// The last `width` blocks up to this head, and any later ones.
     pub(crate) const fn up_to_latest(head: u64, width: u64) -> Self {
         Self { from: head.saturating_add(1).saturating_sub(width), to: head, to_latest: true }
     }
 
-    /// That block alone.
+    /// A range of one block.
     pub(crate) const fn only(height: u64) -> Self {
         Self { from: height, to: height, to_latest: false }
     }
@@ -25,32 +25,32 @@ impl BlockRange {
         Self { from, to, to_latest: false }
     }
 
-    /// The height behind the last.
+    /// The height after the last block.
     pub(crate) const fn next(&self) -> u64 {
         self.to.saturating_add(1)
     }
 
-    /// The `width` blocks before these, as far as there are any.
+    /// The `width` blocks before this range, down to block 0.
     pub(crate) const fn before(&self, width: u64) -> Self {
         Self { from: self.from.saturating_sub(width), to: self.from.saturating_sub(1), to_latest: false }
     }
 
-    /// The last `width` of these blocks.
+    /// The last `width` blocks of this range.
     pub(crate) fn last_of(&self, width: u64) -> Self {
         Self { from: self.from.max(self.to.saturating_add(1).saturating_sub(width)), ..*self }
     }
 
-    /// The height of the first.
+    /// The height of the first block.
     pub(crate) const fn from(&self) -> u64 {
         self.from
     }
 
-    /// The first, as nodes are asked for it.
+    /// The first height as a JSON-RPC parameter.
     pub(crate) fn first(&self) -> String {
         format!("{:#x}", self.from)
     }
 
-    /// The last, as nodes are asked for it.
+    /// The last height as a JSON-RPC parameter.
     pub(crate) fn last(&self) -> String {
         if self.to_latest { "latest".to_owned() } else { format!("{:#x}", self.to) }
     }

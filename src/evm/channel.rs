@@ -1,4 +1,4 @@
-//! The contract of payment channels: who signed, the calls that settle, what the contract tells.
+//! The contract of payment channels: its signers, its settlement calls, and its answers.
 
 mod abi;
 mod batch;

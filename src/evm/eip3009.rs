@@ -1,4 +1,4 @@
-//! Transfers with authorization (EIP-3009): what a payer signs, and the calls to the token's contract.
+//! Transfers with authorization (EIP-3009): the signed message, and the calls to the token's contract.
 
 mod abi;
 mod eip712;

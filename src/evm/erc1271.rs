@@ -14,7 +14,7 @@ pub(crate) fn is_valid_signature(hash: B256, signature: &[u8]) -> Vec<u8> {
     abi::isValidSignatureCall { hash, signature: signature.to_vec().into() }.abi_encode()
 }
 
-/// Returns whether a contract's answer says that the signature is its own: the function's selector, alone in one word.
+/// Returns whether a contract's answer accepts the signature: the function's selector, alone in one word.
 pub(crate) fn is_accepted(returned: &[u8]) -> bool {
     let mut magic = [0; 32];
     magic[..4].copy_from_slice(&abi::isValidSignatureCall::SELECTOR);

@@ -1,4 +1,4 @@
-//! The ABI of an ERC-20 token, as plain values: no alloy type goes out of here.
+//! The ABI of an ERC-20 token, as plain values: no alloy type leaves this file.
 
 use alloy::sol_types::SolCall as _;
 #[cfg(feature = "evm")]
@@ -52,7 +52,7 @@ pub(crate) fn decimals() -> Vec<u8> {
     abi::decimalsCall {}.abi_encode()
 }
 
-/// Reads what `decimals()` returned; `None` where the contract has no such function.
+/// Parses the result of `decimals()`; `None` if the contract has no such function.
 pub(crate) fn read_decimals(returned: &[u8]) -> Option<u8> {
     abi::decimalsCall::abi_decode_returns_validate(returned).ok()
 }
@@ -63,7 +63,7 @@ pub(crate) fn symbol() -> Vec<u8> {
     abi::symbolCall {}.abi_encode()
 }
 
-/// Reads what `symbol()` returned, if it is text that can be shown: 1 to 32 graphic ASCII characters.
+/// Parses the result of `symbol()`, if it is 1 to 32 graphic ASCII characters.
 #[cfg(feature = "evm")]
 pub(crate) fn read_symbol(returned: &[u8]) -> Option<String> {
     let text = abi::symbolCall::abi_decode_returns_validate(returned).ok();

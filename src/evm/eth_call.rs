@@ -1,4 +1,4 @@
-//! A call of a contract without effects, as a question and an answer of JSON-RPC.
+//! A contract call without effects, as a JSON-RPC question and answer.
 
 use alloy::primitives::Bytes;
 use serde_json::{Value, json, value::RawValue};
@@ -11,7 +11,7 @@ pub(crate) fn eth_call_at(contract: Address, data: &[u8], block: &str) -> Value 
     json!([{ "to": format!("{contract:x}"), "data": Bytes::copy_from_slice(data) }, block])
 }
 
-/// What an `eth_call` returned.
+/// Parses the result of an `eth_call`.
 pub(crate) fn returned(raw: &RawValue) -> Result<Bytes, Fault> {
     serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)
 }

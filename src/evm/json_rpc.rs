@@ -15,29 +15,29 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{metrics, protocol::is_loopback};
 
-/// The longest answer that is read unless said otherwise: a receipt of some three thousand transfers.
+/// The default limit of an answer: a receipt of some three thousand transfers.
 const ANSWER_MAX: usize = 2 * 1024 * 1024;
 
-/// The question.
+/// A question: method and parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) method: &'static str,
     pub(crate) params: Value,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The endpoint itself is not to be relied on now: unreachable, slow, refusing, or not speaking JSON-RPC.
+    /// The endpoint is unreliable now: unreachable, slow, refusing, or not speaking JSON-RPC.
     Endpoint,
-    /// The same, and it asks to be left alone for that long.
+    /// The same, and the endpoint asks not to be called for this long.
     #[cfg(feature = "evm")]
     Busy(Duration),
-    /// Its answer to this question is unusable. The author of the question may have caused that.
+    /// The answer to this question is unusable. The author of the question may have caused that.
     Answer,
-    /// Its answer exceeds the limit. The author of the question may have caused that, too.
+    /// The answer exceeds the limit. The author of the question may have caused that, too.
     TooLong,
-    /// It ran a contract call, which failed: it reverted, ran out of gas, or is no code that can be run.
+    /// The endpoint ran a contract call, which failed: it reverted, ran out of gas, or has invalid code.
     #[cfg(feature = "evm")]
     Reverted,
 }
@@ -49,7 +49,7 @@ impl Fault {
         matches!(self, Self::Endpoint | Self::Busy(_))
     }
 
-    /// How long the endpoint asks to be left alone.
+    /// How long the endpoint asks not to be called.
     pub(crate) const fn wait(self) -> Option<Duration> {
         match self {
             Self::Busy(wait) => Some(wait),
@@ -63,7 +63,7 @@ pub(crate) struct Transport {
     http: Client,
     last_id: AtomicU64,
     answer_max: usize,
-    /// Its place among the endpoints of a verifier.
+    /// Its index among the endpoints of a verifier.
     endpoint: Option<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Transport {
     pub(crate) fn new(url: &str) -> Option<Self> {
         let url = Url::parse(url.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
         let client = Client::builder().redirect(redirect::Policy::none()).connect_timeout(Duration::from_secs(2));
-        // A node on this machine is never behind the proxy that the environment may name.
+        // A proxy from the environment never applies to a node on this machine.
         let client = if url.host_str().is_some_and(is_loopback) { client.no_proxy() } else { client };
         let http = client.build();
         if http.is_err() {
@@ -88,13 +88,13 @@ impl Transport {
         Some(Self { http: http.ok()?, url, last_id: AtomicU64::new(0), answer_max: ANSWER_MAX, endpoint: None })
     }
 
-    /// Counts calls as those to the verifier's endpoint in this place.
+    /// Counts calls as calls to the verifier's endpoint with this index.
     #[cfg(feature = "evm")]
     pub(crate) fn counted_as(self, endpoint: usize) -> Self {
         Self { endpoint: Some(endpoint), ..self }
     }
 
-    /// Reads answers of up to so many bytes.
+    /// Sets the limit of an answer, in bytes.
     #[cfg(feature = "wallet")]
     pub(crate) fn reading(self, answer_max: usize) -> Self {
         Self { answer_max, ..self }
@@ -121,8 +121,8 @@ impl Transport {
     }
 }
 
-/// Why an answer was refused by its status. A `Retry-After` counts in seconds; a date, which would need the node's clock, is
-/// passed over.
+/// The fault of an answer whose status is a refusal. `Retry-After` counts only in seconds; a date would need the node's
+/// clock, and is ignored.
 #[cfg(feature = "evm")]
 fn refusal(response: &Response) -> Fault {
     if !matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
@@ -132,7 +132,7 @@ fn refusal(response: &Response) -> Fault {
     seconds.map_or(Fault::Endpoint, |seconds| Fault::Busy(Duration::from_secs(seconds)))
 }
 
-/// A payer asks again in its own time.
+/// A payer retries in its own time.
 #[cfg(not(feature = "evm"))]
 fn refusal(_: &Response) -> Fault {
     Fault::Endpoint
@@ -152,7 +152,7 @@ async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, Fault> {
     Ok(body)
 }
 
-/// What a node said to a question.
+/// A node's answer to a question.
 pub(crate) type Reply = Result<Box<RawValue>, RpcError>;
 
 #[derive(Deserialize)]
@@ -165,7 +165,7 @@ struct Envelope<'a> {
     error: Option<RpcError>,
 }
 
-/// A node's reason not to answer. Its text is looked at and goes no further: no `Debug`, no `Display`.
+/// A node's error. Its text is examined here and must not leave: no `Debug`, no `Display`.
 #[derive(Deserialize)]
 pub(crate) struct RpcError {
     code: i64,
@@ -174,7 +174,7 @@ pub(crate) struct RpcError {
 }
 
 impl RpcError {
-    /// Whether the text, in lower case, holds any of these.
+    /// Whether the text, in lower case, contains any of these.
     #[cfg(feature = "wallet")]
     pub(crate) fn says(&self, any: &[&str]) -> bool {
         let message = self.message.to_ascii_lowercase();
@@ -192,7 +192,7 @@ impl RpcError {
     }
 }
 
-/// What nodes write, without spaces, about a call that failed.
+/// The texts of nodes for a failed call, letters only.
 const FAILED_CALL: [&str; 9] = [
     "revert",
     "outofgas",

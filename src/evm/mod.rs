@@ -1,4 +1,4 @@
-//! What the verifier and the wallet both need of an EVM chain: calls to its nodes, what nodes say, and the ABI of contracts.
+//! The common EVM part of verifier and wallet: calls to nodes, their answers, and the ABI of contracts.
 
 pub(crate) mod block;
 pub(crate) mod block_range;

@@ -62,13 +62,13 @@ pub(super) mod sol {
     }
 }
 
-/// Returns the plain account that signed this permit; `None` where those bytes are no signature of one. Permit2 takes both forms, of 65
-/// bytes and of 64.
+/// Returns the plain account that signed this permit; `None` if the bytes are no valid signature. Permit2 accepts
+/// signatures of 65 and of 64 bytes.
 pub(crate) fn signer(signed: &SignedPermit, network: Network) -> Option<Address> {
     signature::signer(&B256::new(signed.permit.digest(network)), signed.signature.as_bytes())
 }
 
-/// Returns the call data that charges that much of a permit, at the proxy of its scheme.
+/// Returns the call data that charges this amount of a permit, at the proxy of its scheme.
 ///
 /// For a plain account, a `v` of 0 or 1 becomes 27 or 28, the only values that Permit2 takes. For a contract account, the bytes stay
 /// unchanged.
@@ -110,7 +110,7 @@ pub(crate) fn settle(
     }
 }
 
-/// Returns whether that is call data that settles a permit.
+/// Returns whether this call data settles a permit.
 pub(crate) fn is_settle(input: &[u8]) -> bool {
     [
         sol::Exact::settleCall::SELECTOR,
@@ -128,7 +128,7 @@ pub(crate) fn nonce_bitmap(owner: Address, nonce: &[u8; 32]) -> Vec<u8> {
     sol::nonceBitmapCall { owner: account(owner), word }.abi_encode()
 }
 
-/// Reads whether a nonce is used; `None` where that is not one word.
+/// Parses whether a nonce is used; `None` if the answer is not one word.
 pub(crate) fn read_used(returned: &[u8], nonce: &[u8; 32]) -> Option<bool> {
     let word: [u8; 32] = returned.try_into().ok()?;
     Some(U256::from_be_bytes(word).bit(usize::from(nonce[31])))
@@ -152,7 +152,7 @@ fn signature_of(signed: &SignedPermit, network: Network) -> Bytes {
 fn allowance_of(permit: &Eip2612Permit) -> Option<sol::Allowance> {
     let (scalars, [v]) = permit.signature.as_bytes().split_first_chunk::<64>()? else { return None };
     let [r, s] = [&scalars[..32], &scalars[32..]].map(B256::from_slice);
-    // As tokens take it.
+    // Tokens accept 27 and 28 only.
     let v = if *v < 27 { *v + 27 } else { *v };
     Some(sol::Allowance { value: number(permit.amount), deadline: U256::from(permit.deadline.unix()), r, s, v })
 }

@@ -1,4 +1,4 @@
-//! A permit's nonce at Permit2, and the calls of the standard's proxies that use it.
+//! A permit's nonce at Permit2, and the calls by which the standard's proxies use it.
 
 use alloy::sol_types::SolCall as _;
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ use crate::protocol::{
     permit2::{EXACT_PROXY, PERMIT2, Permit, UPTO_PROXY},
 };
 
-/// One payer's nonce at Permit2, which has a bit for each.
+/// A payer's nonce at Permit2, which has one bit for each nonce.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PermitNonce {
     pub(crate) owner: Address,
@@ -21,12 +21,12 @@ pub(crate) struct PermitNonce {
 }
 
 impl PermitNonce {
-    /// Asks for the bits of the nonce and its neighbours at that height.
+    /// Asks for the word of bits with the nonce, at that height.
     pub(crate) fn state_at(&self, height: u64) -> Question {
         self.state(&format!("{height:#x}"))
     }
 
-    /// Asks for them at the newest block.
+    /// Asks for the same at the latest block.
     #[cfg(all(feature = "wallet", feature = "client"))]
     pub(crate) fn state_now(&self) -> Question {
         self.state("latest")
@@ -37,7 +37,7 @@ impl PermitNonce {
         Question { method: "eth_call", params: eth_call_at(PERMIT2, &data, block) }
     }
 
-    /// Reads the answer to that: whether the nonce was used or cancelled. Where there is no Permit2, nothing is said.
+    /// Parses the answer: whether the nonce was used or cancelled. An answer without Permit2 is unusable.
     pub(crate) fn read_state(&self, raw: &RawValue) -> Result<bool, Fault> {
         read_used(&returned(raw)?, &self.nonce).ok_or(Fault::Answer)
     }
@@ -48,12 +48,13 @@ impl PermitNonce {
 pub(crate) struct UsedPermit {
     pub(crate) owner: Address,
     pub(crate) nonce: [u8; 32],
-    /// A digest of the proxy and of all that is signed: its payer can sign other terms under the same nonce, and use them first.
+    /// A digest of the proxy and all signed terms. Needed because the payer can sign other terms under the same nonce,
+    /// and use them first.
     terms: [u8; 32],
 }
 
 impl UsedPermit {
-    /// How the call is read that settles this permit.
+    /// Returns the form that a call with this permit is parsed to.
     pub(crate) fn of(permit: &Permit) -> Self {
         let number = |number: u64| Amount::from_base_units(number.into()).to_be_bytes();
         let mut signed = vec![
@@ -83,16 +84,17 @@ fn digest(proxy: Address, signed: &[[u8; 32]]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// How many words an allowance has.
+/// The number of words of an allowance.
 const ALLOWANCE: usize = 5;
 
-/// The permit that a call of a proxy settles, with what the call charges of it where it succeeds; `None` for any other call.
+/// Returns the permit that a proxy's call settles, and the amount that the call charges if it succeeds; `None` for any
+/// other call.
 ///
-/// Read where the contract reads it: behind the selector, at places that do not depend on the signature.
+/// Reads the same places as the contract: after the selector, independent of the signature.
 pub(crate) fn charged(to: Option<Address>, input: &[u8]) -> Option<(UsedPermit, Amount)> {
     let (selector, words) = input.split_first_chunk::<4>()?;
     let proxy = to?;
-    // Where the permit begins: behind the allowance, where the call has one.
+    // The index of the permit's first word: after the allowance, if the call has one.
     let (first, is_exact) = match (proxy, *selector) {
         (EXACT_PROXY, sol::Exact::settleCall::SELECTOR) => (0, true),
         (EXACT_PROXY, sol::Exact::settleWithPermitCall::SELECTOR) => (ALLOWANCE, true),
@@ -101,7 +103,7 @@ pub(crate) fn charged(to: Option<Address>, input: &[u8]) -> Option<(UsedPermit, 
         _ => return None,
     };
     let words = words.as_chunks::<32>().0.get(first..)?;
-    // Token, amount, nonce, deadline; the charge, which nobody signs; the owner, and the witness.
+    // Token, amount, nonce, deadline; the charge, which is not signed; the owner, and the witness.
     let (permitted, charge, owner_and_witness) = match is_exact {
         true => (words.get(..4)?, words.get(1)?, words.get(4..7)?),
         false => (words.get(..4)?, words.get(4)?, words.get(5..9)?),
@@ -126,7 +128,7 @@ mod tests {
     const NONCE: [u8; 32] = [0x42; 32];
     const OWNER: Address = Address::new([0x11; 20]);
 
-    /// The same payer's permits of the same nonce, each with one other term.
+    /// The same payer's permits with the same nonce, each with one other term.
     fn others_of(permit: &Permit) -> Vec<Permit> {
         let stranger = Address::new([0xbb; 20]);
         let later = ChainTime::from_unix(1_795_280_401);

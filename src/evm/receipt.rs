@@ -1,4 +1,4 @@
-//! The part of a node's receipt that tells where its transaction was mined, and its status. The logs are separate.
+//! The block and the status in a node's receipt. The logs are parsed elsewhere.
 
 use alloy::primitives::{B256, U64};
 use serde::Deserialize;
@@ -6,12 +6,12 @@ use serde::Deserialize;
 use super::{block::MinedIn, json_rpc::Fault};
 use crate::protocol::TxHash;
 
-/// Where a transaction was mined, and how it ended.
+/// The block of a transaction, and its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inclusion {
     /// `None` while it is in no block.
     pub(crate) mined_in: Option<MinedIn>,
-    /// `None` where the node did not say (receipts from before EIP-658).
+    /// `None` if the node did not say (receipts from before EIP-658).
     pub(crate) success: Option<bool>,
 }
 
@@ -26,13 +26,13 @@ struct Told {
 }
 
 impl Inclusion {
-    /// Reads the answer to `eth_getTransactionReceipt` about that transaction; `None` where there is no receipt.
+    /// Parses the answer to `eth_getTransactionReceipt` about that transaction; `None` if there is no receipt.
     pub(crate) fn read(json: &str, transaction: TxHash) -> Result<Option<Self>, Fault> {
         let told: Option<Told> = serde_json::from_str(json).map_err(|_| Fault::Answer)?;
         let Some(told) = told else { return Ok(None) };
         let success = match told.status.map(|status| status.to::<u64>()) {
             Some(status @ (0 | 1)) => Some(status == 1),
-            // A state root in the place of an outcome; without either it is no receipt.
+            // Old receipts have a state root instead of a status; without either it is no receipt.
             None if told.root.is_some() => None,
             _ => return Err(Fault::Answer),
         };

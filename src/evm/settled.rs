@@ -1,4 +1,4 @@
-//! What transactions tell of permits that they settled: by their calls, and by their logs.
+//! Settled permits, from the calls and the logs of transactions.
 
 use alloy::{rpc::types::Log, sol_types::SolEvent as _};
 use serde_json::{Value, json, value::RawValue};
@@ -22,7 +22,7 @@ mod events {
     }
 }
 
-/// The only topic of the events of a proxy that has settled. They tell nothing else.
+/// The topics of a proxy's events after a settlement. The events carry no data.
 pub(crate) const SETTLED_TOPICS: [[u8; 32]; 2] =
     [events::Settled::SIGNATURE_HASH.0, events::SettledWithPermit::SIGNATURE_HASH.0];
 
@@ -31,12 +31,12 @@ pub(crate) fn is_proxy(account: Address) -> bool {
     account == EXACT_PROXY || account == UPTO_PROXY
 }
 
-/// The permit that a call of a proxy settles; `None` for any other call.
+/// Returns the permit that a proxy's call settles; `None` for any other call.
 pub(crate) fn used_permit(to: Option<Address>, input: &[u8]) -> Option<UsedPermit> {
     Some(charged(to, input)?.0)
 }
 
-/// Asks for the logs of those blocks that tell of transfers from a permit's payer to its recipient.
+/// Asks for the logs of transfers from a permit's payer to its recipient in those blocks.
 pub(crate) fn transfers_of(permit: &Permit, range: &BlockRange) -> Question {
     let [from, to] = [permit.from, permit.to].map(|account| const_hex::encode_prefixed(topic(account)));
     let filter = json!({
@@ -48,7 +48,7 @@ pub(crate) fn transfers_of(permit: &Permit, range: &BlockRange) -> Question {
     Question { method: "eth_getLogs", params: Value::Array(vec![filter]) }
 }
 
-/// Reads the answer to that: the transactions, the latest first. A log that was not asked for is no answer.
+/// Parses the answer: the transactions, the latest first. A log that was not asked for makes the answer unusable.
 pub(crate) fn read_transfers_of(permit: &Permit, range: &BlockRange, raw: &RawValue) -> Result<Vec<TxHash>, Fault> {
     let logs: Vec<Log> = serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)?;
     let transaction = |log: &Log| {

@@ -1,4 +1,4 @@
-//! Signatures of plain accounts: ECDSA over secp256k1, under a message by EIP-191 or a hash.
+//! Signatures of plain accounts: ECDSA over secp256k1, of an EIP-191 message or a hash.
 
 #[cfg(feature = "evm")]
 use alloy::primitives::eip191_hash_message;
@@ -12,10 +12,10 @@ pub(crate) fn message_hash(message: &str) -> B256 {
     eip191_hash_message(message)
 }
 
-/// Returns the plain account that signed this hash, if those bytes are a signature of one.
+/// Returns the plain account that signed this hash, if the bytes are a valid signature.
 ///
-/// That is 65 bytes with a `v` of 0, 1, 27 or 28, or 64 bytes by EIP-2098. A signature with a high `s` is refused: each has a twin
-/// with a low one, so that accepting both would give one signature two forms.
+/// Accepts 65 bytes with a `v` of 0, 1, 27 or 28, or 64 bytes by EIP-2098. Refuses a high `s`: each such signature has
+/// a twin with a low `s`, so accepting both would give one signature two forms.
 pub(crate) fn signer(hash: &B256, signature: &[u8]) -> Option<Address> {
     match signature.len() {
         64 => recover(hash, Signature::from_erc2098(signature)),
@@ -23,7 +23,7 @@ pub(crate) fn signer(hash: &B256, signature: &[u8]) -> Option<Address> {
     }
 }
 
-/// Returns the same, and takes no 64 bytes.
+/// Returns the same, but refuses 64 bytes.
 pub(crate) fn signer_of_65(hash: &B256, signature: &[u8]) -> Option<Address> {
     match (signature.len(), signature.last()) {
         (65, Some(0 | 1 | 27 | 28)) => recover(hash, Signature::from_raw(signature).ok()?),
@@ -31,7 +31,7 @@ pub(crate) fn signer_of_65(hash: &B256, signature: &[u8]) -> Option<Address> {
     }
 }
 
-/// Returns the same, and takes no `v` of 0 or 1: what contracts recover by `ecrecover`.
+/// Returns the same, but refuses a `v` of 0 or 1, as contracts with `ecrecover` do.
 pub(crate) fn signer_on_chain(hash: &B256, signature: &[u8]) -> Option<Address> {
     match signature.last() {
         Some(27 | 28) => signer_of_65(hash, signature),
@@ -61,7 +61,7 @@ mod tests {
     const ORDER: U256 =
         U256::from_be_bytes(alloy::hex!("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"));
 
-    /// The four ways to write a signature: `v` from 27 or from 0, and EIP-2098; the twin with a high `s` last.
+    /// The forms of a signature: `v` from 27 or from 0, and EIP-2098; the twin with a high `s` last.
     fn forms(signature: &Signature) -> [Vec<u8>; 4] {
         let mut from_zero = signature.as_bytes();
         from_zero[64] -= 27;
@@ -105,14 +105,14 @@ mod tests {
         let mut zero_s = usual.clone();
         zero_s[32..64].fill(0);
         assert_eq!(recovered(&zero_s), None, "s of zero");
-        // EIP-2098 has no room for a high `s` beyond the bit that it uses, but for the last values below 2^255.
+        // In EIP-2098 the top bit of `s` is the parity, so only high values below 2^255 fit.
         let mut high = compact;
         high[32..].copy_from_slice(&[0x7f; 32]);
         high[33..].fill(0xff);
         assert_eq!(recovered(&high), None, "high s by EIP-2098");
     }
 
-    /// Numbers at the edges of the field and of the order, and any others.
+    /// Numbers at the bounds of the field and of the order, and any others.
     fn scalar() -> impl Strategy<Value = U256> {
         let field =
             U256::from_be_bytes(alloy::hex!("fffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f"));

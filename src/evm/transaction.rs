@@ -1,4 +1,4 @@
-//! A transaction as a node tells it, and how much of that is proven by its signature.
+//! A transaction in a node's answer, and the part of it that its signature proves.
 
 use alloy::{
     consensus::{Transaction as _, TxEnvelope},
@@ -18,7 +18,7 @@ use {
 
 use crate::protocol::{Address, TxHash};
 
-/// A transaction with a computed hash and a recovered signer: no node can have invented it.
+/// A transaction with a computed hash and a recovered signer, which no node can have invented.
 pub(crate) struct SignedTransaction {
     pub(crate) hash: TxHash,
     pub(crate) signer: Address,
@@ -26,7 +26,7 @@ pub(crate) struct SignedTransaction {
 }
 
 impl SignedTransaction {
-    /// Reads a node's JSON. `None` if its transaction type is unknown, or its signature is invalid.
+    /// Parses a node's JSON. `None` if the transaction type is unknown, or the signature is invalid.
     pub(crate) fn read(json: &str) -> Option<Self> {
         let told: types::Transaction = serde_json::from_str(json).ok()?;
         Self::of(told.inner.into_inner())
@@ -34,12 +34,12 @@ impl SignedTransaction {
 
     pub(crate) fn of(envelope: TxEnvelope) -> Option<Self> {
         let signer = envelope.signature().recover_address_from_prehash(&envelope.signature_hash()).ok()?;
-        // Not `envelope.hash()`: that comes from the node.
+        // `envelope.hash()` would be the node's claim.
         let hash = TxHash::new(keccak256(envelope.encoded_2718()).0);
         Some(Self { hash, signer: Address::new(signer.into_array()), envelope })
     }
 
-    /// The account or contract that it is sent to; `None` where it makes a contract.
+    /// The target account or contract; `None` if the transaction creates a contract.
     pub(crate) fn to(&self) -> Option<Address> {
         self.envelope.to().map(|to| Address::new(to.into_array()))
     }
@@ -54,12 +54,12 @@ impl SignedTransaction {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SentTransaction {
     pub(crate) sender: Address,
-    /// `None` where it creates a contract.
+    /// `None` if the transaction creates a contract.
     pub(crate) to: Option<Address>,
     pub(crate) input: Vec<u8>,
 }
 
-/// What a node says of a transaction.
+/// The fields of a transaction in a node's answer.
 #[cfg(feature = "evm")]
 #[derive(Deserialize)]
 struct Told {
@@ -68,7 +68,7 @@ struct Told {
     #[serde(default)]
     to: Option<Address>,
     input: Bytes,
-    /// Absent where a node is older than EIP-2718.
+    /// Absent if a node is older than EIP-2718.
     #[serde(default, rename = "type")]
     kind: Option<U8>,
     #[serde(default)]
@@ -79,11 +79,11 @@ struct Told {
 
 #[cfg(feature = "evm")]
 impl SentTransaction {
-    /// Reads a node's JSON of the transaction of that hash; `None` where the node has none.
+    /// Parses a node's JSON of the transaction of that hash; `None` if the node has none.
     ///
-    /// Sender and call data are proven by hash and signature where there are any. Where there are none the node's word counts, as it
-    /// does for receipts: for deposits and other types that are known to their chain alone, and for what a chain sends in its own
-    /// name, with a signature of zeros.
+    /// If the type is known and has a signature, hash and signature prove sender and call data. Otherwise the node is
+    /// believed, as it is for receipts: for deposits and other types that only their chain knows, and for transactions
+    /// that a chain sends in its own name, with a signature of zeros.
     pub(crate) fn read(json: &str, hash: TxHash) -> Result<Option<Self>, Fault> {
         let told: Option<Told> = serde_json::from_str(json).map_err(|_| Fault::Answer)?;
         let Some(told) = told else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The functions and events of the contract, as far as they are used here.
+//! The functions and events of the contract that this crate uses.
 
 use crate::protocol::Address;
 

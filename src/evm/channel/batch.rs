@@ -1,21 +1,21 @@
-//! Claims by the receiver authorizer itself, and many questions in one.
+//! Claims that the receiver authorizer sends itself, and several calls in one.
 
 use alloy::{primitives::Bytes, sol_types::SolCall as _};
 
 use super::{abi::sol, calls::rows};
 use crate::protocol::channel::VoucherClaim;
 
-/// Returns the call data by which the receiver authorizer, or the receiver, claims vouchers itself.
+/// Returns the call data with which the receiver authorizer, or the receiver, claims vouchers itself.
 pub(crate) fn claim_directly(claims: &[VoucherClaim]) -> Vec<u8> {
     sol::claimCall { voucherClaims: rows(claims) }.abi_encode()
 }
 
-/// Reads what several calls in one returned, in their order; `None` where that is no such answer.
+/// Parses the results of several calls in one, in order; `None` if the answer is malformed.
 pub(crate) fn read_results(returned: &[u8]) -> Option<Vec<Bytes>> {
     sol::multicallCall::abi_decode_returns(returned).ok()
 }
 
-/// Returns whether that is call data that changes channels.
+/// Returns whether this call data changes channels.
 pub(crate) fn changes_channels(input: &[u8]) -> bool {
     [
         sol::depositCall::SELECTOR,

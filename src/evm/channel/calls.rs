@@ -14,7 +14,7 @@ use crate::protocol::{
     channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, VoucherClaim},
 };
 
-/// Returns the call data that deposits into a channel. `domain`: that of the channel's token, where that is known.
+/// Returns the call data that deposits into a channel. `domain` is that of the channel's token, if known.
 ///
 /// For a plain account, a `v` of 0 or 1 becomes 27 or 28, the only values that tokens and Permit2 take. For a contract account, the bytes
 /// stay unchanged.
@@ -39,25 +39,26 @@ pub(crate) fn deposit(
     sol::depositCall { config: channel.into(), amount, collector, collectorData: data.into() }.abi_encode()
 }
 
-/// Returns the call data that claims vouchers by a signature of their common receiver authorizer.
+/// Returns the call data that claims vouchers with a signature of their common receiver authorizer.
 pub(crate) fn claim(claims: &[VoucherClaim], signature: &[u8]) -> Vec<u8> {
     let (voucher_claims, signature) = (rows(claims), Bytes::copy_from_slice(signature));
     sol::claimWithSignatureCall { voucherClaims: voucher_claims, authorizerSignature: signature }.abi_encode()
 }
 
-/// Returns the call data that pays out what is claimed for a receiver. It does nothing where nothing is due.
+/// Returns the call data that pays out the claimed amounts of a receiver. It does nothing if no amount is due.
 pub(crate) fn settle(receiver: Address, token: Address) -> Vec<u8> {
     sol::settleCall { receiver: account(receiver), token: account(token) }.abi_encode()
 }
 
-/// Returns the call data that pays back by a signature of the receiver authorizer: at most so much, in base units, as the `nonce`-th refund.
+/// Returns the call data that refunds at most `amount`, in base units, as the `nonce`-th refund, with a signature of
+/// the receiver authorizer.
 pub(crate) fn refund(channel: &ChannelConfig, amount: u128, nonce: u64, signature: &[u8]) -> Vec<u8> {
     let (nonce, signature) = (U256::from(nonce), Bytes::copy_from_slice(signature));
     let config = channel.into();
     sol::refundWithSignatureCall { config, amount, nonce, receiverAuthorizerSignature: signature }.abi_encode()
 }
 
-/// Returns the call data by which a payer begins to withdraw this amount, in base units.
+/// Returns the call data with which a payer begins to withdraw this amount, in base units.
 #[cfg(all(feature = "client", feature = "wallet"))]
 pub(crate) fn begin_withdrawal(channel: &ChannelConfig, amount: u128) -> Vec<u8> {
     sol::initiateWithdrawCall { config: channel.into(), amount }.abi_encode()
@@ -69,7 +70,7 @@ pub(crate) fn end_withdrawal(channel: &ChannelConfig) -> Vec<u8> {
     sol::finalizeWithdrawCall { config: channel.into() }.abi_encode()
 }
 
-/// Returns the call data of several calls of the contract in one. If one fails, all of them do.
+/// Returns the call data of several contract calls in one. If one fails, all fail.
 pub(crate) fn multicall(calls: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     sol::multicallCall { data: calls.into_iter().map(Bytes::from).collect() }.abi_encode()
 }

@@ -1,4 +1,4 @@
-//! What the contract's logs tell.
+//! The events in the contract's logs.
 
 use alloy::{primitives::Log, sol_types::SolEventInterface as _};
 
@@ -21,7 +21,7 @@ pub(crate) enum ChannelEvent {
         amount: u128,
         total: u128,
     },
-    /// Paid out to a receiver, of all its channels of a token.
+    /// A payout to a receiver, of all its channels of a token.
     Settled {
         receiver: Address,
         token: Address,
@@ -43,7 +43,7 @@ pub(crate) enum ChannelEvent {
     },
 }
 
-/// Reads a log; `None` where it is none of these events of the contract.
+/// Parses a log; `None` if it is not one of these events of the contract.
 pub(crate) fn read_event(log: &Log) -> Option<ChannelEvent> {
     if log.address.as_slice() != BATCH_SETTLEMENT.as_bytes() {
         return None;

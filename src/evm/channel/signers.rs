@@ -1,4 +1,4 @@
-//! Who signed.
+//! The signers of vouchers and deposits.
 
 use alloy::primitives::B256;
 
@@ -11,18 +11,19 @@ use crate::{
 };
 
 impl Voucher {
-    /// Returns the key that signed this voucher on this chain; `None` where the contract takes no such signature from any key.
+    /// Returns the key that signed this voucher on this chain; `None` if the contract would not accept the signature
+    /// from any key.
     ///
-    /// That is 65 bytes with a low `s`, and a `v` of 27 or 28. One voucher with any other signature makes a whole transaction of claims
-    /// fail, so that it is worth nothing.
+    /// The contract accepts 65 bytes with a low `s` and a `v` of 27 or 28. A voucher with any other signature is worth
+    /// nothing, since it makes a whole transaction of claims fail.
     #[must_use]
     pub fn signer(&self, network: Network) -> Option<Address> {
         signature::signer_on_chain(&B256::new(self.digest(network)), self.signature.as_bytes())
     }
 }
 
-/// Returns the plain account that signed this deposit; `None` where those bytes are no signature of one, or where the token's domain is not
-/// known and the deposit is signed by it.
+/// Returns the plain account that signed this deposit; `None` if the bytes are no valid signature, or if the deposit is
+/// signed under the token's domain and that is not known.
 pub(crate) fn deposit_signer(
     channel: &ChannelConfig,
     deposit: &ChannelDeposit,
@@ -34,7 +35,7 @@ pub(crate) fn deposit_signer(
             let digest = of.digest(channel, deposit.amount, domain?, network);
             signature::signer_of_65(&B256::new(digest), of.signature.as_bytes())
         }
-        // Permit2 takes 64 bytes too.
+        // Permit2 also accepts 64 bytes.
         DepositAuthorization::Permit2(of) => signature::signer(&B256::new(of.digest(network)), of.signature.as_bytes()),
     }
 }

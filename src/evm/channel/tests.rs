@@ -1,4 +1,4 @@
-//! The vectors of official clients, and the calls of the official ABI.
+//! The test vectors of official clients, and the calls of the official ABI.
 
 use std::slice;
 
@@ -130,7 +130,7 @@ fn only_a_plain_accounts_v_is_rewritten() {
         assert_eq!(deposit_signer(&config, &by_erc3009(bytes), Some(&usdc), CHAIN), Some(config.payer));
         assert_eq!(of(bytes, Some(&usdc)), of(&usual, None));
     }
-    // Without the domain the signer cannot be told. A contract account decides about its signatures itself.
+    // Without the domain the signer is unknown. A contract account checks its signatures itself.
     assert_eq!(deposit_signer(&config, &by_erc3009(&usual), None, CHAIN), None);
     assert_ne!(of(&from_zero, None), of(&usual, None));
     let foreign = [&[7; 64][..], &[1]].concat();
@@ -155,7 +155,7 @@ fn answers_are_read_strictly() {
     for length in [0, 31, 33, 64] {
         assert_eq!(read_refund_nonce(&vec![0; length]), None, "{length}");
     }
-    // More than the contract's numbers hold.
+    // The values exceed the contract's number types.
     assert_eq!((read_channel(&[0xff; 64]), read_withdrawal(&[0xff; 64]), read_due(&[0xff; 64])), (None, None, None));
     assert_eq!(read_refund_nonce(&words(&[u128::MAX])), None);
 }

@@ -47,7 +47,7 @@ pub(crate) const AUTHORIZATION_CANCELED_TOPIC: [u8; 32] = AuthorizationCanceled:
 
 /// Returns the call data that settles this payment.
 ///
-/// 65 bytes are passed as `(v, r, s)`, which every token with EIP-3009 accepts, anything else as `bytes`. For a plain
+/// 65 bytes are passed as `(v, r, s)`, which every token with EIP-3009 accepts; other lengths as `bytes`. For a plain
 /// account, a `v` of 0 or 1 becomes 27 or 28, the only values that tokens accept. For a contract account, the bytes
 /// stay unchanged.
 pub(crate) fn transfer(signed: &SignedAuthorization, domain: &TokenDomain, network: Network) -> Vec<u8> {
@@ -85,14 +85,15 @@ pub(crate) fn transfer(signed: &SignedAuthorization, domain: &TokenDomain, netwo
     .abi_encode()
 }
 
-/// Returns whether that is call data that settles a payment.
+/// Returns whether this call data settles a payment.
 pub(crate) fn is_transfer(input: &[u8]) -> bool {
     [transferWithAuthorization_0Call::SELECTOR, transferWithAuthorization_1Call::SELECTOR]
         .iter()
         .any(|selector| input.starts_with(selector))
 }
 
-/// Returns the call data that uses up an authorization's nonce without a transfer; `None` for a signature that is not 65 bytes.
+/// Returns the call data that uses up an authorization's nonce without a transfer; `None` if the signature is not 65
+/// bytes long.
 pub(crate) fn cancel(authorizer: Address, nonce: &[u8; 32], signature: &[u8]) -> Option<Vec<u8>> {
     let (r, s, v) = scalars(signature)?;
     let (authorizer, nonce) = (authorizer.as_bytes().into(), B256::new(*nonce));

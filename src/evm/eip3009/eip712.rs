@@ -57,10 +57,10 @@ pub(crate) fn domain_separator(domain: &TokenDomain, network: Network) -> [u8; 3
     of(domain, network).hash_struct().0
 }
 
-/// Returns the plain account that signed this authorization; `None` where those bytes are no signature of one.
+/// Returns the plain account that signed this authorization; `None` if the bytes are no valid signature.
 ///
-/// That is 65 bytes with a `v` of 0, 1, 27 or 28 and a low `s`. The form of EIP-2098 is refused: tokens do not take it. A contract
-/// account's signature is for the token to judge.
+/// Tokens accept 65 bytes with a `v` of 0, 1, 27 or 28 and a low `s`, but not the form of EIP-2098. A contract
+/// account's signature is for the token to check.
 pub(crate) fn signer(signed: &SignedAuthorization, domain: &TokenDomain, network: Network) -> Option<Address> {
     signature::signer_of_65(&digest(&signed.authorization, domain, network), signed.signature.as_bytes())
 }

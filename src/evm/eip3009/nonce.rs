@@ -1,4 +1,5 @@
-//! `Nonce`: the nonce of an authorization (EIP-3009), what nodes are asked about it, and how their answers are read. Pure.
+//! `Nonce`: the nonce of an authorization (EIP-3009), the questions to nodes about it, and the parsing of their
+//! answers. Pure.
 
 use alloy::rpc::types::Log;
 use serde_json::{Value, json, value::RawValue};
@@ -14,7 +15,7 @@ use crate::{
     protocol::{Address, TxHash},
 };
 
-/// One payer's nonce at one token.
+/// A payer's nonce at a token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nonce {
     pub(crate) token: Address,
@@ -22,7 +23,7 @@ pub(crate) struct Nonce {
     pub(crate) nonce: [u8; 32],
 }
 
-/// What used a nonce, as the token's log tells.
+/// The use of a nonce, according to the token's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trace {
     /// A transfer, in this transaction.
@@ -32,12 +33,12 @@ pub(crate) enum Trace {
 }
 
 impl Nonce {
-    /// Asks whether it was used at that height.
+    /// Asks whether the nonce was used at that height.
     pub(crate) fn state_at(&self, height: u64) -> Question {
         self.state(&format!("{height:#x}"))
     }
 
-    /// Asks whether it is used at the newest block.
+    /// Asks whether the nonce is used at the latest block.
     pub(crate) fn state_now(&self) -> Question {
         self.state("latest")
     }
@@ -47,12 +48,12 @@ impl Nonce {
         Question { method: "eth_call", params: eth_call_at(self.token, &data, block) }
     }
 
-    /// Reads the answer to that. A contract that says neither yes nor no says nothing.
+    /// Parses the answer about a nonce's state. Anything but yes or no is no answer.
     pub(crate) fn read_state(raw: &RawValue) -> Result<bool, Fault> {
         read_flag(&returned(raw)?).ok_or(Fault::Answer)
     }
 
-    /// Asks for the logs of those blocks that tell what used it.
+    /// Asks for the logs in those blocks that show the nonce's use.
     pub(crate) fn logs(&self, range: &BlockRange) -> Question {
         let [used, canceled, payer, nonce] = self.topics().map(const_hex::encode_prefixed);
         let filter = json!({
@@ -64,7 +65,8 @@ impl Nonce {
         Question { method: "eth_getLogs", params: Value::Array(vec![filter]) }
     }
 
-    /// Reads the answer to that. A nonce is used once: more than one log, or one that was not asked for, is no answer.
+    /// Parses the answer about logs. A nonce is used once: several logs, or a log that was not asked for, make the
+    /// answer unusable.
     pub(crate) fn read_logs(&self, raw: &RawValue, range: &BlockRange) -> Result<Option<Trace>, Fault> {
         let logs: Vec<Log> = serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)?;
         match &logs[..] {
@@ -90,7 +92,7 @@ impl Nonce {
         }
     }
 
-    /// Returns the transaction that left this trace, and the topics of the log that its receipt must have.
+    /// Returns the transaction of this trace, and the topics of the log that its receipt must have.
     pub(crate) fn told_by(&self, trace: &Trace) -> (TxHash, [[u8; 32]; 3]) {
         let [used, canceled, payer, nonce] = self.topics();
         match *trace {
@@ -99,7 +101,7 @@ impl Nonce {
         }
     }
 
-    /// The kinds of logs, and what both are about.
+    /// The two kinds of logs, and the payer and nonce of both.
     fn topics(&self) -> [[u8; 32]; 4] {
         let mut payer = [0; 32];
         payer[12..].copy_from_slice(self.payer.as_bytes());
@@ -114,7 +116,7 @@ mod tests {
     const NONCE: Nonce = Nonce { token: Address::new([0xcc; 20]), payer: Address::new([0xbb; 20]), nonce: [0x42; 32] };
 
     fn range() -> BlockRange {
-        // From 101 to 200.
+        // Blocks 101 to 200.
         BlockRange::up_to_latest(300, 100).before(100)
     }
 

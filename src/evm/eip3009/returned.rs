@@ -1,4 +1,4 @@
-//! The results of a token's functions. A result of another type counts as none: a contract without the function may
+//! The results of a token's functions. A result of another type counts as absent: a contract without the function may
 //! have a fallback that returns anything.
 
 use alloy::sol_types::SolValue as _;
@@ -6,9 +6,9 @@ use alloy::sol_types::SolValue as _;
 /// The longest name or version that is read, in characters.
 const TEXT_MAX: usize = 64;
 
-/// Reads a name or a version: 1 to 64 characters, none of them a control character.
+/// Parses a name or a version: 1 to 64 characters without control characters.
 pub(crate) fn read_text(returned: &[u8]) -> Option<String> {
-    // Head, length, and 64 characters of four bytes.
+    // Offset, length, and 64 characters of four bytes.
     if returned.len() > 64 + 4 * TEXT_MAX {
         return None;
     }
@@ -17,12 +17,12 @@ pub(crate) fn read_text(returned: &[u8]) -> Option<String> {
     shown.then_some(text)
 }
 
-/// Reads one word.
+/// Parses one word.
 pub(crate) fn read_word(returned: &[u8]) -> Option<[u8; 32]> {
     returned.try_into().ok()
 }
 
-/// Reads one flag: 0 or 1, alone in one word.
+/// Parses one flag: 0 or 1, in a single word.
 pub(crate) fn read_flag(returned: &[u8]) -> Option<bool> {
     let word = read_word(returned)?;
     bool::abi_decode_validate(&word).ok()

@@ -64,7 +64,7 @@ fn the_digest_and_the_signature_are_those_of_official_clients() {
     assert_eq!(recovered(&vector()), Some(payer()));
 }
 
-/// By the letter of EIP-712, with no derived code.
+/// Follows the text of EIP-712, without derived code.
 #[test]
 fn digests_are_made_of_the_types_of_eip_3009() {
     let pad = |address: Address| [&[0; 12][..], address.as_bytes()].concat();
@@ -153,7 +153,7 @@ fn only_a_plain_accounts_v_is_rewritten() {
     let mut from_zero = vector();
     from_zero[64] = 1;
     assert_eq!(v(&from_zero), 28);
-    // Contract accounts have meanings of their own for it.
+    // Contract accounts give it meanings of their own.
     let mut foreign = [7; 65];
     for odd in [0, 1, 2, 31] {
         foreign[64] = odd;

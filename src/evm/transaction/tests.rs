@@ -1,4 +1,4 @@
-//! Transactions of every type, and everything that a node may say of them that is not so.
+//! Transactions of every type, and every false claim that a node can make about them.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -22,7 +22,7 @@ where
     transaction.into_signed(signature).into()
 }
 
-/// One of each type, of the same sender and input.
+/// One transaction of each type, with the same sender and input.
 fn of_every_type(key: &PrivateKeySigner) -> Vec<TxEnvelope> {
     let (chain_id, input) = (8453, INPUT.into());
     let to = alloy::primitives::Address::repeat_byte(7);
@@ -36,7 +36,7 @@ fn of_every_type(key: &PrivateKeySigner) -> Vec<TxEnvelope> {
     ]
 }
 
-/// As nodes write it.
+/// The JSON of a node.
 fn told(transaction: &TxEnvelope, sender: alloy::primitives::Address) -> Value {
     let mut told = serde_json::to_value(transaction).unwrap();
     let place =
@@ -96,7 +96,7 @@ fn what_the_signature_does_not_prove_is_no_answer() {
             lie(&mut told, &other);
             assert_eq!(read(&told, hash), Err(Fault::Answer), "{what}: {told}");
         }
-        // All of another transaction, but for the hash that was asked for.
+        // Another transaction with only the hash replaced by the one that was asked for.
         let mut disguised = other.clone();
         disguised["hash"] = good["hash"].clone();
         assert_eq!(read(&disguised, hash), Err(Fault::Answer), "disguised");

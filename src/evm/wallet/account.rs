@@ -1,4 +1,4 @@
-//! `Account`: a key, the nodes that its transactions go to, and which nonces it used.
+//! `Account`: a key, the nodes for its transactions, and the nonces that it used.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::protocol::{Address, Network, TxHash};
 
-/// The longest that endpoints are asked for the fees of the moment.
+/// The longest wait for the endpoints' current fees.
 const FEES_LIMIT: Duration = Duration::from_secs(10);
 
-/// The same for their counts of the account's transactions.
+/// The longest wait for their counts of the account's transactions.
 const COUNTS_LIMIT: Duration = Duration::from_secs(10);
 
-/// A key, and the nodes that its transactions go to.
+/// A key, and the nodes for its transactions.
 pub(crate) struct Account {
     pub(crate) nodes: Nodes,
     pub(crate) signer: Signer,
@@ -36,15 +36,15 @@ pub(crate) struct Account {
     nonces: NonceManager,
 }
 
-/// A transaction as it goes to a node.
+/// A transaction in the form that is sent to a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Signed {
     pub(crate) hash: TxHash,
-    /// In hexadecimal, with `0x`.
+    /// The raw transaction in hexadecimal, with `0x`.
     pub(crate) raw: String,
 }
 
-/// The nodes cannot be right about how many transactions there are.
+/// The nodes' transaction counts cannot be right.
 pub(crate) struct Absurd;
 
 impl Account {
@@ -59,7 +59,7 @@ impl Account {
         }
     }
 
-    /// The nonce to use next. The caller gets the turn.
+    /// Returns the next nonce. The caller must hold the turn.
     pub(crate) async fn next_nonce(&self) -> Result<Result<u64, Absurd>, Failure> {
         let answers = self.nodes.each(|node| node.counted(self.address)).await;
         let (counted, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
@@ -70,32 +70,32 @@ impl Account {
         Ok(self.nonces.next(&counted, self.nodes.len()).ok_or(Absurd))
     }
 
-    /// Whether most nodes' counts give a nonce to use next. Those that are slow are not waited for.
+    /// Whether the counts of most nodes give a next nonce. Does not wait for slow nodes.
     pub(crate) async fn has_next_nonce(&self) -> bool {
         let ask = |node| Node::counted(node, self.address);
         let counted = self.nodes.most(COUNTS_LIMIT, &ask).await;
         counted.is_ok_and(|counted| self.nonces.next(&counted, self.nodes.len()).is_some())
     }
 
-    /// What a transaction is to offer now.
+    /// Returns the fees for a transaction now.
     pub(crate) async fn fees(&self) -> Result<Fees, Failure> {
         let ask = |node| Node::fee_history(node);
         Fees::agreed(&self.nodes.most(FEES_LIMIT, &ask).await?).ok_or(Failure::Nonsense)
     }
 
-    /// The account's ether in wei, after what waits.
+    /// Returns the account's ether in wei, after its pending transactions.
     pub(crate) async fn ether(&self) -> Result<u128, Failure> {
         self.nodes.first(|node| node.ether(self.address)).await
     }
 
-    /// Signs a transaction; `None` if the key would not.
+    /// Signs a transaction; `None` if the signer refuses.
     pub(crate) async fn sign(&self, mut transaction: TxEip1559) -> Option<Signed> {
         let signature = self.signer.sign_transaction(&mut transaction).await.ok()?;
         let raw = TxEnvelope::from(transaction.into_signed(signature)).encoded_2718();
         Some(Signed { hash: TxHash::new(keccak256(&raw).0), raw: const_hex::encode_prefixed(raw) })
     }
 
-    /// Sends a signed transaction of that nonce to every node at once: one that takes it is enough.
+    /// Sends a signed transaction with that nonce to every node at once. One node that accepts it is enough.
     pub(crate) async fn send(&self, nonce: u64, signed: &Signed) -> Result<(), SendFault> {
         sending::send(&self.nodes, &signed.raw, signed.hash).await?;
         self.nonces.used(nonce);
@@ -107,7 +107,7 @@ impl Account {
         self.nonces.mined(nonce);
     }
 
-    /// Remembers that a nonce is used, independent of the nodes' count.
+    /// Remembers that a nonce is used, whatever the nodes count.
     pub(crate) fn used(&self, nonce: u64) {
         self.nonces.used(nonce);
     }

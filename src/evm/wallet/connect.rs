@@ -1,4 +1,4 @@
-//! The parts of a wallet: its key from text or a file, and its nodes, which have to serve one chain.
+//! The parts of a wallet: its key from text or a file, and its nodes, which must all serve one chain.
 
 use std::{fs, io, path::Path};
 
@@ -13,22 +13,22 @@ use super::{
 };
 use crate::protocol::is_loopback;
 
-/// Why a key cannot be had.
+/// Why a key cannot be read.
 pub(crate) enum KeyFault {
     /// The file cannot be read.
     File(io::Error),
-    /// The text is no key. Why it cannot be read might quote from it.
+    /// The text is no key. The cause is omitted, because it might quote the text.
     Text,
 }
 
-/// Reads a private key: 64 hexadecimal digits, with or without `0x`, and space around it.
+/// Reads a private key: 64 hexadecimal digits, with or without `0x`, and surrounded by space.
 pub(crate) fn key(private_key_hex: &str) -> Result<Signer, KeyFault> {
     let signer = private_key_hex.trim().parse::<PrivateKeySigner>();
     signer.map(|signer| Box::new(signer) as Signer).map_err(|_| KeyFault::Text)
 }
 
-/// Reads a private key from a regular file, and warns if other users can read it, too. It is not refused for that: container
-/// platforms mount secrets readable by all users of the container.
+/// Reads a private key from a regular file. Warns if other users can read the file, but does not refuse it, since
+/// container platforms mount secrets readable by all users of the container.
 pub(crate) fn key_file(path: &Path) -> Result<Signer, KeyFault> {
     let file = fs::metadata(path).map_err(KeyFault::File)?;
     if !file.is_file() {
@@ -41,21 +41,21 @@ pub(crate) fn key_file(path: &Path) -> Result<Signer, KeyFault> {
     key(&fs::read_to_string(path).map_err(KeyFault::File)?)
 }
 
-/// Why there are no nodes to ask.
+/// Why there are no usable nodes.
 pub(crate) enum ConnectFault {
-    /// None was named.
+    /// No endpoint was named.
     Missing,
-    /// That is no http or https URL.
+    /// A text is no http or https URL.
     Url(Option<url::ParseError>),
-    /// That is a plain http URL of another machine.
+    /// A plain http URL names another machine.
     PlainHttp,
-    /// No endpoint named its chain; the answer of one of them.
+    /// No endpoint returned its chain id; the failure of one of them.
     Node(Option<Failure>),
-    /// Two serve different chains.
+    /// Two endpoints serve different chains.
     Chains,
 }
 
-/// Asks every node which chain it serves. One that does not answer now is used once it has answered.
+/// Asks every node for its chain id. A node that does not answer now is used once it has answered.
 pub(crate) async fn connect(urls: &[String], plain_http: bool) -> Result<Nodes, ConnectFault> {
     let nodes = parse(urls, plain_http)?;
     let chains = join_all(nodes.iter().map(Node::chain_id)).await;
@@ -72,7 +72,7 @@ pub(crate) async fn connect(urls: &[String], plain_http: bool) -> Result<Nodes, 
     Ok(Nodes::new(nodes, chain_id))
 }
 
-/// Asks none: each is used once it has said that it serves that chain.
+/// Asks no node: each is used once it has proved that it serves that chain.
 pub(crate) fn connect_lazily(urls: &[String], plain_http: bool, chain_id: u64) -> Result<Nodes, ConnectFault> {
     Ok(Nodes::new(parse(urls, plain_http)?, chain_id))
 }
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// What is logged while a key is read from a file of this mode.
+    /// The log output while a key is read from a file with this mode.
     fn logged(mode: u32) -> String {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "{KEY}").unwrap();

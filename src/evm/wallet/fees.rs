@@ -1,62 +1,62 @@
-//! `Fees`: what a transaction may cost, by EIP-1559. Plain functions of what the node told.
+//! `Fees`: the fees of a transaction by EIP-1559. Plain functions of the nodes' answers.
 
 use super::median::lower_median;
 
-/// The tip that may be paid however low the base fee is, in wei per gas: 0.01 gwei. Base takes a tenth of it.
+/// The tip that is allowed whatever the base fee, in wei per gas: 0.01 gwei. Base takes a tenth of it.
 const TIP_MIN: u128 = 10_000_000;
 
-/// What a node says of the fees of the last blocks, in wei per gas.
+/// A node's report of the fees of the last blocks, in wei per gas.
 #[derive(Clone, Debug)]
 pub(crate) struct FeeHistory {
     /// The base fee of the next block.
     pub(crate) base: u128,
-    /// What the cheaper transactions of each block paid on top.
+    /// The tips of the cheaper transactions in each block.
     pub(crate) tips: Vec<u128>,
 }
 
 /// The two fees of a transaction, in wei per gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fees {
-    /// The most that is paid in all.
+    /// The maximum that is paid in all.
     pub(crate) most: u128,
-    /// How much of it may go to the builder of the block.
+    /// The maximum part of it for the builder of the block.
     pub(crate) tip: u128,
 }
 
 impl Fees {
-    /// Twice the base fee of the next block, which still fits after six full blocks, and a tip on top. Of several nodes
-    /// the lower median of each counts. The chain itself sets the base fee, so a single node can make an account lose
-    /// only the tip: the tip is at most the base fee, or [`TIP_MIN`] where that is more.
+    /// Returns twice the base fee of the next block, which still suffices after six full blocks, plus a tip. With
+    /// several nodes, the lower median of each value counts. The chain itself sets the base fee, so a single node can
+    /// make an account lose only the tip. The tip is at most the base fee, or [`TIP_MIN`] if that is more.
     pub(crate) fn agreed(histories: &[FeeHistory]) -> Option<Self> {
         let base = lower_median(histories.iter().map(|history| history.base))?;
         let tip = lower_median(histories.iter().map(usual_tip))?.min(base.max(TIP_MIN));
         Some(Self { most: base.saturating_mul(2).saturating_add(tip), tip })
     }
 
-    /// What is likely to be paid per gas: the base fee, and the tip. Of those that were [agreed](Self::agreed) on.
+    /// Returns what is likely to be paid per gas: base fee plus tip. Only for fees that were [agreed](Self::agreed).
     pub(crate) const fn expected(self) -> u128 {
         self.most.saturating_sub(self.tip) / 2 + self.tip
     }
 
-    /// The lowest fees with which a node accepts a replacement: an eighth more of both, which exceeds the tenth that
+    /// Returns the lowest fees with which a node accepts a replacement: an eighth more of both, above the tenth that
     /// geth, reth and anvil demand.
     pub(crate) fn raised(self) -> Self {
         let raised = |fee: u128| fee.saturating_add(fee / 8).saturating_add(1);
         Self { most: raised(self.most), tip: raised(self.tip) }
     }
 
-    /// Returns these, and no more than that per gas in all.
+    /// Returns the same fees, capped at this maximum per gas.
     pub(crate) fn at_most(self, most: u128) -> Self {
         Self { most: self.most.min(most), tip: self.tip.min(most) }
     }
 
-    /// Returns the higher of each.
+    /// Returns the higher value of each fee.
     pub(crate) fn or_higher(self, other: Self) -> Self {
         Self { most: self.most.max(other.most), tip: self.tip.max(other.tip) }
     }
 }
 
-/// The median of the tips of blocks that had any.
+/// The median tip of the blocks with a tip.
 fn usual_tip(history: &FeeHistory) -> u128 {
     let mut tips: Vec<u128> = history.tips.iter().copied().filter(|tip| *tip > 0).collect();
     tips.sort_unstable();

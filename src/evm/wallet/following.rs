@@ -1,16 +1,18 @@
-//! Which of several nodes follow the chain. One that is stuck at an old block answers like any other, and of the worst of several answers its own
-//! would be the last word.
+//! Finds the nodes that follow the chain. A node that is stuck at an old block answers like any other; where the worst
+//! answer counts, its answer would decide.
 
 use super::node::Failure;
 use crate::protocol::ChainTime;
 
-/// By how many seconds of chain time the newest block of a node may be older than those of others.
+/// How much older a node's latest block may be than those of others, in seconds of chain time.
 const BEHIND_MAX: u64 = 60;
 
-/// The answers of nodes, each with the time of its newest block, where one that does not follow the chain counts as silent: its newest block is
-/// too old beside one that at least half of those that answer reach.
+/// Returns the answers of nodes, each of which has the time of its latest block. A node that does not follow the chain
+/// counts as silent: its latest block is too old compared with a time that at least half of the answering nodes have
+/// reached.
 ///
-/// A block of the future makes none of them old: a node that lies about its time must not silence one that keeps up with the clock.
+/// A block time in the future makes no other block old: a node that lies about its time must not silence a node that
+/// keeps up with the clock.
 pub(super) fn following<T>(answers: Vec<Result<(ChainTime, T), Failure>>, now: u64) -> Vec<Result<T, Failure>> {
     let mut times: Vec<_> = answers.iter().flatten().map(|(newest, _)| newest.unix()).collect();
     times.sort_unstable_by(|one, other| other.cmp(one));
@@ -28,7 +30,7 @@ mod tests {
 
     const NOW: u64 = 1_795_280_400;
 
-    /// Which of nodes count whose newest blocks are so many seconds older than now; `None`: it does not answer.
+    /// Whether each node counts, given the age of its latest block in seconds; `None` for a node that does not answer.
     fn count(ages: &[Option<i64>]) -> Vec<bool> {
         let answer = |age: &Option<i64>| {
             let time = NOW.checked_add_signed(-age.ok_or(Failure::Silence)?).unwrap();
@@ -44,7 +46,7 @@ mod tests {
         assert_eq!(count(&[Some(900), Some(2)]), [false, true]);
         assert_eq!(count(&[None, Some(2), Some(900)]), [false, true, false]);
         assert_eq!(count(&[None, None]), [false, false]);
-        // A chain that stands still has no better nodes.
+        // On a chain that stands still no node is ahead.
         assert_eq!(count(&[Some(900), Some(910)]), [true, true]);
         assert_eq!(count(&[Some(900)]), [true]);
     }
@@ -53,7 +55,7 @@ mod tests {
     fn a_node_that_is_ahead_of_time_silences_no_other() {
         assert_eq!(count(&[Some(-900), Some(2)]), [true, true]);
         assert_eq!(count(&[Some(-900), Some(-800), Some(2)]), [true, true, true]);
-        // Nor does one of three, while the others stand still.
+        // One node of three that is ahead does not silence the others either.
         assert_eq!(count(&[Some(0), Some(900), Some(910)]), [true, true, true]);
     }
 }

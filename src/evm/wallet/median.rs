@@ -1,6 +1,6 @@
-//! What several nodes agree on.
+//! The median of several nodes' answers.
 
-/// Returns the middle one, of an even number the lower of the two.
+/// Returns the median; of an even number of answers, the lower one.
 pub(crate) fn lower_median<T: Ord>(answers: impl IntoIterator<Item = T>) -> Option<T> {
     let mut answers: Vec<T> = answers.into_iter().collect();
     answers.sort_unstable();

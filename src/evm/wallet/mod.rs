@@ -1,4 +1,4 @@
-//! An account with a key of its own, and the nodes that its transactions go to: the ground of every wallet here.
+//! An account with a key of its own, and the nodes for its transactions: the base of every wallet in this crate.
 
 pub(crate) mod account;
 pub(crate) mod connect;

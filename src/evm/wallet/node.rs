@@ -1,4 +1,4 @@
-//! `Node`: the questions of a wallet, each within ten seconds. No text of a node leaves this file.
+//! `Node`: a wallet's questions to a node, each limited to ten seconds. A node's text never leaves this file.
 
 use std::{
     collections::HashMap,
@@ -27,20 +27,20 @@ use crate::{
     protocol::{Address, TxHash},
 };
 
-/// The longest that one question may take.
+/// The time limit of a question.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// For how long an endpoint that hung is asked last.
+/// How long an endpoint that hung is asked last.
 const REST: Duration = Duration::from_secs(15);
 
-/// The longest answer that is read, in bytes: a full block with its transactions.
+/// The limit of an answer, in bytes: enough for a full block with its transactions.
 const BLOCK_MAX: usize = 16 * 1024 * 1024;
 
 /// Why a question has no answer.
 pub(crate) enum Failure {
-    /// No answer came, or not in time, or not as JSON-RPC.
+    /// No answer came in time, or none in JSON-RPC.
     Silence,
-    /// The answer has another shape than it should.
+    /// The answer has an unexpected shape.
     Nonsense,
     /// The node answered with an error.
     Refusal(RpcError),
@@ -56,13 +56,13 @@ impl From<Fault> for Failure {
 #[derive(Debug)]
 pub(crate) struct Node {
     transport: Transport,
-    /// Whether it has said that it serves the wallet's chain.
+    /// Whether the node has proved that it serves the wallet's chain.
     proved: AtomicBool,
     rests_until: Mutex<Option<Instant>>,
 }
 
 impl Node {
-    /// `None` if that is no http or https URL.
+    /// Returns `None` if the text is no http or https URL.
     pub(crate) fn new(url: &str) -> Option<Self> {
         let transport = Transport::new(url)?.reading(BLOCK_MAX);
         Some(Self { transport, proved: AtomicBool::new(false), rests_until: Mutex::default() })
@@ -76,12 +76,12 @@ impl Node {
         self.proved.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it hung, or was found behind, a moment ago.
+    /// Whether the node hung, or was found behind, a moment ago.
     pub(crate) fn is_resting(&self) -> bool {
         self.rests_until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
     }
 
-    /// From now on it is asked last, for a while.
+    /// Makes the node the last choice for a while.
     pub(crate) fn rests(&self) {
         *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + REST);
     }
@@ -99,7 +99,7 @@ impl Node {
         self.answer(&Question { method, params }).await
     }
 
-    /// Its answer to a question, which the caller reads.
+    /// Returns the raw answer to a question, which the caller parses.
     pub(crate) async fn answer(&self, question: &Question) -> Result<Box<RawValue>, Failure> {
         let reply = timeout(LIMIT, self.transport.ask(question)).await.map_err(|_| self.hung())?;
         reply.map_err(|_| Failure::Silence)?.map_err(Failure::Refusal)
@@ -109,12 +109,12 @@ impl Node {
         self.ask::<Quantity>("eth_chainId", json!([])).await?.small()
     }
 
-    /// The newest block.
+    /// Returns the latest block.
     pub(crate) async fn head(&self) -> Result<Block, Failure> {
         self.block_at("latest").await?.ok_or(Failure::Nonsense)
     }
 
-    /// The block at that height, as this chain has it now.
+    /// Returns the block at that height in the present chain.
     pub(crate) async fn block(&self, number: u64) -> Result<Option<Block>, Failure> {
         self.block_at(&hex(number)).await
     }
@@ -124,17 +124,17 @@ impl Node {
         Block::read(told.get()).map_err(|_| Failure::Nonsense)
     }
 
-    /// The block at that height with its transactions.
+    /// Returns the block at that height with its transactions.
     pub(crate) async fn full_block(&self, number: u64) -> Result<Option<FullBlock>, Failure> {
         self.ask("eth_getBlockByNumber", json!([hex(number), true])).await
     }
 
-    /// How many transactions the account had made once that block was done: the next nonce.
+    /// Returns the account's transaction count after that block, which is its next nonce.
     pub(crate) async fn count_at(&self, account: Address, block: u64) -> Result<u64, Failure> {
         self.count(account, &hex(block)).await
     }
 
-    /// The same now, without and with those that wait.
+    /// Returns the present counts, without and with pending transactions.
     pub(crate) async fn counted(&self, account: Address) -> Result<Counted, Failure> {
         let (latest, pending) = try_join(self.count(account, "latest"), self.count(account, "pending")).await?;
         Ok(Counted { latest, pending })
@@ -153,16 +153,17 @@ impl Node {
         self.ask("eth_getTransactionByHash", json!([hash])).await
     }
 
-    /// What a transaction calls; `None` where this node does not have it.
+    /// Returns the target and input of a transaction; `None` if this node does not have it.
     #[cfg(feature = "client")]
     pub(crate) async fn called(&self, hash: TxHash) -> Result<Option<Called>, Failure> {
         self.ask("eth_getTransactionByHash", json!([hash])).await
     }
 
-    /// What waits under that nonce of the account; an error where this node does not tell. To be looked at, not to be believed.
+    /// Returns the pending transaction with that nonce; an error if this node does not report it. The answer is a hint,
+    /// not proof.
     pub(crate) async fn waiting(&self, account: Address, nonce: u64) -> Result<Option<Waiting>, Failure> {
         match self.ask("eth_getTransactionBySenderAndNonce", json!([account, hex(nonce)])).await {
-            // Geth has the other.
+            // Geth does not know this method, only the next one.
             Err(Failure::Refusal(_)) => {}
             told => return told,
         }
@@ -178,7 +179,7 @@ impl Node {
         Ok(FeeHistory { base, tips })
     }
 
-    /// The account's ether in wei, after what waits.
+    /// Returns the account's ether in wei, after its pending transactions.
     pub(crate) async fn ether(&self, account: Address) -> Result<u128, Failure> {
         Ok(self.ask::<Quantity>("eth_getBalance", json!([account, "pending"])).await?.0)
     }
@@ -189,7 +190,8 @@ impl Node {
         Ok(code.len() > "0x".len())
     }
 
-    /// Runs a call, at the state that `at` names, with no more than that gas. What a failed call says is looked at, and goes no further.
+    /// Runs a call at the state that `at` names, with at most the call's gas. The error of a failed call must not be
+    /// passed on.
     pub(crate) async fn run(&self, call: &Call<'_>, at: &str) -> Result<Result<Vec<u8>, RpcError>, Failure> {
         match self.ask::<String>("eth_call", json!([call.to_json(), at])).await {
             Ok(text) => const_hex::decode(text).map(Ok).map_err(|_| Failure::Nonsense),
@@ -198,7 +200,7 @@ impl Node {
         }
     }
 
-    /// The gas of a call with pending transactions; the node's error if the call fails.
+    /// Returns the gas of a call on top of pending transactions; the node's error if the call fails.
     pub(crate) async fn gas_of(&self, call: &Call<'_>) -> Result<Result<u64, RpcError>, Failure> {
         match self.ask::<Quantity>("eth_estimateGas", json!([call.to_json(), "pending"])).await {
             Ok(gas) => gas.small().map(Ok),
@@ -209,7 +211,8 @@ impl Node {
         }
     }
 
-    /// What a contract's function without effects gives, as one word; `None` where it gives anything else, or fails.
+    /// Returns the result of a contract's view function, as one word; `None` if the result is anything else, or the
+    /// call fails.
     pub(crate) async fn word(&self, contract: Address, call: &[u8]) -> Result<Option<[u8; 32]>, Failure> {
         self.word_at(contract, call, "pending").await
     }
@@ -225,15 +228,15 @@ impl Node {
     }
 }
 
-/// A call of a contract.
+/// A contract call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) from: Address,
     pub(crate) to: Address,
     pub(crate) data: &'a [u8],
-    /// The most gas that it may take.
+    /// The gas limit.
     pub(crate) gas: u64,
-    /// The fees of the call. Without them, the call sees a gas price of zero, which no transaction has.
+    /// The fees of the call. Without them the call runs with a gas price of zero, unlike any transaction.
     pub(crate) fees: Option<Fees>,
 }
 
@@ -253,7 +256,7 @@ pub(crate) fn hex(number: u64) -> String {
     format!("{number:#x}")
 }
 
-/// A number as JSON-RPC writes it: `"0x1f"`. Larger ones than any that is asked for here are refused.
+/// A number in JSON-RPC's form: `"0x1f"`. Numbers beyond 128 bits are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quantity(pub(crate) u128);
 
@@ -277,7 +280,7 @@ pub(crate) struct FullBlock {
     pub(crate) transactions: Vec<Box<RawValue>>,
 }
 
-/// What a node says of a transaction, its sender and nonce: to look for it by, not to believe.
+/// A node's report of a transaction, its sender and nonce: a hint for look-ups, not proof.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Transaction {
     pub(crate) hash: TxHash,
@@ -285,7 +288,7 @@ pub(crate) struct Transaction {
     pub(crate) nonce: Quantity,
 }
 
-/// What a transaction calls, as a node says it.
+/// A node's report of a transaction's target and input.
 #[cfg(feature = "client")]
 #[derive(Debug, Deserialize)]
 pub(crate) struct Called {
@@ -302,7 +305,7 @@ pub(crate) struct Waiting {
     pub(crate) input: Vec<u8>,
 }
 
-/// What waits of one account's, by nonce.
+/// A node's pending transactions of one account, by nonce.
 #[derive(Deserialize)]
 struct Pool {
     #[serde(default)]
@@ -313,7 +316,7 @@ struct Pool {
 
 #[derive(Deserialize)]
 struct ToldFees {
-    /// Of the blocks asked for, and of the next one.
+    /// The base fees of the requested blocks and of the next one.
     #[serde(rename = "baseFeePerGas")]
     base_fees: Vec<Quantity>,
     #[serde(rename = "reward", default)]

@@ -1,5 +1,5 @@
-//! `Nodes`: the endpoints of a wallet, all of one chain. The word of one is enough to continue; a repeated payment
-//! needs the word of all.
+//! `Nodes`: the endpoints of a wallet, all of one chain. One node's answer is enough to continue; a repeated payment
+//! needs the agreement of all.
 
 use std::{future::Future, time::Duration};
 
@@ -34,12 +34,12 @@ impl Nodes {
         self.chain_id
     }
 
-    /// How many there are, whether or not they answer.
+    /// Returns the number of endpoints, whether or not they answer.
     pub(crate) const fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// The first usable answer: in the order of the endpoints, those that hung a moment ago last.
+    /// Returns the first usable answer. Asks the endpoints in order, those that hung a moment ago last.
     pub(crate) async fn first<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
@@ -54,7 +54,7 @@ impl Nodes {
         Err(failure)
     }
 
-    /// Whether there is code at each of these, by the first usable answer to each question.
+    /// Whether all of these accounts have code, by the first usable answer to each question.
     pub(crate) async fn are_contracts(&self, accounts: &[Address]) -> Result<bool, Failure> {
         for account in accounts {
             if !self.first(|node| node.has_code(*account)).await? {
@@ -64,7 +64,7 @@ impl Nodes {
         Ok(true)
     }
 
-    /// What each endpoint says, all asked at once; those that hung a moment ago only where there is no other.
+    /// Asks all endpoints at once. Omits those that hung a moment ago, unless there is no other.
     pub(crate) async fn each<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Vec<Result<T, Failure>>
     where
         F: Future<Output = Result<T, Failure>>,
@@ -72,7 +72,8 @@ impl Nodes {
         join_all(self.live().into_iter().map(|node| self.heard(node, &ask))).await
     }
 
-    /// The same, where one that does not follow the chain counts as silent. Each says the time of its newest block, too.
+    /// The same, but a node that does not follow the chain counts as silent. Each answer includes the time of the
+    /// node's latest block.
     pub(crate) async fn each_following<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> Vec<Result<T, Failure>>
     where
         F: Future<Output = Result<(ChainTime, T), Failure>>,
@@ -81,7 +82,8 @@ impl Nodes {
         let answers = join_all(asked.iter().map(|node| self.heard(node, &ask))).await;
         let answered: Vec<_> = answers.iter().map(Result::is_ok).collect();
         let following = following(answers, SystemClock.unix());
-        // One that does not follow is asked last for a while, also where the word of one is enough.
+        // A node that does not follow the chain is asked last for a while, also by questions for which one answer is
+        // enough.
         for ((node, answered), judged) in asked.into_iter().zip(answered).zip(&following) {
             if answered && judged.is_err() {
                 node.rests();
@@ -90,7 +92,8 @@ impl Nodes {
         following
     }
 
-    /// The same as [`each`](Self::each), each as it arrives: a caller that has enough answers need not wait for the others.
+    /// The same as [`each`](Self::each), but yields each answer as it arrives: a caller with enough answers need not
+    /// wait for the others.
     pub(crate) fn as_they_answer<'a, T, F>(
         &'a self,
         ask: &'a impl Fn(&'a Node) -> F,
@@ -101,8 +104,8 @@ impl Nodes {
         self.live().into_iter().map(|node| self.heard(node, ask)).collect::<FuturesUnordered<_>>()
     }
 
-    /// The answers of the first endpoints that answer, of more than half of all; fewer where the others fail, or are silent for that
-    /// long. Of these a lower median follows no single endpoint upwards.
+    /// Returns the first answers of more than half of all endpoints; fewer if the others fail, or are silent beyond
+    /// `limit`. No single endpoint can raise the lower median of a majority.
     pub(crate) async fn most<'a, T, F>(
         &'a self,
         limit: Duration,
@@ -124,8 +127,8 @@ impl Nodes {
         if heard.is_empty() { Err(failure) } else { Ok(heard) }
     }
 
-    /// Whether it is so: every endpoint that answers says yes, and more than half of all do. A minority that is left
-    /// after the others were silenced decides nothing. That the chain is still ours is asked of each.
+    /// Whether every endpoint that answers says yes, and these are more than half of all. If others were silenced, the
+    /// remaining minority decides nothing. Each endpoint must also confirm the chain id.
     pub(crate) async fn all_say<'a, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> bool
     where
         F: Future<Output = Result<bool, Failure>>,
@@ -139,7 +142,7 @@ impl Nodes {
         self.is_said_by_all(answers)
     }
 
-    /// The same of those that [follow the chain](Self::each_following).
+    /// The same, but only endpoints that [follow the chain](Self::each_following) count.
     pub(crate) async fn all_following_say<'a, F>(&'a self, ask: impl Fn(&'a Node) -> F) -> bool
     where
         F: Future<Output = Result<(ChainTime, bool), Failure>>,
@@ -162,12 +165,12 @@ impl Nodes {
         heard.iter().all(|said| *said) && self.are_most(heard.len())
     }
 
-    /// Whether so many are more than half of all.
+    /// Whether this number is more than half of all endpoints.
     pub(crate) const fn are_most(&self, heard: usize) -> bool {
         heard * 2 > self.list.len()
     }
 
-    /// In the order of the calls.
+    /// The endpoints in the order in which they are asked.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = &Node> {
         let (resting, live): (Vec<_>, Vec<_>) = self.list.iter().partition(|node| node.is_resting());
         live.into_iter().chain(resting)
@@ -178,7 +181,7 @@ impl Nodes {
         if live.is_empty() { self.list.iter().collect() } else { live }
     }
 
-    /// One endpoint's answer, once it has said that it serves this chain.
+    /// Returns one endpoint's answer, after it has proved that it serves this chain.
     pub(crate) async fn heard<'a, T, F>(&self, node: &'a Node, ask: &impl Fn(&'a Node) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
@@ -201,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// A node whose newest block is that.
+    /// A node with this latest block.
     async fn at(number: u64, time: u64) -> Node {
         let answer = move |Json(question): Json<Value>| async move {
             let word = |byte: &str| format!("0x{}", byte.repeat(32));
@@ -216,7 +219,7 @@ mod tests {
         Node::new(&url).unwrap()
     }
 
-    /// Else its old state would decide what one word is enough for.
+    /// Otherwise its old state would decide questions for which one answer is enough.
     #[tokio::test]
     async fn a_node_that_was_found_behind_is_asked_last() {
         let now = SystemClock.unix();

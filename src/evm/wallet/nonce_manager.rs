@@ -14,37 +14,38 @@ use tokio::time::Instant;
 
 use super::median::lower_median;
 
-/// How long sent transactions count more than the node's number. After that the node counts: otherwise all transactions
+/// How long sent transactions override a node's count. Afterwards the node's count applies: otherwise all transactions
 /// behind a dropped one would wait for ever.
 const BELIEVED_FOR: Duration = Duration::from_secs(60);
 
-/// How many transactions of the account may wait beside those that were sent from here. A node that counts more is not
-/// believed: behind such a gap a payment would wait until the gap is filled.
+/// How many pending transactions the account may have beyond those that this process sent. A node that counts more is
+/// not believed: a payment behind such a gap would wait until the gap is filled.
 pub(crate) const GAP_MAX: u64 = 64;
 
-/// What a node counts of an account's transactions.
+/// A node's counts of an account's transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Those that are in a block.
+    /// The transactions in blocks.
     pub(crate) latest: u64,
-    /// Those that wait, too.
+    /// These and the pending ones.
     pub(crate) pending: u64,
 }
 
-/// The nonces that nodes accepted from here, and when. Each is remembered by itself: one that was far off does not
-/// move those that come after it.
+/// The nonces of accepted transactions that this process sent, with their times. Each is remembered by itself, so a
+/// nonce far off does not move the later ones.
 #[derive(Debug, Default)]
 pub(crate) struct NonceManager {
     sent: Mutex<BTreeMap<u64, Instant>>,
-    /// How many nonces are used for certain: those up to the highest of a transaction of ours that has a receipt. This is never
-    /// forgotten, so that a node that lags for long gives none of them out again.
+    /// The number of nonces that are certainly used: up to the highest of our transactions with a receipt. It is never
+    /// forgotten, so that a node that lags for long cannot give one of them out again.
     floor: AtomicU64,
 }
 
 impl NonceManager {
-    /// The nonce to use, where those of so many nodes that answered count so; `None` where they cannot be right.
+    /// Returns the next nonce by the counts of the nodes that answered, out of `nodes` nodes; `None` if the counts
+    /// cannot be right.
     ///
-    /// The lower of two answers counts: a transaction with a used nonce is never mined, which is detected, but one
+    /// Of two answers the lower counts: a transaction with a used nonce is never mined, which is detected, but one
     /// behind a gap waits until the gap is filled.
     pub(crate) fn next(&self, counted: &[Counted], nodes: usize) -> Option<u64> {
         let counted = self.credible(counted, nodes)?;
@@ -56,8 +57,8 @@ impl NonceManager {
         free(lower_median(pending)?)
     }
 
-    /// The counts that are near their median, and at least what is certain. One that is far off is left out where more than half of
-    /// all nodes agree; otherwise there is no telling who errs.
+    /// Returns the counts near their median, raised to at least the floor. Leaves out a count that is far off, provided
+    /// that more than half of all nodes agree; otherwise it is unclear which node errs.
     fn credible(&self, counted: &[Counted], nodes: usize) -> Option<Vec<Counted>> {
         let floor = self.floor.load(Ordering::Relaxed);
         let mut counted: Vec<Counted> = counted.to_vec();
@@ -69,12 +70,12 @@ impl NonceManager {
         (counted.len() == heard || counted.len() * 2 > nodes).then_some(counted)
     }
 
-    /// A transaction of ours with that nonce has a receipt.
+    /// Notes that a transaction of ours with that nonce has a receipt.
     pub(crate) fn mined(&self, nonce: u64) {
         self.floor.fetch_max(nonce.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// A node accepted a transaction with that nonce.
+    /// Notes that a node accepted a transaction with that nonce.
     pub(crate) fn used(&self, nonce: u64) {
         self.believed().insert(nonce, Instant::now());
     }
@@ -121,12 +122,12 @@ mod tests {
         for pending in [3 + GAP_MAX + 1, 0x7fff_ffff, u64::MAX] {
             assert_eq!(nonces.after(3, pending), None);
         }
-        // Far off, and sent: what comes after it is as if it had not been.
+        // A nonce far off was sent: the next nonces ignore it.
         assert_eq!(nonces.after(3, 3 + GAP_MAX), Some(67));
         nonces.used(67);
         assert_eq!(nonces.after(3, 3), Some(3));
         assert_eq!(nonces.after(3, 67), Some(68));
-        // However many wait that were sent from here, so many more may.
+        // However many sent transactions are pending, the same number of others is allowed.
         (3..200).for_each(|nonce| nonces.used(nonce));
         assert_eq!(nonces.after(3, 200 + GAP_MAX), Some(200 + GAP_MAX));
         assert_eq!(nonces.after(3, 201 + GAP_MAX), None);
@@ -160,7 +161,7 @@ mod tests {
         assert_eq!(next(&[165, 165, 100], 3), Some(165));
         assert_eq!(next(&[70, 70, 0], 3), Some(70));
         assert_eq!(next(&[70, 70, 70, 70, 1_000_000], 5), Some(70));
-        // Two of four are no majority, nor are two of three that answer.
+        // Two of four are no majority, whether four or three answer.
         assert_eq!(next(&[70, 70, 0, 0], 4), None);
         assert_eq!(next(&[70, 70, 0], 4), None);
         assert_eq!(next(&[70, 0], 2), None);

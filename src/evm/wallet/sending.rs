@@ -1,4 +1,4 @@
-//! Sends signed transactions, and tells apart why nodes do not take them.
+//! Sends signed transactions, and distinguishes why nodes refuse them.
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::json;
@@ -9,40 +9,40 @@ use super::{
 };
 use crate::protocol::TxHash;
 
-/// Why no node took a transaction.
+/// Why no node accepted a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendFault {
-    /// No answer came, or not in time: it may have been taken.
+    /// No answer came in time: the transaction may have been accepted.
     Silence,
-    /// The answer has another shape than it should: it may have been taken.
+    /// The answer has an unexpected shape: the transaction may have been accepted.
     Nonsense,
-    /// The node named another transaction.
+    /// The node returned the hash of another transaction.
     OtherName,
     /// The nonce is used.
     NonceUsed,
     /// The account has too little ether for the fee.
     Funds,
-    /// The fee is too low by now, or too high for this node.
+    /// The fee has become too low, or is too high for this node.
     Fee,
-    /// Refused, for another reason.
+    /// Another refusal.
     Refused,
 }
 
 impl SendFault {
-    /// Whether the node said that it did not take it.
+    /// Whether the node said that it did not accept the transaction.
     pub(crate) const fn is_refusal(self) -> bool {
         matches!(self, Self::NonceUsed | Self::Funds | Self::Fee | Self::Refused)
     }
 }
 
-/// Sends to every endpoint at once. That it is known already is as good as taken.
+/// Sends to every endpoint at once. An endpoint that already knows the transaction counts as having accepted it.
 pub(super) async fn send(nodes: &Nodes, raw: &str, hash: TxHash) -> Result<(), SendFault> {
     let mut sendings: FuturesUnordered<_> = nodes.in_order().map(|node| send_to(node, raw, hash)).collect();
     let mut failed: Option<SendFault> = None;
     while let Some(outcome) = sendings.next().await {
         match outcome {
             Ok(()) => return Ok(()),
-            // A refusal says more than a silence.
+            // A refusal is more informative than a silence.
             Err(fault) if fault.is_refusal() => failed = Some(fault),
             Err(fault) => failed = failed.or(Some(fault)),
         }

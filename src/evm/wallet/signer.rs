@@ -1,4 +1,4 @@
-//! `Signer`: the account's key, wherever it is.
+//! `Signer`: the account's key, local or remote.
 
 use alloy::{network::TxSigner, primitives::Signature, signers};
 

@@ -1,4 +1,4 @@
-//! Under which domain a token's authorizations (EIP-3009) are signed, as its contract states it.
+//! The domain of a token's authorizations (EIP-3009), as its contract states it.
 
 use futures_util::future::try_join4;
 
@@ -11,10 +11,10 @@ use crate::{
     protocol::{Address, TokenDomain},
 };
 
-/// The most gas that a contract may take to say one of these.
+/// The gas limit of each of these calls.
 const GAS: u64 = 300_000;
 
-/// Returns the domain; `None` for a token without authorizations, and for a domain of other parts than name, version,
+/// Returns the domain; `None` if the token has no authorizations, or if its domain has other parts than name, version,
 /// chain and address.
 pub(crate) async fn token_domain(account: &Account, token: Address) -> Result<Option<TokenDomain>, Failure> {
     let state = eip3009::authorization_state(account.address, &[0; 32]);
@@ -36,7 +36,7 @@ pub(crate) async fn token_domain(account: &Account, token: Address) -> Result<Op
     Ok(Some(domain))
 }
 
-/// What a contract returns, if it is that.
+/// Returns the parsed result of a contract's function, if it has the expected type.
 async fn stated<T>(
     account: &Account,
     token: Address,
