@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc};
 use super::VerifyError;
 use crate::protocol::{Address, Asset, ChainTime, Transfer};
 
-/// Lists transfers that the chain has, for the seller's books. Selling needs none of this.
+/// Lists transfers on the chain, for the seller's books. Selling needs none of this.
 ///
 /// `EvmVerifier` (feature `evm`) implements it by log queries.
 pub trait TransferHistory: Send + Sync + 'static {
@@ -13,7 +13,7 @@ pub trait TransferHistory: Send + Sync + 'static {
     /// [`verify`](super::Verifier::verify) gives it. Transfers of zero are omitted, and so are transfers from the zero
     /// address, from the recipient itself, and from denied payers.
     ///
-    /// Only blocks count that are deep enough for a payment. All transfers of the span are held in memory.
+    /// Only blocks that are deep enough for a payment count. All transfers of the span are held in memory.
     ///
     /// # Errors
     /// [`VerifyError`] if the chain could not be read, in whole or in part.
@@ -27,7 +27,7 @@ impl<H: TransferHistory> TransferHistory for Arc<H> {
     }
 }
 
-/// Which transfers are asked for: to these accounts, of these tokens, mined in a span of time.
+/// A selection of transfers: to these accounts, of these tokens, mined in a span of time.
 ///
 /// ```
 /// use tower_x402::{protocol::{Address, Asset, ChainTime}, verify::TransferQuery};
@@ -47,7 +47,7 @@ pub struct TransferQuery {
 }
 
 impl TransferQuery {
-    /// Asks for all transfers of these tokens to these accounts.
+    /// Selects all transfers of these tokens to these accounts.
     pub fn new(recipients: impl IntoIterator<Item = Address>, assets: impl IntoIterator<Item = Asset>) -> Self {
         let (mut recipients, assets): (Vec<_>, _) = (recipients.into_iter().collect(), assets.into_iter().collect());
         recipients.sort_unstable();
@@ -55,12 +55,12 @@ impl TransferQuery {
         Self { recipients, assets, since: ChainTime::from_unix(0), until: None }
     }
 
-    /// Asks for transfers in blocks of that time or later.
+    /// Selects transfers in blocks of that time or later.
     pub fn since(self, time: ChainTime) -> Self {
         Self { since: time, ..self }
     }
 
-    /// Asks for transfers in blocks before that time only.
+    /// Selects only transfers in blocks before that time.
     pub fn until(self, time: ChainTime) -> Self {
         Self { until: Some(time), ..self }
     }
@@ -77,19 +77,19 @@ impl TransferQuery {
         &self.assets
     }
 
-    /// Returns the time of the first block that is asked for.
+    /// Returns the time at which the span begins.
     #[must_use]
     pub const fn start(&self) -> ChainTime {
         self.since
     }
 
-    /// Returns the time from which on blocks are no longer asked for.
+    /// Returns the time before which the span ends, if it ends.
     #[must_use]
     pub const fn end(&self) -> Option<ChainTime> {
         self.until
     }
 
-    /// Returns whether a block of that time is asked for.
+    /// Returns whether a block of that time is in the span.
     #[must_use]
     pub fn is_in_span(&self, time: ChainTime) -> bool {
         time >= self.since && self.until.is_none_or(|until| time < until)

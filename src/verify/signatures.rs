@@ -1,4 +1,4 @@
-//! `Signatures`: a verifier's view of accounts: their signatures, and the state of their authorizations.
+//! `Signatures`: a verifier's check of accounts: their signatures, and the state of their authorizations.
 
 use std::future::Future;
 
@@ -12,9 +12,10 @@ use crate::protocol::{Address, ChainTime, PaymentSignature, TokenDomain, TxHash,
 pub enum NonceState {
     /// It is not used. A transaction that is in no block yet may still use it, as long as the authorization is valid.
     Unused,
-    /// This transaction used it to make a transfer. [`Verifier::verify`](super::Verifier::verify) tells to which account.
+    /// This transaction used it to make a transfer. [`Verifier::verify`](super::Verifier::verify) returns the
+    /// transfer's recipient and amount.
     Used(TxHash),
-    /// It is used, and no transaction that paid by it was found: it was cancelled, or used longer ago.
+    /// It is used, and no transaction that paid with it was found: it was cancelled, or used longer ago.
     Spent,
 }
 
@@ -41,7 +42,7 @@ pub trait Signatures: Send + Sync + 'static {
     /// Returns the EIP-712 domain under which authorizations (EIP-3009) of a token are signed, as its contract states it; `None` for a
     /// token without them.
     ///
-    /// The layer calls this before the first quote, where a settler is set.
+    /// The layer calls this before the first quote, if a settler is set.
     fn domain(&self, token: Address) -> impl Future<Output = Result<Option<TokenDomain>, VerifyError>> + Send;
 
     /// Returns whether an authorization's nonce is used, at the chain's current head.
@@ -56,9 +57,9 @@ pub trait Signatures: Send + Sync + 'static {
         since: ChainTime,
     ) -> impl Future<Output = Result<NonceState, VerifyError>> + Send;
 
-    /// Returns whether the nonce of a Permit2 permit is used, at the chain's current head, and by which transaction that paid the permit's
-    /// recipient. No event names a permit: a transaction that does not call one of the standard's proxies itself is not found, and the
-    /// nonce is [`Spent`](NonceState::Spent) then, as it is when it was cancelled.
+    /// Returns whether the nonce of a Permit2 permit is used, at the chain's current head, and by which transaction
+    /// that paid the permit's recipient. No event names a permit: a transaction that does not call one of the
+    /// standard's proxies itself is not found. The nonce is then [`Spent`](NonceState::Spent), as after a cancellation.
     ///
     /// The search for the transaction begins at `since`. `Unused` needs the word of every endpoint that answers, because the payer then
     /// signs again.
@@ -69,7 +70,7 @@ pub trait Signatures: Send + Sync + 'static {
     ) -> impl Future<Output = Result<NonceState, VerifyError>> + Send;
 }
 
-/// What a verifier of transfers alone returns none of.
+/// The uninhabited signature type of a verifier of transfers alone.
 #[derive(Debug)]
 pub(super) enum NoSignatures {}
 

@@ -1,4 +1,4 @@
-//! `Authorizations`: under which domain a token's authorizations (EIP-3009) are signed, and what became of one.
+//! `Authorizations`: the domain of a token's authorizations (EIP-3009), and the fate of an authorization.
 
 use std::sync::Arc;
 
@@ -20,14 +20,15 @@ use crate::{
     verify::{NonceState, VerifyError},
 };
 
-/// How many blocks are searched by one call at most. Many endpoints refuse more.
+/// The most blocks that one call searches. Many endpoints refuse more.
 pub(super) const RANGE_MAX: u64 = 2_000;
-/// How often endpoints are asked for logs until the search is given up: three days of Base, a range at a time.
+/// The most log queries before the search is given up: three days of Base, a range at a time.
 pub(super) const SEARCHES_MAX: usize = 64;
 /// How far before the requested time the search begins: the clocks of the chain and of the caller may differ.
 const MARGIN: u64 = 120;
-/// How many blocks ago a nonce must have been used for the silence of the logs to be believed. Where logs are indexed late, or by other
-/// nodes behind the same address, a transaction of the last few blocks is missed. Nodes without an archive keep the states of 128 blocks.
+/// How many blocks ago a nonce must have been used for the absence of logs to be believed. If logs are indexed late, or
+/// by other nodes behind the same address, a transaction of the last few blocks is missed. Nodes without an archive
+/// keep the states of 128 blocks.
 pub(super) const SETTLED_DEPTH: u64 = 64;
 
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(super) struct Authorizations {
     pub(super) pool: Arc<EndpointPool>,
     pub(super) head: Arc<Head>,
     pub(super) receipts: Arc<Receipts>,
-    /// Invented authorizations must not hold up anything else.
+    /// A gate of its own: invented authorizations must not delay anything else.
     pub(super) gate: Gate,
 }
 
@@ -51,7 +52,7 @@ impl Authorizations {
         Self { network, pool, head, receipts, gate }
     }
 
-    /// Returns the domain that a token's contract states, if it has authorizations.
+    /// Returns the domain that a token's contract states, if the token has authorizations.
     pub(super) async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, VerifyError> {
         let state = eip3009::authorization_state(Address::ZERO, &[0; 32]);
         let (name, version, separator, state) = tokio::try_join!(
@@ -71,8 +72,8 @@ impl Authorizations {
         Ok(Some(domain))
     }
 
-    /// Returns whether a nonce is used. That it is not is believed like that there is no receipt, and only at the head that is known: an
-    /// endpoint that is behind has no say.
+    /// Returns whether a nonce is used. `Unused` needs the word of every endpoint that answers, at least one of them at
+    /// the known head: an endpoint that is behind does not count.
     pub(super) async fn state(&self, nonce: &Nonce, since: ChainTime) -> Result<NonceState, VerifyError> {
         let _turn = self.gate.enter(None).await?;
         let head = self.head.tip().await?.head.number;
@@ -83,7 +84,7 @@ impl Authorizations {
         }
     }
 
-    /// Looks for what used it, from the head backwards.
+    /// Searches for the use of the nonce, from the head backwards.
     async fn find(&self, nonce: &Nonce, first: usize, head: u64, since: ChainTime) -> Result<NonceState, VerifyError> {
         let mut width = RANGE_MAX;
         let mut range = BlockRange::up_to_latest(head, width);
@@ -94,7 +95,7 @@ impl Authorizations {
                     return self.used_longer_ago(nonce, head).await;
                 }
                 Ok(None) => range = range.before(width),
-                // It may be too wide for an endpoint.
+                // The range may be too wide for an endpoint.
                 Err(NoAnswer { unusable: true, .. }) if width > 1 => {
                     width /= 2;
                     range = range.last_of(width);
@@ -106,8 +107,9 @@ impl Authorizations {
         Err(VerifyError::unavailable())
     }
 
-    /// Returns what a trace means, once the receipt of its transaction says the same. A log alone is one endpoint's word: it may name a
-    /// transaction that has nothing to do with the nonce, pays nothing here, and would have the payer sign anew.
+    /// Returns the meaning of a trace, after checking it against the receipt of its transaction. A log alone is one
+    /// endpoint's word: it may name an unrelated transaction, which pays nothing here, so that the payer would sign
+    /// again.
     async fn confirmed(
         &self,
         nonce: &Nonce,
@@ -123,7 +125,7 @@ impl Authorizations {
             };
         }
         tracing::warn!(endpoint = by, payer = %nonce.payer, "a log says what used an authorization, and the receipt does not");
-        // The others may name the right one. Silence is no proof as long as any endpoint says something else.
+        // The others may name the right transaction. Silence is no proof while any endpoint says something else.
         match self.pool.trace(nonce, range, Whom { first: None, but: Some(by) }).await? {
             Some((_, trace @ Trace::Used(transaction))) if self.is_in_receipt(nonce, &trace).await => {
                 Ok(NonceState::Used(transaction))
@@ -139,13 +141,13 @@ impl Authorizations {
         found.is_ok_and(|found| found.is_some_and(|found| has_log(found.receipt(), nonce.token, topics)))
     }
 
-    /// Returns whether that block is the one at its height.
+    /// Returns whether that block is canonical.
     async fn is_canonical(&self, mined_in: MinedIn) -> Result<bool, VerifyError> {
         let block = self.head.block(mined_in.number).await?;
         Ok(block.is_some_and(|block| mined_in.is(&block)))
     }
 
-    /// Whether nothing before that height is to be searched.
+    /// Whether the search need not go before that height.
     pub(super) async fn is_early_enough(&self, from: u64, head: u64, since: ChainTime) -> Result<bool, VerifyError> {
         if from == 0 || head - from < SETTLED_DEPTH {
             return Ok(from == 0);
@@ -154,7 +156,7 @@ impl Authorizations {
         Ok(block.time.unix() < since.unix().saturating_sub(MARGIN))
     }
 
-    /// `Spent`, where it is certain that no log of a late block is missing.
+    /// Returns `Spent` if the nonce was certainly used so long ago that no late log can be missing.
     async fn used_longer_ago(&self, nonce: &Nonce, head: u64) -> Result<NonceState, VerifyError> {
         if self.pool.was_used(nonce, head.saturating_sub(SETTLED_DEPTH)).await? {
             return Ok(NonceState::Spent);
@@ -164,7 +166,7 @@ impl Authorizations {
     }
 }
 
-/// Returns whether a receipt says that its transaction succeeded, and has a log of that contract with these topics and no data.
+/// Returns whether a receipt reports success, and has a log of that contract with these topics and no data.
 fn has_log(receipt: &TxReceipt, emitter: Address, topics: [[u8; 32]; 3]) -> bool {
     let has_it = |log: &Log| log.emitter == emitter && log.topics == topics && log.data.is_empty();
     receipt.success == Some(true) && receipt.logs.iter().any(has_it)

@@ -68,7 +68,7 @@ impl EvmVerifier {
     }
 }
 
-/// Without the URLs: they hold keys.
+/// Omits the URLs, because they hold keys.
 impl fmt::Debug for EvmVerifierBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EvmVerifierBuilder")
@@ -134,7 +134,7 @@ impl EvmVerifierBuilder {
         self
     }
 
-    /// Sets how many more look-ups may queue; beyond that they fail with [`VerifyErrorKind::Overloaded`]. Default: 512.
+    /// Sets how many further look-ups may queue; any more fail with [`VerifyErrorKind::Overloaded`]. Default: 512.
     ///
     /// There are two queues of this length: one for transactions that are looked up for the first time, one for those that were not
     /// found before. They are served in turn.
@@ -241,7 +241,7 @@ impl EvmVerifierBuilder {
         let Self { finality, block_time, call_timeout, total_timeout, clock, .. } = self;
         let check = EndpointCheck::new(network, call_timeout, Arc::clone(&clock));
         let pool = Arc::new(EndpointPool::new(endpoints, check, call_timeout, Arc::clone(&clock)));
-        // Blocks have turns of their own: a flood of made-up transactions must not hold up the known ones.
+        // Blocks have a gate of their own: a flood of made-up transactions must not delay the known ones.
         let gate = || Gate::new(self.max_concurrency, self.max_queue);
         let head = Head::new(Arc::clone(&pool), gate(), Arc::clone(&clock), finality, block_time, self.max_head_age);
         let reorgs = matches!(finality, Finality::Confirmations(_));

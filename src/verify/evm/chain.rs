@@ -20,7 +20,7 @@ pub(super) enum Step {
     Replaced,
 }
 
-/// A head, and blocks that were canonical when it was.
+/// A head, and blocks that were canonical together with it.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
     head: Block,
@@ -42,7 +42,7 @@ impl Chain {
         self.generation
     }
 
-    /// The sealed block at that height, as far as it is known.
+    /// The sealed block at that height, if it is known.
     pub(super) fn at(&self, number: u64) -> Option<Block> {
         self.blocks.get(&number).copied()
     }
@@ -57,8 +57,8 @@ impl Chain {
         }
     }
 
-    /// Makes this block the head. Blocks that are not known as its ancestors are forgotten: after a jump they may have
-    /// been reorganised away.
+    /// Makes this block the head. Forgets blocks that are not known as its ancestors, since a jump may have crossed a
+    /// reorganisation.
     pub(super) fn adopt(&mut self, latest: Block) {
         if matches!(self.step_to(&latest), Step::Jump | Step::Replaced) {
             self.blocks.clear();
@@ -68,7 +68,7 @@ impl Chain {
         self.remember(latest);
     }
 
-    /// Adds a block that a node named while this was the `generation`.
+    /// Adds a block that a node named during this `generation`.
     pub(super) fn learn(&mut self, block: Block, generation: u64) {
         if generation == self.generation && block.number <= self.head.number {
             self.blocks.entry(block.number).or_insert(block);

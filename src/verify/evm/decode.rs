@@ -1,5 +1,5 @@
-//! Decodes a node's JSON into [`view`](super::view)s: what `crate::evm` reads for the wallet as well, and the logs.
-//! The data model of JSON-RPC goes no further in.
+//! Decodes a node's JSON into [`view`](super::view)s: the parts that `crate::evm` parses for the wallet as well, and
+//! the logs. The JSON-RPC data model ends here.
 
 use alloy::{
     primitives::{B256, Bloom, Bytes, U64, logs_bloom},
@@ -25,13 +25,13 @@ pub(super) fn parse<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Fault> {
     serde_json::from_str(raw.get()).map_err(|_| Fault::Answer)
 }
 
-/// The answer to `eth_chainId`.
+/// Parses the answer to `eth_chainId`.
 pub(super) fn chain_id(raw: &RawValue) -> Result<u64, Fault> {
     // An answer without a number here does not come from a node.
     parse::<U64>(raw).map(|id| id.to()).map_err(|_| Fault::Endpoint)
 }
 
-/// What a receipt says of its logs.
+/// The logs of a receipt, as the node lists them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Logs {
@@ -39,8 +39,8 @@ struct Logs {
     logs_bloom: Bloom,
 }
 
-/// The answer to `eth_getTransactionReceipt`. Logs that can neither be transfers nor tell what became of an authorization or a permit are left out, to
-/// keep caches small.
+/// Parses the answer to `eth_getTransactionReceipt`. Omits logs that concern neither a transfer nor an authorization or
+/// a permit, to keep caches small.
 pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxReceipt>, Fault> {
     let Some(Inclusion { mined_in, success }) = Inclusion::read(raw.get(), transaction)? else { return Ok(None) };
     let Logs { logs, logs_bloom } = parse(raw)?;
@@ -57,7 +57,7 @@ pub(super) fn receipt(raw: &RawValue, transaction: TxHash) -> Result<Option<TxRe
     Ok(Some(TxReceipt { transaction, mined_in, success, logs }))
 }
 
-/// The answer to `eth_getTransactionByHash`. Call data that holds no tag binds nothing, and is not kept.
+/// Parses the answer to `eth_getTransactionByHash`. Drops call data without a tag, since it binds nothing.
 pub(super) fn transaction(raw: &RawValue, transaction: TxHash) -> Result<Option<Transaction>, Fault> {
     let Some(sent) = SentTransaction::read(raw.get(), transaction)? else { return Ok(None) };
     let is_tagged = sent.input.get(4..).is_some_and(PaymentTag::any_in);
@@ -65,8 +65,9 @@ pub(super) fn transaction(raw: &RawValue, transaction: TxHash) -> Result<Option<
     Ok(Some(Transaction { sender: sent.sender, call_data: is_tagged.then(|| sent.input.into()), permit }))
 }
 
-/// A transfer is known by its place among its receipt's logs. A list that is out of order, or has one twice or left out,
-/// would give it another place than other nodes do: it could be sold twice.
+/// Whether the logs' positions are consecutive. A transfer is identified by its position in its receipt. A list that is
+/// out of order, or has a duplicate or a gap, would give it another position than other nodes do, and it could be sold
+/// twice.
 fn follow_each_other(logs: &[RpcLog]) -> bool {
     logs.iter().all(|log| log.log_index.is_some())
         && logs
@@ -74,8 +75,8 @@ fn follow_each_other(logs: &[RpcLog]) -> bool {
             .all(|pair| matches!(pair, [a, b] if a.log_index.and_then(|at| at.checked_add(1)) == b.log_index))
 }
 
-/// Whether these are the logs that the receipt's bloom filter was made of, where it has one: those left out at either
-/// end show in nothing else.
+/// Whether these logs produce the receipt's bloom filter, if it has one. Nothing else shows that logs are missing at
+/// either end.
 fn are_all(logs: &[RpcLog], bloom: &Bloom) -> bool {
     bloom.is_zero() || *bloom == logs_bloom(logs.iter().map(|log| &log.inner))
 }
@@ -102,7 +103,7 @@ pub(super) fn symbol_call(contract: Address) -> serde_json::Value {
     eth_call(contract, &erc20::symbol())
 }
 
-/// The most gas that a contract may burn to look at a signature, and still be heard.
+/// The gas limit of a contract's signature check.
 const SIGNATURE_GAS: u64 = 3_000_000;
 
 /// The parameters of an EIP-1271 `eth_call`: whether an account accepts a signature.
@@ -112,7 +113,7 @@ pub(super) fn signature_call(account: Address, hash: B256, signature: &[u8]) -> 
     params
 }
 
-/// Whether an account's answer to that accepts the signature; `None` where it has no code to answer.
+/// Parses whether an account accepts the signature; `None` if the account has no code.
 pub(super) fn is_accepted(raw: &RawValue) -> Result<Option<bool>, Fault> {
     let returned = parse::<Bytes>(raw)?;
     Ok((!returned.is_empty()).then(|| erc1271::is_accepted(&returned)))
@@ -122,12 +123,12 @@ fn eth_call(contract: Address, data: &[u8]) -> serde_json::Value {
     eth_call_at(contract, data, "latest")
 }
 
-/// What `decimals()` returned; `None` where the contract has none.
+/// Parses the result of `decimals()`; `None` if the contract has no such function.
 pub(super) fn decimals(raw: &RawValue) -> Result<Option<u8>, Fault> {
     parse::<Bytes>(raw).map(|data| erc20::read_decimals(&data))
 }
 
-/// What `symbol()` returned, if it is text that can be shown: 1 to 32 graphic ASCII characters.
+/// Parses the result of `symbol()`, if it is 1 to 32 graphic ASCII characters.
 pub(super) fn symbol(raw: &RawValue) -> Result<Option<String>, Fault> {
     parse::<Bytes>(raw).map(|data| erc20::read_symbol(&data))
 }

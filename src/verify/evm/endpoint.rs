@@ -1,4 +1,4 @@
-//! `Endpoint`: a node, and whether it is to be asked and believed at the moment.
+//! `Endpoint`: a node, and whether to ask and to believe it at the moment.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -9,11 +9,11 @@ use crate::{evm::json_rpc::Transport, verify::VerifyErrorKind};
 
 /// How long a node's proof of its chain stays valid. HTTP hides reconnections from us, so a time limit replaces them.
 const PROOF_LASTS: Duration = Duration::from_secs(60);
-/// How long a node that failed is left alone: doubling, from and to.
+/// How long a node rests after a failure: doubling from the first to the second value.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// The same for one that served another chain or token: it is wrong for minutes rather than for a moment.
+/// The same for a node that served another chain or token: that lasts minutes rather than a moment.
 const LONG_REST: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
-/// The longest that a node may ask to be left alone.
+/// The longest rest that a node can ask for.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -24,28 +24,28 @@ pub(super) struct Endpoint {
     state: Mutex<State>,
 }
 
-/// By monotonic time.
+/// Times are monotonic.
 #[derive(Debug, Default)]
 struct State {
     /// When it last proved to serve our chain; `None` if it must prove everything before it is believed.
     proved_at: Option<Duration>,
     /// The foreign chain or token that it served, until it proves otherwise.
     wrong: Option<VerifyErrorKind>,
-    /// How often it failed since its last usable answer.
+    /// The number of failures since the last usable answer.
     failures: u32,
-    /// Best left alone until then.
+    /// Better not asked until then.
     rests_until: Duration,
-    /// Not to be asked before then, not even where there is no other.
+    /// Must not be asked before then, even if there is no other endpoint.
     shut_until: Duration,
     round: Round,
 }
 
-/// The time between two failures. What began before a failure tells nothing new about it: many calls at once that fail for
-/// one reason are one failure, and a proof from before it proves nothing.
+/// Numbers the time between two failures. A call that began before a failure says nothing new about it: many concurrent
+/// calls that fail for one reason are one failure, and a proof from before it proves nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Round(u64);
 
-/// What must be proved before an answer counts.
+/// What an endpoint must prove before its answer counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
@@ -60,7 +60,7 @@ impl Endpoint {
         Self { index, transport, state: Mutex::default() }
     }
 
-    /// To be read before a call begins.
+    /// Returns the present round. Read it before a call begins.
     pub(super) fn round(&self) -> Round {
         self.state().round
     }
@@ -73,17 +73,17 @@ impl Endpoint {
         }
     }
 
-    /// Whether it may be expected to answer.
+    /// Whether the endpoint is expected to answer.
     pub(super) fn is_live(&self, now: Duration) -> bool {
         now >= self.state().rests_until
     }
 
-    /// Whether it must be left alone, even where there is no other: it failed again and again, or asked for it.
+    /// Whether the endpoint must not be asked, even if there is no other: it failed repeatedly, or asked for a rest.
     pub(super) fn is_shut(&self, now: Duration) -> bool {
         now < self.state().shut_until
     }
 
-    /// Why it is not believed, if it served another chain or token when it was last asked for its proof.
+    /// Why the endpoint is not believed, if it served another chain or token at its last proof.
     pub(super) fn wrong(&self) -> Option<VerifyErrorKind> {
         self.state().wrong.clone()
     }
@@ -95,7 +95,7 @@ impl Endpoint {
         }
     }
 
-    /// It answered, with something that can be used.
+    /// Notes a usable answer.
     pub(super) fn answered(&self, round: Round) {
         let mut state = self.state();
         if state.round == round {
@@ -103,18 +103,18 @@ impl Endpoint {
         }
     }
 
-    /// It failed, and may have said how long it wants to be left alone.
+    /// Notes a failure, and the rest that the endpoint asked for, if any.
     pub(super) fn failed(&self, round: Round, now: Duration, wait: Option<Duration>) {
         let mut state = self.state();
         if state.round == round {
             let rest = state.rest(REST);
-            // One failure alone is no reason to refuse everybody where there is no other endpoint.
+            // A single failure must not refuse all payments if there is no other endpoint.
             let shut = wait.is_some() || state.failures > 1;
             state.leave_alone(now, rest.max(wait.unwrap_or_default().min(WAIT_MAX)), shut);
         }
     }
 
-    /// It served another chain or token.
+    /// Notes that the endpoint served another chain or token.
     pub(super) fn found_wrong(&self, why: VerifyErrorKind, now: Duration) {
         let mut state = self.state();
         let rest = state.rest(LONG_REST);
@@ -128,7 +128,7 @@ impl Endpoint {
 }
 
 impl State {
-    /// Counts a failure, and tells how long a rest it takes.
+    /// Counts a failure, and returns the length of the rest.
     fn rest(&mut self, (first, longest): (Duration, Duration)) -> Duration {
         self.failures = self.failures.saturating_add(1);
         first.saturating_mul(1 << (self.failures - 1).min(10)).min(longest)
@@ -152,7 +152,7 @@ mod tests {
         Transport::new("http://127.0.0.1:1").map(|transport| Endpoint::new(0, transport))
     }
 
-    /// Fails, and tells for how many seconds it rests and for how many it is shut.
+    /// Fails, and returns for how many seconds the endpoint rests, and for how many it is shut.
     fn fail(endpoint: &Endpoint, now: Duration, wait: Option<Duration>) -> (u64, u64) {
         endpoint.failed(endpoint.round(), now, wait);
         let seconds = |is_over: &dyn Fn(Duration) -> bool| {
@@ -170,10 +170,10 @@ mod tests {
             rests.push(fail(&endpoint, now, None));
             now += 60 * SECOND;
         }
-        // The first is one that others make up for; an only endpoint is asked again.
+        // After one failure other endpoints take over, and an only endpoint is still asked.
         assert_eq!(rests[0], (1, 0));
         assert_eq!(rests[1..], [2, 4, 8, 16, 30, 30, 30].map(|seconds| (seconds, seconds)));
-        // A proof alone is no answer yet; an answer makes up for all of it.
+        // A proof alone does not reset the failures; a usable answer does.
         endpoint.proved(endpoint.round(), now);
         assert_eq!(fail(&endpoint, now, None), (30, 30));
         endpoint.answered(endpoint.round());
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(endpoint.due(now + PROOF_LASTS), Due::Chain);
         for rest in [10, 20, 40, 80, 160, 320, 600, 600] {
             endpoint.found_wrong(VerifyErrorKind::StaleHead, now);
-            // A proof or an answer that was under way does not bring it back.
+            // A proof or an answer that was under way does not restore it.
             endpoint.proved(before, now);
             endpoint.answered(before);
             assert_eq!((endpoint.wrong(), endpoint.due(now)), (Some(VerifyErrorKind::StaleHead), Due::Everything));

@@ -1,4 +1,4 @@
-//! `EndpointCheck`: an endpoint proves that it serves our chain and our tokens, before anything that it says is believed.
+//! `EndpointCheck`: the proof that an endpoint serves our chain and our tokens, before any of its answers is believed.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -27,7 +27,7 @@ pub(super) type Token = (Address, u8);
 #[derive(Debug)]
 pub(super) struct EndpointCheck {
     network: Network,
-    /// The block that a failed endpoint has to know before it is believed again.
+    /// The tokens whose decimals a failed endpoint must state before it is believed again.
     tokens: Mutex<Vec<Token>>,
     under_way: SingleFlight<usize, ()>,
     call_timeout: Duration,
@@ -52,8 +52,8 @@ impl EndpointCheck {
         Self { network, tokens: Mutex::default(), under_way: SingleFlight::default(), call_timeout, clock }
     }
 
-    /// Lets one endpoint prove what is due. An endpoint that proves the opposite is not believed, and rests for a
-    /// while, until it has proved everything.
+    /// Lets one endpoint prove what is due. An endpoint with a wrong answer rests, and is not believed until it has
+    /// proved everything.
     pub(super) async fn prove(&self, endpoint: &Arc<Endpoint>) -> Result<(), VerifyError> {
         self.under_way.join(endpoint.index, || self.proof(Arc::clone(endpoint))).await
     }
@@ -83,7 +83,7 @@ impl EndpointCheck {
         }
     }
 
-    /// Has all endpoints state these tokens' decimals, and remembers the tokens if none contradicts.
+    /// Asks all endpoints for these tokens' decimals, and remembers the tokens if no endpoint contradicts.
     pub(super) async fn accept(&self, endpoints: &[Arc<Endpoint>], tokens: Vec<Token>) -> Result<(), VerifyError> {
         let now = self.clock.monotonic();
         let heard = endpoints.iter().filter(|endpoint| endpoint.wrong().is_none() || endpoint.is_live(now));
@@ -122,7 +122,7 @@ impl EndpointCheck {
     }
 }
 
-/// The chain that an endpoint says it serves.
+/// Returns the chain that an endpoint claims to serve.
 pub(super) async fn network_of(transport: &Transport, limit: Duration) -> Result<Network, Fault> {
     let question = Question { method: "eth_chainId", params: json!([]) };
     let answer = timeout(limit, transport.call(&question)).await.map_err(|_| Fault::Endpoint)??;

@@ -1,5 +1,5 @@
-//! `EndpointPool`: one question, several endpoints. The first is asked; when it is slow, fails, or its answer alone decides
-//! nothing (`null`), so are the others.
+//! `EndpointPool`: one question, several endpoints. The first is asked, and the others as well if it is slow, fails, or
+//! gives an answer that decides nothing alone (`null`).
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use crate::{
     verify::{VerifyError, VerifyErrorKind},
 };
 
-/// How long an endpoint that stood in for another is asked first.
+/// How long an endpoint that replaced another stays the first choice.
 const LEAD_LASTS: Duration = Duration::from_secs(60);
 
 pub(super) struct EndpointPool {
@@ -34,11 +34,11 @@ pub(super) struct EndpointPool {
     lead: Mutex<(usize, Duration)>,
 }
 
-/// A question on its way to an endpoint, and how its answer is read.
+/// A question on its way to an endpoint, with the parsing of its answer.
 pub(super) type Asking<'a, T> = BoxFuture<'a, Result<T, Fault>>;
 type Call<'a, T> = BoxFuture<'a, Called<'a, T>>;
 
-/// What an endpoint said, and when it was asked.
+/// An endpoint's answer, and the round in which it was asked.
 struct Called<'a, T> {
     endpoint: &'a Endpoint,
     round: Round,
@@ -61,7 +61,7 @@ impl EndpointPool {
         Self { endpoints, check, call_timeout, clock, lead: Mutex::new((0, Duration::ZERO)) }
     }
 
-    /// Asks one endpoint, then the others as the need arises, until an answer settles it or none is left.
+    /// Asks one endpoint, then the others as needed, until an answer decides or no endpoint is left.
     pub(super) async fn ask_each<'a, T: Send + 'a>(
         &'a self,
         what: &'static str,
@@ -96,7 +96,7 @@ impl EndpointPool {
                 }
                 Err(fault) => {
                     tracing::debug!(endpoint = endpoint.index, what, ?fault, "no usable answer");
-                    // An endpoint that is down has no say; one that is up and made no sense has not agreed.
+                    // An endpoint that is down has no vote; one that is up and gave no usable answer has not agreed.
                     unusable |= !fault.is_of_the_endpoint();
                     calls.extend(others.next().map(|next| self.call(next, ask(&next.transport))));
                 }
@@ -108,7 +108,7 @@ impl EndpointPool {
         Ok(PoolAnswer::Doubtful(doubtful))
     }
 
-    /// What an answer, or the lack of one, says of the endpoint.
+    /// Updates the endpoint's state after a call.
     fn note(&self, endpoint: &Endpoint, round: Round, fault: Option<Fault>) {
         if fault.is_some() {
             metrics::rpc_failure(endpoint.index);
@@ -122,7 +122,7 @@ impl EndpointPool {
         }
     }
 
-    /// One call, believed only from an endpoint that has proved its chain; a due proof runs beside the call.
+    /// Makes one call. Its answer counts only if the endpoint has proved its chain; a due proof runs beside the call.
     fn call<'a, T: Send + 'a>(&'a self, endpoint: &'a Arc<Endpoint>, call: Asking<'a, T>) -> Call<'a, T> {
         async move {
             let round = endpoint.round();
@@ -138,7 +138,7 @@ impl EndpointPool {
                 }
             });
             let mut answer = answer.await.unwrap_or(Err(Fault::Endpoint));
-            // It may have been found to lie while this call was under way.
+            // A proof may have shown meanwhile that the endpoint serves something else.
             if endpoint.wrong().is_some() {
                 answer = Err(Fault::Endpoint);
             }
@@ -147,7 +147,7 @@ impl EndpointPool {
         .boxed()
     }
 
-    /// Has an endpoint prove once more that it serves our chain, and tells whether it did.
+    /// Lets an endpoint prove its chain again, and returns whether it did.
     pub(super) async fn prove_again(&self, index: usize) -> bool {
         let Some(endpoint) = self.endpoints.get(index) else { return false };
         let round = endpoint.round();
@@ -158,8 +158,8 @@ impl EndpointPool {
         proved
     }
 
-    /// The endpoints to ask, in order: those that are expected to answer; if there are none, those with a single
-    /// failure.
+    /// Returns the endpoints to ask, in order: those that are expected to answer; if there are none, those with a
+    /// single failure.
     fn order(&self, whom: Whom) -> Result<Vec<&Arc<Endpoint>>, VerifyError> {
         let now = self.clock.monotonic();
         let (lead, until) = *self.lead.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,7 +180,7 @@ impl EndpointPool {
         }
     }
 
-    /// Unavailable; or, where every endpoint serves something else, what the first does.
+    /// Unavailable; or, if every endpoint serves something else, what is wrong with the first.
     pub(super) fn no_answer(&self) -> VerifyError {
         let mut wrong = self.endpoints.iter().map(|endpoint| endpoint.wrong());
         let first = wrong.next().flatten().filter(|_| wrong.all(|other| other.is_some()));

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finality {
-    /// So many sealed blocks, its own included; at least 1.
+    /// This many sealed blocks, including the payment's own; at least 1.
     Confirmations(u32),
     /// At or below the block that the nodes call `safe` (on Base some minutes old): only a reorganisation of
     /// Ethereum itself could take it back.
@@ -26,7 +26,7 @@ impl Finality {
     /// Returns when a client should ask again if its payment is not deep enough.
     pub(super) fn retry_after(self, block_time: Duration) -> Duration {
         let blocks = match self {
-            // Asking is cheap, and an answer may be there as soon as the block is.
+            // Asking is cheap, and an answer may exist as soon as the block does.
             Self::Confirmations(_) => return (block_time / 2).max(Duration::from_secs(1)),
             Self::Safe => 5,
             Self::Finalized => 30,

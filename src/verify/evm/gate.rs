@@ -1,4 +1,4 @@
-//! `Gate`: so many look-ups at once, so many waiting in two lines, the rest turned away.
+//! `Gate`: limits concurrent look-ups. Further ones wait in two lines; beyond their capacity they are refused.
 //!
 //! First look-ups wait in one line, repeated look-ups in the other, and the lines take turns. A flood of repeated
 //! questions therefore leaves half of the turns to newcomers, and a flood of newcomers leaves half of them to payers
@@ -25,16 +25,16 @@ struct Places {
     free: usize,
     first: Line,
     again: Line,
-    /// Which line the next turn goes to.
+    /// Whether the next turn goes to the line of repeated look-ups.
     next_is_again: bool,
     last_number: u64,
 }
 
-/// The waiting look-ups, in order: the least recently looked up first, then by arrival.
+/// The waiting look-ups in order: the least recently looked up first, then by arrival.
 type Line = BTreeMap<Place, oneshot::Sender<Turn>>;
 type Place = (Duration, u64);
 
-/// A turn. Dropping it passes it on.
+/// A turn. Dropping it gives it to the next look-up.
 #[derive(Debug)]
 pub(super) struct Turn {
     places: Arc<Mutex<Places>>,
@@ -47,7 +47,7 @@ impl Gate {
         Self { places: Arc::new(Mutex::new(places)), queue }
     }
 
-    /// Waits for its turn. `asked_before` is when the same was last looked up in vain (monotonic).
+    /// Waits for a turn. `asked_before` is when the same look-up last found nothing (monotonic).
     pub(super) async fn enter(&self, asked_before: Option<Duration>) -> Result<Turn, VerifyError> {
         let overloaded = || VerifyError::new(VerifyErrorKind::Overloaded);
         let mut waiting = {
@@ -60,7 +60,7 @@ impl Gate {
             let place = (asked_before.unwrap_or_default(), places.last_number);
             let line = places.line(asked_before.is_some());
             if line.len() >= self.queue {
-                // The most recently looked up one gives way.
+                // The most recent look-up gives way.
                 line.last_entry().filter(|last| *last.key() > place).ok_or_else(overloaded)?.remove();
             }
             let (sender, turn) = oneshot::channel();
@@ -76,7 +76,7 @@ impl Places {
         if again { &mut self.again } else { &mut self.first }
     }
 
-    /// Whose turn is next.
+    /// Returns the look-up whose turn is next.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         let again = self.next_is_again;
         self.next_is_again = !again;
@@ -94,13 +94,13 @@ impl Drop for Turn {
             next
         };
         if let Some(next) = next {
-            // Where the next has just left, it is dropped there and so passed on.
+            // If the next caller has just left, the turn is dropped here, and so passed on.
             let _ = next.send(Self { places: Arc::clone(&self.places) });
         }
     }
 }
 
-/// Somebody in a line; leaves it when dropped.
+/// A place in a line. Dropping it leaves the line.
 struct Waiting<'a> {
     places: &'a Mutex<Places>,
     again: bool,
@@ -114,7 +114,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The places are whole after every statement on them: a panic elsewhere does not spoil them.
+/// A panic elsewhere cannot spoil the places: they are consistent after every statement.
 fn lock(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
     places.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -133,7 +133,7 @@ mod tests {
         Some(Duration::from_secs(seconds))
     }
 
-    /// In line, or turned away at once.
+    /// Enters a line, or is refused at once.
     fn queue(gate: &Gate, asked_before: Option<Duration>) -> Result<Entering<'_>, VerifyError> {
         let mut entering = gate.enter(asked_before).boxed();
         match (&mut entering).now_or_never() {
@@ -153,7 +153,7 @@ mod tests {
         gate.enter(None).await.map(drop)
     }
 
-    /// In what order they have their turns, by name.
+    /// Returns the names in the order of their turns.
     async fn served<'a>(gate: &'a Gate, all: &[(&'a str, Option<Duration>)]) -> Result<Vec<&'a str>, VerifyError> {
         let mut turn = Some(gate.enter(None).await?);
         let mut waiting = FuturesUnordered::new();
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(queue(&gate, at(5)).err(), Some(OVERLOADED), "the other came first");
         let between = queue(&gate, at(3))?;
         assert_eq!(late.await.err(), Some(OVERLOADED));
-        // The lines have places of their own.
+        // The line of newcomers has places of its own.
         let newcomers = [queue(&gate, None)?, queue(&gate, None)?];
         assert_eq!(queue(&gate, None).err(), Some(OVERLOADED));
         drop(turn);
@@ -204,7 +204,7 @@ mod tests {
         let turn = gate.enter(None).await?;
         drop([queue(&gate, None)?, queue(&gate, at(1))?]);
         let (left_later, last) = (queue(&gate, None)?, queue(&gate, None)?);
-        // It has its turn when it leaves, without ever having looked.
+        // It gets its turn after it has left, and passes it on without a look-up.
         drop(turn);
         drop(left_later);
         drop(last.await?);

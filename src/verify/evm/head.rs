@@ -1,5 +1,5 @@
-//! `Head`: the chain's current head, as a cell. A caller that finds it older than one block time, or waits for the next
-//! block, starts a refresh that all callers share. There is no background task, so nothing has to be stopped.
+//! `Head`: a cell with the chain's current head. A caller that finds it older than one block time, or waits for the
+//! next block, starts a refresh that all callers share. There is no background task, so nothing has to be stopped.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -24,7 +24,7 @@ use crate::{
     verify::{VerifyError, VerifyErrorKind},
 };
 
-/// A head is stale when refreshes over that long brought no newer block.
+/// A head is stale if refreshes over this time brought no newer block.
 const QUIET_MAX: Duration = Duration::from_secs(60);
 /// The shortest time between two refreshes for callers that wait for the next block.
 const HURRY: Duration = Duration::from_millis(250);
@@ -58,7 +58,7 @@ impl Head {
         Self { cell, asked_at, refreshes, look_ups, pool, gate, clock, finality, block_time, max_age }
     }
 
-    /// The head, not older than one block time.
+    /// Returns the head, at most one block time old.
     pub(super) async fn tip(self: &Arc<Self>) -> Result<Tip, VerifyError> {
         let known = self.cell().as_ref().filter(|cell| self.is_fresh(cell)).map(HeadState::tip);
         let tip = match known {
@@ -73,8 +73,8 @@ impl Head {
         self.max_age.map(|_| ChainTime::from_unix(self.clock.unix()))
     }
 
-    /// Another head than this one, if there is one by now, for a payment that may be in the next block or in the one
-    /// `wanted`. However many wait, however often, the chain is asked once in [`HURRY`].
+    /// Returns a head other than this one, if there is one by now. For a payment that may be in the next block or in
+    /// the block `wanted`. However many callers wait, the chain is asked at most once in [`HURRY`].
     pub(super) async fn after(self: &Arc<Self>, tip: &Tip, wanted: u64) -> Option<Tip> {
         let known = self.cell().as_ref().map(HeadState::tip).filter(|known| known != tip);
         let newer = if let Some(known) = known {
@@ -89,12 +89,12 @@ impl Head {
         (newer != *tip && !self.is_stale(&newer)).then_some(newer)
     }
 
-    /// When the last look that found another head began (monotonic): earlier answers may be outdated.
+    /// When the last refresh that changed the head began (monotonic): earlier answers may be outdated.
     pub(super) fn moved_at(&self) -> Duration {
         self.cell().as_ref().map_or(Duration::ZERO, |cell| cell.moved_at)
     }
 
-    /// The sealed block at that height, up to the head.
+    /// Returns the sealed block at that height, up to the head.
     pub(super) async fn block(self: &Arc<Self>, number: u64) -> Result<Option<Block>, VerifyError> {
         let known = self.cell().as_ref().and_then(|cell| cell.chain.at(number));
         match known {
@@ -103,13 +103,13 @@ impl Head {
         }
     }
 
-    /// Whether a block that is remembered is the receipt's.
+    /// Whether the receipt's block is a remembered one.
     pub(super) fn remembers(&self, receipt: &TxReceipt) -> bool {
         let block = |mined_in: MinedIn| self.cell().as_ref()?.chain.at(mined_in.number);
         receipt.mined_in.and_then(block).is_some_and(|block| receipt.is_of(&block))
     }
 
-    /// Whether the sealed block at the height that the receipt names is its own.
+    /// Whether the receipt's block is the sealed block at its height.
     pub(super) async fn seals(self: &Arc<Self>, receipt: &TxReceipt) -> bool {
         let height = self.cell().as_ref().map(|cell| cell.chain.head().number);
         let Some(mined_in) = receipt.mined_in.filter(|mined_in| Some(mined_in.number) <= height) else { return false };
@@ -120,7 +120,7 @@ impl Head {
     async fn look_up(self: Arc<Self>, number: u64) -> Result<Option<Block>, VerifyError> {
         let _turn = self.gate.enter(None).await?;
         let known = self.cell().as_ref().map(|cell| (*cell.chain.head(), cell.chain.generation()));
-        // Its time decides the age of a payment, and it is an ancestor of the head.
+        // A block's time decides the age of payments. An ancestor of the head cannot be later than the head.
         let possible =
             |block: &Block| known.is_none_or(|(head, _)| block.number > head.number || block.time <= head.time);
         let block = self.pool.block_if(BlockTag::Number(number), self.source(), possible).await?;
@@ -130,7 +130,7 @@ impl Head {
         Ok(block)
     }
 
-    /// Only one of these runs at a time.
+    /// Refreshes the head. Only one refresh runs at a time.
     async fn refresh(self: Arc<Self>, wanted: u64) -> Result<Tip, VerifyError> {
         let began = self.clock.monotonic();
         *self.asked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
@@ -150,7 +150,7 @@ impl Head {
         Ok(cell.tip())
     }
 
-    /// The latest block, from an endpoint that proved its chain once more where the block gives reason to doubt it.
+    /// Returns the latest block. If the block is doubtful, its endpoint has proved its chain again.
     async fn proven(&self, wanted: u64) -> Result<Option<Named>, VerifyError> {
         for _ in 0..=self.pool.endpoints.len() {
             let Some((source, latest)) = self.latest(wanted).await? else { return Ok(None) };
@@ -165,14 +165,15 @@ impl Head {
         Err(self.pool.no_answer())
     }
 
-    /// Nodes behind one address may be on different blocks; or another chain may be behind it by now.
+    /// Whether the block is no plausible successor: nodes behind one address may be on different blocks, or it may
+    /// serve another chain by now.
     fn is_doubtful(&self, latest: &Block) -> bool {
         self.cell()
             .as_ref()
             .is_some_and(|cell| cell.chain.step_to(latest) == Step::Replaced || is_leap(cell.chain.head(), latest))
     }
 
-    /// The latest block and its source; `None` if no endpoint has one that could replace the known head.
+    /// Returns the latest block and its source; `None` if no endpoint has one that could replace the known head.
     async fn latest(&self, wanted: u64) -> Result<Option<Named>, VerifyError> {
         let now = self.now();
         let possible = |latest: &Block| !self.is_from_the_future(latest);
@@ -186,7 +187,7 @@ impl Head {
         };
         let mut cell = self.cell();
         let Some(cell) = cell.as_mut() else {
-            // All of them are stale.
+            // All answers are stale.
             return Ok(answers.into_iter().max_by_key(|(_, latest)| latest.number));
         };
         let wrong = self.pool.endpoints.get(cell.source).is_none_or(|endpoint| endpoint.wrong().is_some());
@@ -230,7 +231,7 @@ impl Head {
         Now { monotonic: clock.monotonic(), unix: clock.unix(), max_age: *max_age, block_time: *block_time }
     }
 
-    /// The endpoint that named the head: it is the first one to ask about the head's ancestors.
+    /// The endpoint that named the head, which is the first to ask about its ancestors.
     fn source(&self) -> Option<usize> {
         self.cell().as_ref().map(|cell| cell.source)
     }

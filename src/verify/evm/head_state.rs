@@ -1,4 +1,4 @@
-//! `HeadState`: the known head, its source, and the rule for its replacement. Pure: its input are answers and their
+//! `HeadState`: the known head, its source, and the rule for its replacement. Pure: its inputs are answers and their
 //! times.
 
 use std::{
@@ -14,24 +14,24 @@ use super::{
 };
 use crate::protocol::ChainTime;
 
-/// For how many block times an endpoint that named the head may be silent, or stand still, before others count.
+/// How many block times the source of the head may be silent, or stand still, before other endpoints count.
 const SILENCE: u32 = 3;
-/// After how many block times without anything newer all are asked.
+/// After how many block times without a newer block all endpoints are asked.
 const PATIENCE: u32 = 2;
-/// A head further up than this, plus a hundred blocks for each second of chain time, is a leap. It counts only without
-/// a better answer, and from an endpoint that proves its chain again.
+/// A head that is higher than this plus a hundred blocks for each second of chain time is a leap. It counts only
+/// without a better answer, and from an endpoint that proves its chain again.
 const LEAP_MAX: u64 = 256;
 
-/// What an endpoint named as the latest block.
+/// The latest block according to an endpoint, with the endpoint's index.
 pub(super) type Named = (usize, Block);
 
-/// What the clock says when answers are judged.
+/// The time at which answers are judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
     pub(super) monotonic: Duration,
     /// In Unix seconds.
     pub(super) unix: u64,
-    /// How far from it a head may be; `None` where blocks come as they like.
+    /// How far from this time a head may be; `None` on a chain without regular blocks.
     pub(super) max_age: Option<Duration>,
     pub(super) block_time: Duration,
 }
@@ -40,28 +40,29 @@ pub(super) struct Now {
 #[derive(Debug)]
 pub(super) struct HeadState {
     pub(super) chain: Chain,
-    /// The latest time that any head had: nodes that take turns in being behind bring nothing newer.
+    /// The latest time of any head, so that nodes that are behind in turns do not count as progress.
     newest: ChainTime,
     pub(super) confirmed: Option<u64>,
     /// The endpoint that named the head.
     pub(super) source: usize,
     pub(super) refreshed_at: Duration,
-    /// When the refresh began that brought this head.
+    /// When the refresh that brought this head began.
     pub(super) moved_at: Duration,
     /// Since when the source has not answered.
     silent_since: Option<Duration>,
     /// Since when refreshes have brought nothing newer.
     quiet_since: Option<Duration>,
-    /// What each endpoint named when it was first heard since then.
+    /// The height that each endpoint named when it first answered since then.
     heard: BTreeMap<usize, u64>,
-    /// The head that each endpoint was given up with: from there it must move before it is followed again.
+    /// The head at which each endpoint was given up: it must leave that head before it is followed again.
     given_up: HashMap<usize, BlockHash>,
-    /// Whether the refresh under way brought something newer.
+    /// Whether the present refresh brought a newer block.
     moved: bool,
 }
 
 impl Now {
-    /// Believed once, it would make every payment too old, and no later head would be newer.
+    /// Whether the block is too far in the future. If believed, it would make every payment too old, and no later head
+    /// would be newer.
     pub(super) fn is_from_the_future(&self, block: &Block) -> bool {
         self.max_age.is_some_and(|max_age| block.time.unix().saturating_sub(self.unix) > max_age.as_secs())
     }
@@ -70,7 +71,7 @@ impl Now {
         self.max_age.is_some_and(|max_age| self.unix.saturating_sub(block.time.unix()) > max_age.as_secs())
     }
 
-    /// Whether one head is later, or nearer to the present. The head of a lagging node is neither.
+    /// Whether one head is later than the other, or nearer to the present. The head of a lagging node is neither.
     fn is_nearer(&self, one: &Block, other: &Block) -> bool {
         let away = |block: &Block| self.unix.abs_diff(block.time.unix());
         one.time > other.time || self.max_age.is_some() && away(one) < away(other)
@@ -102,12 +103,12 @@ impl HeadState {
         Tip { head: *self.chain.head(), confirmed: self.confirmed }
     }
 
-    /// For how long refreshes have brought nothing newer.
+    /// How long refreshes have brought no newer block.
     pub(super) fn quiet_for(&self) -> Duration {
         self.quiet_since.map_or(Duration::ZERO, |since| self.refreshed_at.saturating_sub(since))
     }
 
-    /// Whether what an endpoint says is new enough to ask no other.
+    /// Whether an endpoint's answer is new enough to ask no other.
     pub(super) fn settles(&self, (endpoint, latest): (usize, &Block), wanted: u64, now: &Now) -> bool {
         let head = self.chain.head();
         if now.is_stale(latest) || self.is_given_up_with(endpoint, latest) {
@@ -115,17 +116,17 @@ impl HeadState {
         }
         match latest.number.cmp(&head.number) {
             Ordering::Greater => latest.number >= wanted && !is_leap(head, latest),
-            // Between two blocks there is nothing newer, which is no reason to ask all endpoints. A long silence is
-            // one, and so is a receipt of a later block.
+            // Between two blocks there is nothing newer, and no reason to ask all endpoints. A long silence is a
+            // reason, and so is a receipt of a later block.
             Ordering::Equal => {
                 latest.number >= wanted && (latest.hash != head.hash || !now.is_after(self.quiet_since, PATIENCE))
             }
-            // A reorganisation if the head's source says so; another endpoint may only be behind.
+            // From the head's source this is a reorganisation; another endpoint may only be behind.
             Ordering::Less => endpoint == self.source,
         }
     }
 
-    /// Chooses among several answers if none counts alone. `wrong` tells whether the source is no longer believed.
+    /// Chooses among several answers if none decides alone. `wrong` says that the source is no longer believed.
     pub(super) fn choose(&mut self, mut answers: Vec<Named>, wrong: bool, now: &Now) -> Option<Named> {
         for (endpoint, latest) in &answers {
             self.heard.entry(*endpoint).or_insert(latest.number);
@@ -145,7 +146,7 @@ impl HeadState {
         answers.into_iter().max_by_key(rank)
     }
 
-    /// Whether the source has been silent for too long, is not believed any more, or names another head by now.
+    /// Whether the source has been silent for too long, is no longer believed, or names another head.
     fn is_gone(&mut self, answers: &[Named], wrong: bool, now: &Now) -> bool {
         let head = self.chain.head();
         if let Some((_, latest)) = answers.iter().find(|(endpoint, _)| *endpoint == self.source) {
@@ -156,7 +157,7 @@ impl HeadState {
         wrong || now.is_after(self.silent_since, SILENCE)
     }
 
-    /// Whether this endpoint advances, nearer to the present than the head of a source without progress.
+    /// Whether this endpoint advances, and is nearer to the present than the head of a source that stands still.
     fn overtakes(&self, (endpoint, latest): &Named, now: &Now) -> bool {
         let head = self.chain.head();
         let advances = self.heard.get(endpoint).is_some_and(|first| latest.number > *first);
@@ -168,7 +169,7 @@ impl HeadState {
         self.given_up.get(&endpoint) == Some(&latest.hash)
     }
 
-    /// Goes on from this head, which a look that began then brought.
+    /// Adopts this head. `began` is when the refresh that brought it began.
     pub(super) fn follow(&mut self, latest: Block, source: usize, began: Duration) {
         let head = *self.chain.head();
         if source != self.source && latest.number < head.number {
@@ -176,7 +177,7 @@ impl HeadState {
                 endpoint = self.source,
                 "an endpoint named a higher head and does not go on; the others count"
             );
-            // Its answer does not count, for newer blocks either.
+            // Its head does not count, even compared with newer blocks.
             self.given_up.insert(self.source, head.hash);
             self.newest = ChainTime::from_unix(0);
         }
@@ -201,7 +202,7 @@ impl HeadState {
     }
 }
 
-/// Whether it is further up than any chain gets in the time between.
+/// Whether the block is higher than any chain can get in the time between.
 pub(super) fn is_leap(head: &Block, latest: &Block) -> bool {
     let seconds = latest.time.unix().saturating_sub(head.time.unix());
     latest.number.saturating_sub(head.number) > LEAP_MAX.saturating_add(seconds.saturating_mul(100))
@@ -214,7 +215,7 @@ mod tests {
     const START: u64 = 1_800_000_000;
     const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
 
-    /// That many seconds after the start.
+    /// A time in seconds after the start.
     fn at(seconds: u64, max_age: Option<Duration>) -> Now {
         let (monotonic, block_time) = (Duration::from_secs(seconds), Duration::from_secs(2));
         Now { monotonic, unix: START + seconds, max_age, block_time }
@@ -226,7 +227,7 @@ mod tests {
         Block { number, hash, parent: [0; 32], time: ChainTime::from_unix(START + seconds) }
     }
 
-    /// After how many seconds the second endpoint's head replaces the first one's, which has stopped.
+    /// After how many seconds the second endpoint's head replaces that of the first, which stands still.
     fn replaced_after(stands: Block, max_age: Option<Duration>, moves: impl Fn(u64) -> Block) -> Option<(u64, u64)> {
         let mut cell = HeadState::new(stands, 0, Duration::ZERO);
         cell.refreshed(Duration::ZERO);
@@ -247,11 +248,11 @@ mod tests {
         for max_age in [MINUTE, None] {
             let lower = |seconds| block(100 + seconds / 2, seconds);
             assert_eq!(replaced_after(block(250, 1), max_age, lower), Some((8, 104)));
-            // No endpoint advances, or only by a leap.
+            // An endpoint without progress, or with a leap only, does not replace it.
             assert_eq!(replaced_after(block(250, 1), max_age, |_| block(100, 3)), None);
             assert_eq!(replaced_after(block(250, 1), max_age, |seconds| block(300_000_000 + seconds, 3)), None);
         }
-        // Without a clock for the present, only its own time counts.
+        // Without a reference to the present, only the block's own time counts.
         for (max_age, after) in [(MINUTE, 8), (None, 42)] {
             let lower = |seconds| block(100 + seconds / 2, seconds);
             assert_eq!(replaced_after(block(250, 40), max_age, lower), Some((after, 100 + after / 2)));

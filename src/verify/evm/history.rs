@@ -28,9 +28,9 @@ use crate::{
     verify::{TransferHistory, TransferQuery, Verdict, VerifyError, VerifyErrorKind},
 };
 
-/// How many blocks are searched by one call at most. Many endpoints refuse more.
+/// The most blocks that one call searches. Many endpoints refuse more.
 const RANGE_MAX: u64 = 2_000;
-/// How many transactions are looked at at once: few, beside those that are sold by.
+/// How many transactions are examined at once: few, compared with those of sales.
 const AT_ONCE: usize = 4;
 
 impl TransferHistory for EvmVerifier {
@@ -65,7 +65,7 @@ impl History<'_> {
                     found.extend(self.look_at(transactions, &tip).await?);
                     next = range.next();
                 }
-                // It may be too wide for an endpoint.
+                // The range may be too wide for an endpoint.
                 Err(NoAnswer { unusable: true, .. }) if width > 1 => width /= 2,
                 Err(none) => return Err(none.error),
             }
@@ -74,7 +74,7 @@ impl History<'_> {
         Ok(found)
     }
 
-    /// The first and the last block of the span that count.
+    /// Returns the first and the last block of the span that are deep enough.
     async fn span(&self, tip: &Tip) -> Result<Option<(u64, u64)>, VerifyError> {
         let query = self.query;
         let Some(highest) = tip.confirmed else { return Ok(None) };
@@ -89,7 +89,7 @@ impl History<'_> {
         Ok(end.checked_sub(1).filter(|last| first <= *last).map(|last| (first, last)))
     }
 
-    /// The first block of that time or later, up to this one; the one behind it where there is none.
+    /// Returns the first block of that time or later, up to this one; if there is none, the height after it.
     async fn first_since(&self, time: ChainTime, highest: u64) -> Result<u64, VerifyError> {
         let (mut low, mut high) = (0, highest.saturating_add(1));
         while low < high {
@@ -107,7 +107,8 @@ impl History<'_> {
         self.head.block(number).await?.ok_or_else(VerifyError::unavailable)
     }
 
-    /// Which transactions of these blocks have such transfers, by the logs of two endpoints, where there are two: one may lack some.
+    /// Returns the transactions of these blocks with matching transfers. Uses the logs of two endpoints, if there are
+    /// two, since one may lack some.
     async fn transactions(&self, range: &BlockRange) -> Result<BTreeSet<TxHash>, NoAnswer> {
         let (first, mut transactions) = self.logged(range, None).await?;
         match self.logged(range, first).await {
@@ -117,7 +118,7 @@ impl History<'_> {
         Ok(transactions)
     }
 
-    /// The same from one endpoint, with its index.
+    /// The same from one endpoint, with the endpoint's index.
     async fn logged(
         &self,
         range: &BlockRange,
@@ -127,7 +128,8 @@ impl History<'_> {
         let patience = self.pool.call_timeout * 3 / 4;
         let ask = async |transport: &Transport| {
             match timeout(patience, transport.call(question)).await.unwrap_or(Err(Fault::Answer)) {
-                // Many refuse a range with a status of 400 or 413. That must not close them to payments.
+                // Many endpoints refuse a range with a status of 400 or 413. That must not make them unavailable for
+                // payments.
                 Err(Fault::Endpoint | Fault::Reverted | Fault::TooLong) => Err(Fault::Answer),
                 answer => self.read(&answer?, range),
             }
@@ -151,7 +153,7 @@ impl History<'_> {
         Question { method: "eth_getLogs", params: Value::Array(vec![filter]) }
     }
 
-    /// A log that was not asked for is no answer.
+    /// Parses the logs. A log that was not asked for makes the answer unusable.
     fn read(&self, raw: &RawValue, range: &BlockRange) -> Result<BTreeSet<TxHash>, Fault> {
         let logs: Vec<alloy::rpc::types::Log> = decode::parse(raw)?;
         let of = |log: &alloy::rpc::types::Log| {
@@ -173,7 +175,7 @@ impl History<'_> {
         Ok(paid.into_iter().flatten().filter(|transfer| self.query.is_in_span(transfer.block_time)).collect())
     }
 
-    /// All that this transaction transferred to the recipients, by its receipt.
+    /// Returns all transfers of this transaction to the recipients, by its receipt.
     async fn paid(&self, transaction: TxHash, tip: &Tip) -> Result<Vec<Transfer>, VerifyError> {
         let records = self.pool.records(transaction, Whom::default(), |receipt| receipt.mined_in.is_some()).await?;
         let PoolAnswer::Decided(_, record) = records else {
@@ -186,7 +188,7 @@ impl History<'_> {
         };
         let mut paid = Vec::new();
         for recipient in self.query.recipients() {
-            // Of any amount, and of any age.
+            // Transfers of any amount and any age count.
             let terms = Terms::builder(self.network, *recipient, Amount::from_base_units(1))
                 .assets(Arc::clone(self.query.assets()))
                 .max_payment_age(Duration::MAX)
@@ -201,7 +203,7 @@ impl History<'_> {
     }
 }
 
-/// An account as a log has it.
+/// An account in the form of a log's topic.
 fn topic(account: &Address) -> [u8; 32] {
     let mut topic = [0; 32];
     topic[12..].copy_from_slice(account.as_bytes());

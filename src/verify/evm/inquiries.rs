@@ -1,4 +1,4 @@
-//! The questions that endpoints are asked, and how their answers are read.
+//! The questions to endpoints, and the parsing of their answers.
 
 use alloy::primitives::B256;
 use futures_util::FutureExt as _;
@@ -19,15 +19,15 @@ use crate::{
 };
 
 impl EndpointPool {
-    /// The receipt of a transaction. Its absence needs the word of every live endpoint.
+    /// Returns the receipt of a transaction. Its absence needs the word of every live endpoint.
     pub(super) async fn receipt(&self, transaction: TxHash) -> Result<Option<TxReceipt>, NoAnswer> {
         let question = tx_record::receipt(transaction);
         let read = |raw: &RawValue| decode::receipt(raw, transaction);
         Ok(self.ask(&question, Whom::default(), read, |_, receipt| receipt.is_some()).await?.any_some())
     }
 
-    /// The transaction with its receipt that `settles` it, or else all that were said to be it; that there is none is believed
-    /// as above.
+    /// Returns the transaction with a receipt that `settles` the question, or else all records that endpoints gave.
+    /// Absence is believed as above.
     pub(super) async fn records(
         &self,
         transaction: TxHash,
@@ -39,12 +39,13 @@ impl EndpointPool {
         self.ask_each("transaction and receipt", whom, ask, settles).await.map(PoolAnswer::flatten)
     }
 
-    /// The sealed block at a height or under a name; believed to be absent like a receipt.
+    /// Returns the sealed block at a height or under a name. Its absence is believed as that of a receipt.
     pub(super) async fn block(&self, tag: BlockTag) -> Result<Option<Block>, VerifyError> {
         self.block_if(tag, None, |_| true).await
     }
 
-    /// Like [`block`](Self::block), and this endpoint is asked `first`; a block that is not `possible` is no usable answer.
+    /// The same as [`block`](Self::block), but asks this endpoint `first`. A block that is not `possible` is no usable
+    /// answer.
     pub(super) async fn block_if(
         &self,
         tag: BlockTag,
@@ -59,8 +60,8 @@ impl EndpointPool {
         Ok(self.ask(&tag.question(), whom, read, |_, block| block.is_some()).await?.any_some())
     }
 
-    /// The latest block. One that is not `possible` is no usable answer; `settles` tells whether what an endpoint says is
-    /// new enough to ask no other.
+    /// Returns the latest block. A block that is not `possible` is no usable answer. `settles` says whether an
+    /// endpoint's answer is new enough to ask no other.
     pub(super) async fn latest(
         &self,
         possible: impl Fn(&Block) -> bool + Send + Sync,
@@ -68,7 +69,7 @@ impl EndpointPool {
     ) -> Result<PoolAnswer<Block>, VerifyError> {
         let read = |answer: Result<&RawValue, Fault>| match answer {
             Err(fault) if fault.is_of_the_endpoint() => Err(fault),
-            // No client chose this question: an endpoint without a good answer to it has a good answer to none.
+            // No client chose this question: an endpoint that cannot answer it well can answer none.
             answer => {
                 let latest = answer.and_then(|raw| BlockTag::Latest.read(raw)).ok().flatten();
                 latest.filter(&possible).ok_or(Fault::Endpoint)
@@ -77,7 +78,7 @@ impl EndpointPool {
         Ok(self.ask_all(&BlockTag::Latest.question(), Whom::default(), read, settles).await?)
     }
 
-    /// A contract call that changes nothing; `None` where it reverted.
+    /// Makes a contract call without effects; `None` if it reverted.
     pub(super) async fn eth_call<T: Send>(
         &self,
         params: serde_json::Value,
@@ -91,18 +92,19 @@ impl EndpointPool {
         Ok(self.ask_all(&question, Whom::default(), read, |_, _| true).await?.any_some())
     }
 
-    /// Whether an account that may be a contract accepts a signature of that hash. That it has no code is believed like that there is
-    /// no receipt.
+    /// Whether an account that may be a contract accepts a signature of that hash. That it has no code is believed only
+    /// if every live endpoint says so.
     pub(super) async fn accepts(&self, account: Address, hash: B256, signature: &[u8]) -> Result<bool, VerifyError> {
         let question = &Question { method: "eth_call", params: decode::signature_call(account, hash, signature) };
         let patience = self.call_timeout * 3 / 4;
         let ask = async |transport: &Transport| {
             match timeout(patience, transport.call(question)).await.unwrap_or(Err(Fault::Endpoint)) {
                 Err(Fault::Reverted) => Ok(Some(false)),
-                // By the contract or by the endpoint: if all say so, it is no yes.
+                // The contract or the endpoint may be the cause. If all endpoints say so, the signature is not
+                // accepted.
                 Err(Fault::TooLong) => Ok(None),
-                // A stranger chose what code is run. That an endpoint did not get to its end, or a gateway did not wait for it, must
-                // not close the endpoint to payments.
+                // A stranger chose the code that runs. If an endpoint did not finish it, or a gateway did not wait for
+                // it, the endpoint must still serve payments.
                 Err(Fault::Endpoint) => Err(Fault::Answer),
                 answer => decode::is_accepted(&answer?),
             }
@@ -113,7 +115,7 @@ impl EndpointPool {
         Ok(said.any_some().unwrap_or(false))
     }
 
-    /// Asks one question; a contract call that reverts is no answer to any other question.
+    /// Asks one question. A reverted contract call is no usable answer to it.
     pub(super) async fn ask<T: Send>(
         &self,
         question: &Question,
@@ -128,7 +130,7 @@ impl EndpointPool {
         self.ask_all(question, whom, read, settles).await
     }
 
-    /// Asks one question and reads its answer.
+    /// Asks one question, and parses its answer or fault.
     pub(super) async fn ask_all<T: Send>(
         &self,
         question: &Question,

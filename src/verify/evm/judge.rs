@@ -23,20 +23,20 @@ pub(super) struct Tip {
     pub(super) confirmed: Option<u64>,
 }
 
-/// What the operator decided beyond the terms.
+/// The operator's rules beyond the terms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policy {
     /// Senders of transfers that are never payments: a treasury, a bridge, a faucet.
     pub(super) deny: HashSet<Address>,
-    /// What to tell a client that is too early.
+    /// When a client that is too early should ask again.
     pub(super) retry_after: Duration,
 }
 
-/// What the chain says of `transaction`.
+/// Returns the verdict of the chain on `transaction`.
 ///
 /// `canonical` is the sealed block at the height that the receipt names, if there is one. Until it is the receipt's own
-/// and deep enough, nothing else that the receipt says counts: a preconfirmed or orphaned receipt that tells of a failure
-/// may yet be mined as a payment.
+/// and deep enough, nothing else in the receipt counts: a preconfirmed or orphaned receipt of a failure may yet be
+/// mined as a payment.
 pub(super) fn judge(
     transaction: TxHash,
     record: &TxRecord,
@@ -64,7 +64,7 @@ pub(super) fn judge(
     }
 }
 
-/// The receipt's block, if the receipt is of this transaction, agrees with itself, and is deep enough in the canonical
+/// Returns the receipt's block, if the receipt is of this transaction, consistent, and deep enough in the canonical
 /// chain.
 fn settled<'a>(transaction: TxHash, receipt: &TxReceipt, canonical: Option<&'a Block>, tip: &Tip) -> Option<&'a Block> {
     let block = canonical.filter(|block| receipt.is_of(block))?;
@@ -72,7 +72,7 @@ fn settled<'a>(transaction: TxHash, receipt: &TxReceipt, canonical: Option<&'a B
     (receipt.transaction == transaction && deep_enough).then_some(block)
 }
 
-/// All transfers of accepted tokens to the recipient from another account, each with its binding.
+/// Returns all transfers of accepted tokens to the recipient from another account, each with its binding.
 fn transfers<'a>(
     record: &'a TxRecord,
     transaction: TxHash,
@@ -81,24 +81,24 @@ fn transfers<'a>(
     policy: &'a Policy,
 ) -> impl Iterator<Item = Transfer> + 'a {
     let TxRecord { receipt, transaction: Transaction { sender, call_data, permit } } = record;
-    // Looked through once, however many transfers there are.
+    // The call data is searched once, however many transfers there are.
     let call_data = call_data.as_ref().map_or(Binding::none(), |data| Binding::none().with_call_data(Arc::clone(data)));
     let before = std::iter::once(None).chain(receipt.logs.iter().map(Some));
     before.zip(&receipt.logs).enumerate().filter_map(move |(at, (before, log))| {
         let transfer = payment(log, transaction, block, terms, policy)?;
-        // A tag in anybody else's transaction, a relay's or a bundler's, is none that the payer put there.
+        // A tag in another account's transaction, such as a relay's or a bundler's, was not put there by the payer.
         let signed = if transfer.payer == *sender { call_data.clone() } else { Binding::none() };
         let nonce = before.and_then(|before| authorization(before, log, transfer.payer));
         let behind = receipt.logs.get(at + 1..).unwrap_or_default();
-        // Made from an authorization, it has that one's name, whatever else its payer does.
+        // A transfer from an authorization has that authorization's id, whatever else its payer does.
         let permit = nonce.is_none().then(|| permit_of(log, behind, transfer.payer, *permit)).flatten();
         let binding = nonce.into_iter().fold(signed, Binding::with_nonce);
         Some(transfer.with_binding(permit.into_iter().fold(binding, Binding::with_permit)))
     })
 }
 
-/// The nonce of the payer's authorization that this log says was used, if the transfer was made from it: then the same contract
-/// says so directly before.
+/// Returns the nonce of the payer's authorization, if the transfer was made from one: then the log directly before it,
+/// of the same contract, reports its use.
 fn authorization(before: &Log, transfer: &Log, payer: Address) -> Option<[u8; 32]> {
     let directly = before.position.checked_add(1) == Some(transfer.position) && before.emitter == transfer.emitter;
     let [signature, authorizer, nonce] = before.topics.as_slice() else { return None };
@@ -106,9 +106,9 @@ fn authorization(before: &Log, transfer: &Log, payer: Address) -> Option<[u8; 32
     (directly && is_used && address(authorizer)? == payer).then_some(*nonce)
 }
 
-/// The permit that the transfer was made from, if a proxy says directly behind it that it has settled. Between the two there may be
-/// further transfers of the same tokens by the same payer: a token may take a fee by one. Such a transfer is a payment of the permit
-/// alone, and so is the payer's transfer before it.
+/// Returns the permit of the transfer, if a log of a proxy directly after it reports a settlement. Between the two
+/// there may be further transfers of the same token by the same payer, such as a token's fee. Such a transfer pays by
+/// the permit alone, and so does the payer's transfer before it.
 fn permit_of(transfer: &Log, behind: &[Log], payer: Address, used: Option<UsedPermit>) -> Option<ByPermit> {
     let is_same =
         |log: &&Log| log.emitter == transfer.emitter && erc20_transfer(log).is_some_and(|(from, _, _)| from == payer);
@@ -121,12 +121,12 @@ fn permit_of(transfer: &Log, behind: &[Log], payer: Address, used: Option<UsedPe
     })
 }
 
-/// This log's transfer of an accepted token to the recipient from another account, of any amount.
+/// Returns this log's transfer of an accepted token to the recipient from another account, of any amount.
 fn payment(log: &Log, transaction: TxHash, block: &Block, terms: &Terms, policy: &Policy) -> Option<Transfer> {
     let network = terms.network();
     let accepted = terms.assets().iter().any(|asset| asset.contract() == log.emitter && asset.network() == network);
     let (payer, recipient, amount) = erc20_transfer(log).filter(|_| accepted)?;
-    // What is swept from channels was sold before.
+    // Transfers from the channel contract pay out what was sold before.
     let foreign = ![Address::ZERO, recipient, BATCH_SETTLEMENT].contains(&payer) && !policy.deny.contains(&payer);
     (recipient == terms.recipient() && foreign).then_some(
         Transfer::new(network, transaction, log.position)
@@ -146,7 +146,7 @@ fn erc20_transfer(log: &Log) -> Option<(Address, Address, Amount)> {
     Some((address(from)?, address(to)?, Amount::from_be_bytes(value)))
 }
 
-/// The address in a topic, if its twelve bytes of padding are clean.
+/// Returns the address in a topic, if its twelve bytes of padding are zero.
 fn address(topic: &[u8; 32]) -> Option<Address> {
     let (padding, address) = topic.split_first_chunk::<12>()?;
     (*padding == [0; 12]).then_some(Address::new(address.try_into().ok()?))

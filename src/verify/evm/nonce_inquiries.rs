@@ -1,4 +1,4 @@
-//! What endpoints are asked about authorizations and permits.
+//! The questions to endpoints about authorizations and permits.
 
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
@@ -29,7 +29,7 @@ pub(super) struct Seen {
 }
 
 impl EndpointPool {
-    /// What a contract returns, if it is that; `None` is believed only when every live endpoint says so.
+    /// Returns the parsed result of a contract's function; `None` is believed only if every live endpoint says so.
     pub(super) async fn stated<T: Send>(
         &self,
         contract: Address,
@@ -44,27 +44,28 @@ impl EndpointPool {
         Ok(self.ask_all(&question, Whom::default(), read, |_, stated| stated.is_some()).await?.any_some())
     }
 
-    /// Whether a nonce is used: one endpoint that says so decides it, for now.
+    /// Asks whether a nonce is used. One endpoint that says so decides it for now.
     pub(super) async fn nonce(&self, nonce: &Nonce) -> Result<PoolAnswer<Seen>, NoAnswer> {
         let question = |height| nonce.state_at(height);
         let ask = |transport| seen(transport, question, Nonce::read_state).boxed();
         self.ask_each("nonce", Whom::default(), ask, |_, seen| seen.used).await
     }
 
-    /// The same of a permit's.
+    /// The same for a permit's nonce.
     pub(super) async fn permit_nonce(&self, nonce: &PermitNonce) -> Result<PoolAnswer<Seen>, NoAnswer> {
         let (question, read) = (|height| nonce.state_at(height), |raw: &RawValue| nonce.read_state(raw));
         let ask = |transport| seen(transport, question, read).boxed();
         self.ask_each("permit", Whom::default(), ask, |_, seen| seen.used).await
     }
 
-    /// The transactions that transferred tokens of a permit from its payer to its recipient in those blocks, by one endpoint that knows any.
+    /// Returns the transactions in those blocks that transferred a permit's token from its payer to its recipient, by
+    /// one endpoint that knows any.
     pub(super) async fn transfers_of(&self, permit: &Permit, range: &BlockRange) -> Result<Vec<TxHash>, NoAnswer> {
         let question = &settled::transfers_of(permit, range);
         let patience = self.call_timeout * 3 / 4;
         let ask = async |transport: &Transport| {
             match timeout(patience, transport.call(question)).await.unwrap_or(Err(Fault::Answer)) {
-                // As for the traces of authorizations.
+                // As for the traces of authorizations, below.
                 Err(Fault::Endpoint | Fault::Reverted | Fault::TooLong) => Err(Fault::Answer),
                 answer => settled::read_transfers_of(permit, range, &answer?),
             }
@@ -77,12 +78,12 @@ impl EndpointPool {
         })
     }
 
-    /// Whether a nonce was used at that height already: only if every live endpoint says so.
+    /// Returns whether a nonce was already used at that height: only if every live endpoint says so.
     pub(super) async fn was_used(&self, nonce: &Nonce, height: u64) -> Result<bool, NoAnswer> {
         self.all_say_used(&nonce.state_at(height), Nonce::read_state).await
     }
 
-    /// The same of a permit's.
+    /// The same for a permit's nonce.
     pub(super) async fn permit_was_used(&self, nonce: &PermitNonce, height: u64) -> Result<bool, NoAnswer> {
         self.all_say_used(&nonce.state_at(height), |raw| nonce.read_state(raw)).await
     }
@@ -109,8 +110,8 @@ impl EndpointPool {
         let patience = self.call_timeout * 3 / 4;
         let ask = async |transport: &Transport| {
             match timeout(patience, transport.call(question)).await.unwrap_or(Err(Fault::Answer)) {
-                // Many refuse a range with a status of 400 or 413. That must not close them to payments, as an endpoint that is down
-                // would be: such a one has just been left out, when it was asked for the nonce.
+                // Many endpoints refuse a range with a status of 400 or 413. That must not make them unavailable for
+                // payments. An endpoint that is down was just left out, when it was asked for the nonce.
                 Err(Fault::Endpoint | Fault::Reverted | Fault::TooLong) => Err(Fault::Answer),
                 answer => nonce.read_logs(&answer?, range),
             }
@@ -126,8 +127,8 @@ impl EndpointPool {
     }
 }
 
-/// Asks for the state at a height that this endpoint has named itself: behind one address there may be nodes on different blocks, and
-/// one that has not reached it answers nothing, rather than that the nonce is unused.
+/// Asks for the state at a height that this endpoint has just named: behind one address there may be nodes on different
+/// blocks, and a node that has not reached the height then fails, instead of reporting the nonce as unused.
 async fn seen(
     transport: &Transport,
     question: impl Fn(u64) -> Question,
@@ -139,7 +140,7 @@ async fn seen(
     Ok(Seen { used: read(&state)?, height })
 }
 
-/// A token that has authorizations, and Permit2, does not revert when it is asked for one.
+/// A token with authorizations, and Permit2, do not revert on these questions.
 fn of_no_call(fault: Fault) -> Fault {
     if fault == Fault::Reverted { Fault::Answer } else { fault }
 }

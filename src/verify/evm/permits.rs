@@ -1,4 +1,4 @@
-//! What became of a permit (Permit2): its nonce tells whether it is used, and its payer's transfers by what.
+//! The fate of a permit (Permit2): its nonce shows whether it is used, and its payer's transfers by which transaction.
 
 use super::{
     authorizations::{Authorizations, RANGE_MAX, SEARCHES_MAX, SETTLED_DEPTH},
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Authorizations {
-    /// Returns whether the nonce of a permit is used. That it is not is believed like that there is no receipt, and only at the head that
-    /// is known.
+    /// Returns whether the nonce of a permit is used. `Unused` needs the word of every endpoint that answers, at least
+    /// one of them at the known head.
     pub(super) async fn permit_state(&self, permit: &Permit, since: ChainTime) -> Result<NonceState, VerifyError> {
         let nonce = PermitNonce { owner: permit.from, nonce: permit.nonce };
         let _turn = self.gate.enter(None).await?;
@@ -27,7 +27,8 @@ impl Authorizations {
         }
     }
 
-    /// Looks for what used it, from the head backwards, among the transfers from its payer to its recipient.
+    /// Searches for the use of the permit, from the head backwards, among the transfers from its payer to its
+    /// recipient.
     async fn find_permit(&self, permit: &Permit, head: u64, since: ChainTime) -> Result<NonceState, VerifyError> {
         let mut width = RANGE_MAX;
         let mut range = BlockRange::up_to_latest(head, width);
@@ -42,7 +43,7 @@ impl Authorizations {
                     }
                     range = range.before(width);
                 }
-                // It may be too wide for an endpoint.
+                // The range may be too wide for an endpoint.
                 Err(NoAnswer { unusable: true, .. }) if width > 1 => {
                     width /= 2;
                     range = range.last_of(width);
@@ -53,7 +54,7 @@ impl Authorizations {
         self.permit_used_longer_ago(permit, head).await
     }
 
-    /// `Spent`, where it is certain that no log of a late block is missing.
+    /// Returns `Spent` if the nonce was certainly used so long ago that no late log can be missing.
     async fn permit_used_longer_ago(&self, permit: &Permit, head: u64) -> Result<NonceState, VerifyError> {
         let nonce = PermitNonce { owner: permit.from, nonce: permit.nonce };
         if self.pool.permit_was_used(&nonce, head.saturating_sub(SETTLED_DEPTH)).await? {
@@ -63,7 +64,8 @@ impl Authorizations {
         Err(VerifyError::unavailable())
     }
 
-    /// The one among these transactions that hands this very permit to a proxy, and not another one of its nonce. What it transfers is judged afterwards.
+    /// Returns the one of these transactions that passes this very permit to a proxy, and not another permit with its
+    /// nonce. Its transfers are judged afterwards.
     async fn user_of(&self, permit: &Permit, transactions: Vec<TxHash>) -> Result<Option<TxHash>, VerifyError> {
         let used = UsedPermit::of(permit);
         for transaction in transactions {

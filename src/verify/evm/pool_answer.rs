@@ -8,7 +8,7 @@ use crate::{
     verify::VerifyError,
 };
 
-/// Which block.
+/// The name or height of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BlockTag {
     Latest,
@@ -17,11 +17,11 @@ pub(super) enum BlockTag {
     Number(u64),
 }
 
-/// What the endpoints said.
+/// The combined answer of the endpoints.
 pub(super) enum PoolAnswer<T> {
-    /// The endpoint of this index did, and that decides it.
+    /// The answer of the endpoint with this index decides.
     Decided(usize, T),
-    /// Each said something that decides nothing alone.
+    /// Each of these answers decides nothing alone.
     Doubtful(Vec<(usize, T)>),
 }
 
@@ -32,10 +32,10 @@ pub(super) struct Whom {
     pub(super) but: Option<usize>,
 }
 
-/// Why there is neither.
+/// Why there is no combined answer.
 pub(super) struct NoAnswer {
     pub(super) error: VerifyError,
-    /// An endpoint that is up answered with nothing usable: the question may be the reason.
+    /// Whether an endpoint that is up gave no usable answer: the question may be the cause.
     pub(super) unusable: bool,
 }
 

@@ -1,4 +1,5 @@
-//! `Receipts`: each fetched once, with its transaction, and kept with the moment it was fetched. Verdicts are never kept.
+//! `Receipts`: fetches each receipt once, with its transaction, and keeps it with the time of the fetch. Verdicts are
+//! never kept.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,10 +21,10 @@ use crate::{clock::Clock, protocol::TxHash, verify::VerifyError};
 
 /// How long an unused receipt is kept.
 const IDLE: Duration = Duration::from_secs(600);
-/// How many transactions that were asked for in vain are remembered, each until the next block.
+/// How many transactions that were looked up in vain are remembered, each until the next block.
 const MISSES_MAX: u64 = 65_536;
 
-/// What a cache takes for an entry beside the record, in bytes, about: measured.
+/// The approximate size of a cache entry without its record, in bytes: measured.
 const ENTRY: usize = 320;
 
 /// A transaction with its receipt, and when they were fetched (monotonic).
@@ -31,11 +32,11 @@ const ENTRY: usize = 320;
 pub(super) struct Found {
     pub(super) record: TxRecord,
     fetched_at: Duration,
-    /// The endpoint that alone was believed, while others were not asked.
+    /// The endpoint that was believed alone, without asking the others.
     by: Option<usize>,
 }
 
-/// A transaction that was asked for in vain: there is none, or no usable answer.
+/// A transaction that was looked up in vain: it does not exist, or there was no usable answer.
 #[derive(Clone, Debug)]
 struct Miss {
     error: Option<VerifyError>,
@@ -44,13 +45,13 @@ struct Miss {
 
 #[derive(Debug)]
 pub(super) struct Receipts {
-    /// By bytes: some receipts are a hundred thousand times as large as others.
+    /// Limited by bytes: some receipts are a hundred thousand times as large as others.
     found: Cache<TxHash, Arc<Found>>,
-    /// Apart, so that a flood of made-up hashes pushes out no receipt.
+    /// A cache of its own, so that a flood of made-up hashes evicts no receipt.
     misses: Cache<TxHash, Miss>,
     under_way: SingleFlight<TxHash, Option<Arc<Found>>>,
     pool: Arc<EndpointPool>,
-    /// Which tells when there was a new block.
+    /// Tells when there was a new block.
     head: Arc<Head>,
     gate: Gate,
     clock: Arc<dyn Clock>,
@@ -65,7 +66,7 @@ fn cache(bytes: u64) -> Cache<TxHash, Arc<Found>> {
         .build()
 }
 
-/// The default policy refuses newcomers where a cache is full of favourites.
+/// The default policy of the cache refuses new entries while old ones are used often.
 fn least_recently_used<V: Clone + Send + Sync + 'static>(capacity: u64) -> CacheBuilder<TxHash, V, Cache<TxHash, V>> {
     Cache::builder().eviction_policy(EvictionPolicy::lru()).time_to_idle(IDLE).max_capacity(capacity)
 }
@@ -91,7 +92,8 @@ impl Receipts {
         Self { found, misses, under_way, pool, head, gate, clock, block_time, patience }
     }
 
-    /// The receipt, if there is one; from memory, if it is there. That there is none is remembered until the next block.
+    /// Returns the receipt, if there is one, from the cache if possible. Its absence is remembered until the next
+    /// block.
     pub(super) async fn get(self: &Arc<Self>, transaction: TxHash) -> Result<Option<Arc<Found>>, VerifyError> {
         if let Some(found) = self.found.get(&transaction).await {
             return Ok(Some(found));
@@ -102,8 +104,9 @@ impl Receipts {
         }
     }
 
-    /// The receipt as it is now, for one that turned out not to be in the chain, or to pay nothing; fetched at most once a
-    /// block. One that another block at its height contradicts is asked of the other endpoints at once.
+    /// Returns the present receipt, after the cached one turned out not to be in the chain, or to pay nothing. Fetches
+    /// at most once a block; but if another block at its height contradicts the receipt, the other endpoints are asked
+    /// at once.
     pub(super) async fn again(
         self: &Arc<Self>,
         transaction: TxHash,
@@ -133,8 +136,8 @@ impl Receipts {
     }
 
     async fn fetch(&self, transaction: TxHash, doubted: Option<Arc<Found>>) -> Result<Option<Arc<Found>>, VerifyError> {
-        // Here and not earlier: callers that waited for a look-up return at once, with their earlier doubt or with its
-        // failure.
+        // Checked here and not earlier: callers that waited for another look-up return at once, with the receipt that
+        // it found or with its failure.
         let known = if doubted.is_some() { self.found.get(&transaction).await } else { None };
         if let (Some(known), Some(doubted)) = (known, &doubted)
             && !Arc::ptr_eq(&known, doubted)
@@ -164,8 +167,9 @@ impl Receipts {
                 Ok(None)
             }
             Err(NoAnswer { error, unusable }) => {
-                // Only what an endpoint that is up said of this very transaction. That all are down, that there is no turn
-                // or no time left has nothing to do with it, and may be over at once.
+                // Remembers a failure only if an endpoint that is up said something about this very transaction. If all
+                // are down, or there is no turn or no time left, the transaction is not the cause, and the failure may
+                // end at once.
                 if unusable {
                     let miss = Miss { error: Some(error.clone()), asked_at: fetched_at };
                     self.misses.insert(transaction, miss).await;
@@ -175,8 +179,9 @@ impl Receipts {
         }
     }
 
-    /// The receipt, and the endpoint if it alone was believed. A receipt in a known canonical block is believed from
-    /// any endpoint; without doubt, any receipt is. An endpoint that has just answered is not asked again.
+    /// Returns the receipt, and the endpoint that was believed alone, if others exist. In doubt, a single endpoint is
+    /// believed only for a receipt in a known canonical block; without doubt, for any receipt. The source of a receipt
+    /// that is still current is not asked again.
     async fn ask(
         &self,
         transaction: TxHash,
@@ -200,7 +205,7 @@ impl Receipts {
         Ok(self.choose(all).await.map(|record| (None, record)))
     }
 
-    /// The one that is in the chain, or else any.
+    /// Returns the record that is in the chain, or else any.
     async fn choose(&self, mut records: Vec<TxRecord>) -> Option<TxRecord> {
         let last = records.pop()?;
         for record in records {
@@ -211,7 +216,7 @@ impl Receipts {
         Some(last)
     }
 
-    /// Whether an answer of that time may still hold: no new block has come since.
+    /// Whether an answer from that time may still hold, because no new block has come since.
     fn is_current(&self, heard_at: Duration) -> bool {
         self.clock.monotonic() < heard_at + self.block_time && heard_at >= self.head.moved_at()
     }

@@ -1,6 +1,6 @@
 //! `ReorgMonitor`: checks payments again once their block is `safe`, and reports vanished ones. It revokes nothing.
 //!
-//! It runs on the redemptions that come by, at most once a minute, and costs one call for each block that had payments.
+//! It runs with redemptions, at most once a minute, and costs one call for each block that had payments.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +19,7 @@ use super::{
 use crate::{clock::Clock, metrics, protocol::TxHash, verify::VerifyError};
 
 const EVERY: Duration = Duration::from_secs(60);
-/// How many payments are watched at once: some minutes of many a second.
+/// The most payments that are watched at once: several minutes with many payments a second.
 const WATCHED_MAX: usize = 4_096;
 
 #[derive(Debug)]
@@ -33,9 +33,9 @@ pub(super) struct ReorgMonitor {
 #[derive(Debug, Default)]
 struct State {
     paid: HashMap<TxHash, (u64, BlockHash)>,
-    /// Up to here the chain is safe, as far as was asked.
+    /// The highest block that is known to be safe.
     safe: u64,
-    /// When to look next, in monotonic time; `None` while there is nothing to look at.
+    /// When to check next, in monotonic time; `None` if there is nothing to check.
     due: Option<Duration>,
 }
 
@@ -44,12 +44,13 @@ impl ReorgMonitor {
         Self { state: Mutex::default(), vanished: AtomicU64::new(0), pool, clock }
     }
 
-    /// How many payments were in a sealed block when they were judged and are in none now that it is safe.
+    /// Returns the number of payments that were in a sealed block when they were judged, and in none once that height
+    /// was safe.
     pub(super) fn vanished(&self) -> u64 {
         self.vanished.load(Ordering::Relaxed)
     }
 
-    /// Remembers a payment, and looks at the earlier ones if it is time.
+    /// Remembers a payment, and checks the earlier ones if it is time.
     pub(super) fn paid(self: &Arc<Self>, transaction: TxHash, block: &Block) {
         let now = self.clock.monotonic();
         let mut state = self.state();
@@ -93,7 +94,7 @@ impl ReorgMonitor {
         Ok(())
     }
 
-    /// Its block is gone; it may stand in another one.
+    /// Looks for a payment whose block is gone: it may be in another block.
     async fn look_for(&self, transaction: TxHash) -> Result<(), VerifyError> {
         let receipt = self.pool.receipt(transaction).await?;
         if receipt.is_some_and(|receipt| receipt.mined_in.is_some() && receipt.success == Some(true)) {

@@ -1,4 +1,4 @@
-//! `SignerInquiries`: which account signed a message, by its key or by its code.
+//! `SignerInquiries`: finds the account that signed a message, by its key or by its code.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const ASKED_MAX: usize = 4;
 #[derive(Debug)]
 pub(super) struct SignerInquiries {
     pool: Arc<EndpointPool>,
-    /// Inquiries about invented signatures must not hold up anything else.
+    /// A gate of its own: inquiries about invented signatures must not delay anything else.
     gate: Gate,
 }
 
@@ -43,11 +43,12 @@ impl SignerInquiries {
         let mut asked: Vec<Address> = accounts.to_vec();
         asked.sort_unstable();
         asked.dedup();
-        // Strangers may have put payments into this transaction, from addresses of their choice. An account that they
-        // crowd out now must get its turn later.
+        // Strangers may have put payments from addresses of their choice into this transaction. If they crowd out an
+        // account now, it must get its turn later.
         let (asked, left_out) = asked.partial_shuffle(&mut rand::rng(), ASKED_MAX);
         let _turn = self.gate.enter(None).await?;
-        // Whether an account has code is not asked beforehand: one without returns nothing, which is not the word that accepts.
+        // Whether an account has code is not checked first: an account without code returns nothing, which does not
+        // accept the signature.
         let answers = join_all(asked.iter().map(|account| self.pool.accepts(*account, hash, signature))).await;
         let mut failed = (!left_out.is_empty()).then(VerifyError::unavailable);
         for (account, answer) in asked.iter().zip(answers) {
@@ -57,7 +58,7 @@ impl SignerInquiries {
                 Err(error) => failed = Some(error),
             }
         }
-        // Without its answer the account that could not be asked, or was not, may have signed.
+        // The account whose answer is missing, or that was left out, may be the signer.
         failed.map_or(Ok(None), Err)
     }
 }

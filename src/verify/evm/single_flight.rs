@@ -44,7 +44,7 @@ where
 {
     /// Joins the look-up of `key`, or starts it.
     ///
-    /// A caller that joins an earlier look-up inherits its answer but not its failure: after a failure it joins, or
+    /// A caller that joins an earlier look-up shares its answer but not its failure: after a failure it joins, or
     /// starts, another one.
     pub(super) async fn join<F>(&self, key: K, start: impl Fn() -> F) -> Answer<V>
     where
@@ -78,8 +78,9 @@ where
             under_way.insert(key.clone(), flight.clone());
             flight
         };
-        // From here on the landing takes the entry out again, whatever happens: an end, a panic, a runtime going down.
-        // The lock is free by now, because a runtime that is going down drops the task, and the landing, in `spawn`.
+        // From here on the landing removes the entry in every case: an end, a panic, a runtime that shuts down. The
+        // lock is free by now, because a runtime that shuts down drops the task, and with it the landing, inside
+        // `spawn`.
         let landing = Landing { under_way: Arc::clone(&self.under_way), key: key.clone() };
         let look_up = start();
         if let Ok(runtime) = Handle::try_current() {
@@ -105,7 +106,7 @@ impl<K: Eq + Hash, V> Drop for Landing<K, V> {
     }
 }
 
-/// A map is whole after every statement on it: a panic elsewhere does not spoil it.
+/// A panic elsewhere cannot spoil the map: it is consistent after every statement.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

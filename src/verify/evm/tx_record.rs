@@ -14,9 +14,9 @@ pub(super) fn receipt(transaction: TxHash) -> Question {
     Question { method: "eth_getTransactionReceipt", params: json!([transaction.to_string()]) }
 }
 
-/// Asks for both at once. With only one of them, an endpoint has nothing to judge: `None`.
+/// Asks for both at once. Returns `None` unless both exist, since one alone cannot be judged.
 ///
-/// Both answers are waited for, even where there is no receipt: a request that is dropped takes its connection with it.
+/// Waits for both answers, even if there is no receipt: dropping a request closes its connection.
 pub(super) async fn ask(transport: &Transport, transaction: TxHash) -> Result<Option<TxRecord>, Fault> {
     let questions = [receipt(transaction), Question { method: "eth_getTransactionByHash", ..receipt(transaction) }];
     let [receipt, sent] = questions.each_ref().map(|question| transport.call(question));
@@ -26,7 +26,7 @@ pub(super) async fn ask(transport: &Transport, transaction: TxHash) -> Result<Op
     Ok(sent.map(|transaction| TxRecord { receipt, transaction }))
 }
 
-/// Nothing was run that could revert.
+/// No contract was run, so nothing could revert.
 fn answer(answer: Result<Box<RawValue>, Fault>) -> Result<Box<RawValue>, Fault> {
     answer.map_err(|fault| if fault == Fault::Reverted { Fault::Answer } else { fault })
 }

@@ -1,4 +1,5 @@
-//! `EvmVerifier`: a transaction with its receipt, and the sealed block at its height, judged at the chain's current head.
+//! `EvmVerifier`: judges a transaction with its receipt, and the sealed block at its height, at the chain's current
+//! head.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -51,7 +52,7 @@ pub struct EvmVerifier {
     pub(super) inner: Arc<Inner>,
 }
 
-/// What the clones of an [`EvmVerifier`] share.
+/// The state that the clones of an [`EvmVerifier`] share.
 pub(super) struct Inner {
     pub(super) network: Network,
     pub(super) finality: Finality,
@@ -61,12 +62,12 @@ pub(super) struct Inner {
     pub(super) signatures: SignerInquiries,
     pub(super) authorizations: Authorizations,
     pub(super) policy: Policy,
-    /// `None` where only safe or finalized payments count anyway.
+    /// `None` if only safe or finalized payments count anyway.
     pub(super) reorgs: Option<Arc<ReorgMonitor>>,
     pub(super) total_timeout: Duration,
 }
 
-/// Without the endpoints' URLs: they hold keys.
+/// Omits the endpoints' URLs, because they hold keys.
 impl fmt::Debug for EvmVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { network, finality, pool, .. } = &*self.inner;
@@ -200,7 +201,7 @@ impl Inner {
         let mined_in = found.as_ref().and_then(|found| found.receipt().mined_in).map(|mined_in| mined_in.number);
         let verdict = self.judge_at(&tip, terms, transaction, found).await?;
         let waits = matches!(verdict, Verdict::NotConfirmed { .. }) && self.next_block_may_do(&tip, mined_in);
-        // It may be in a block that came since.
+        // The transaction may be in a block that came since.
         match if waits { head.after(&tip, mined_in.unwrap_or_default()).await } else { None } {
             Some(newer) => self.judge_at(&newer, terms, transaction, receipts.get(transaction).await?).await,
             None => Ok(verdict),
@@ -221,7 +222,7 @@ impl Inner {
         let mut block = self.sealed(&found, tip).await?;
         let mut verdict = judge(transaction, &found.record, block.as_ref(), tip, terms, policy);
         if !stands(&verdict, &found, block.as_ref()) {
-            // In memory since before a reorganisation, from a block that was not sealed then, or not true.
+            // The record may be from before a reorganisation, from a block that was not sealed then, or false.
             let contradicted = block.is_some_and(|block| !found.receipt().is_of(&block));
             let doubted = Arc::clone(&found);
             let Some(newer) = receipts.again(transaction, found, contradicted).await? else { return Ok(unknown) };
@@ -237,7 +238,7 @@ impl Inner {
         Ok(verdict)
     }
 
-    /// Returns whether one more block could make a payment count that is in the block of that height, or in none yet.
+    /// Returns whether one more block could make a payment count that is in a block of that height, or in none yet.
     fn next_block_may_do(&self, tip: &Tip, mined_in: Option<u64>) -> bool {
         let deep_enough = |number| tip.confirmed.is_some_and(|highest| number <= highest.saturating_add(1));
         let shallow = mined_in.is_some_and(|number| number <= tip.head.number && !deep_enough(number));

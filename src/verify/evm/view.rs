@@ -1,4 +1,4 @@
-//! What a node said, as plain values: no alloy type goes further in than [`decode`](super::decode).
+//! A node's answers as plain values: no alloy type gets further in than [`decode`](super::decode).
 
 use std::sync::Arc;
 
@@ -14,20 +14,21 @@ pub(super) struct TxReceipt {
     pub(super) transaction: TxHash,
     /// `None` while it is in no block.
     pub(super) mined_in: Option<MinedIn>,
-    /// `None` where the node did not say (receipts from before EIP-658).
+    /// `None` if the node did not say (receipts from before EIP-658).
     pub(super) success: Option<bool>,
-    /// In the order of the receipt: all logs, or all that tell of a transfer, or of the authorization or the permit behind one.
+    /// In the order of the receipt: all logs, or at least those of transfers, and of the authorizations and permits
+    /// behind them.
     pub(super) logs: Vec<Log>,
 }
 
-/// A transaction, as far as it can bind the transfers that it makes.
+/// The parts of a transaction that can bind its transfers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transaction {
     /// The signer.
     pub(super) sender: Address,
-    /// Only where a tag may be in it.
+    /// Only if it may contain a tag.
     pub(super) call_data: Option<Arc<[u8]>>,
-    /// The permit that it hands to one of the standard's proxies, if it does.
+    /// The permit that it passes to one of the standard's proxies, if any.
     pub(super) permit: Option<UsedPermit>,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct TxRecord {
 /// One log of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Log {
-    /// Its place among all logs of its receipt, from 0.
+    /// Its position among all logs of its receipt, from 0.
     pub(super) position: u32,
     pub(super) emitter: Address,
     pub(super) topics: Vec<[u8; 32]>,
@@ -52,7 +53,7 @@ pub(super) struct Log {
 }
 
 impl TxReceipt {
-    /// Whether it was mined in this block, and all its logs say so too.
+    /// Whether the receipt and all its logs are of this block.
     pub(super) fn is_of(&self, block: &Block) -> bool {
         let transaction = Some(self.transaction);
         let fits = |log: &Log| !log.removed && log.transaction == transaction && log.block == Some(block.hash);
@@ -61,7 +62,7 @@ impl TxReceipt {
 }
 
 impl TxRecord {
-    /// Returns how much memory its logs and call data take, in bytes, about: each log has two allocations of its own.
+    /// Returns the approximate memory of its logs and call data, in bytes. Each log has two allocations of its own.
     pub(super) fn allocated(&self) -> usize {
         let own = |log: &Log| size_of::<[u8; 32]>() * log.topics.capacity() + log.data.capacity() + 32;
         let logs = &self.receipt.logs;

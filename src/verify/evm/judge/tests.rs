@@ -199,7 +199,7 @@ fn only_from_somebody_else_to_the_recipient_counts() {
     assert_eq!(between(channels, RECIPIENT), Verdict::NoTransfer, "what is swept was sold before");
     assert_eq!(between(RECIPIENT, RECIPIENT), Verdict::NoTransfer, "to oneself");
     assert_eq!(between(TREASURY, RECIPIENT), Verdict::NoTransfer, "a top-up");
-    // Not even as "too little": that would ask the treasury to pay more.
+    // Not even as an insufficient payment: that would ask the treasury to pay more.
     let log = Log { topics: vec![TRANSFER_TOPIC, topic(TREASURY), topic(RECIPIENT)], ..transfer(0, 1) };
     assert_eq!(verdict(&receipt(vec![log])), Verdict::NoTransfer);
 }
@@ -228,7 +228,7 @@ fn a_day_is_not_a_second_longer() {
 
 #[test]
 fn nothing_is_said_before_the_block_counts() {
-    // Whatever else the receipt says: it may be mined yet, with another outcome.
+    // Whatever else the receipt says, the transaction may yet be mined with another outcome.
     let kinds = [
         receipt(vec![transfer(0, PRICE)]),
         receipt(vec![]),
@@ -285,7 +285,7 @@ fn any_topic() -> impl Strategy<Value = [u8; 32]> {
     prop_oneof![Just(TRANSFER_TOPIC), Just(AUTHORIZATION_USED_TOPIC), any_address().prop_map(topic), any::<[u8; 32]>()]
 }
 
-/// Anything at all, biased towards what nearly counts.
+/// Any log, biased towards those that nearly count.
 fn any_log() -> impl Strategy<Value = Log> {
     let hash = || prop_oneof![4 => Just(Some([1; 32])), 1 => any::<Option<[u8; 32]>>()];
     let data = prop_oneof![any::<u64>().prop_map(|units| word(units.into()).to_vec()), any::<Vec<u8>>()];
@@ -301,7 +301,7 @@ fn any_log() -> impl Strategy<Value = Log> {
     )
 }
 
-/// A log of this very transaction that is no payment.
+/// A log of this transaction that is no payment.
 fn noise() -> impl Strategy<Value = Log> {
     any_log().prop_map(|log| {
         let log = Log { transaction: Some(TX), block: Some([1; 32]), removed: false, ..log };

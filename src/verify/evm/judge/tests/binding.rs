@@ -1,4 +1,4 @@
-//! What each transfer is bound to: by call data of its payer's own, by an authorization's nonce, or by nothing.
+//! The binding of each transfer: by its payer's own call data, by an authorization's nonce, or none.
 
 use super::*;
 use crate::protocol::{PaymentId, PaymentTag, ProvedBy};
@@ -21,7 +21,7 @@ fn suffix() -> Vec<u8> {
     [&b"baseapp"[..], &[7, 0], &[0x80, 0x21].repeat(8)].concat()
 }
 
-/// That log of the payer, at that place.
+/// The payer's `AuthorizationUsed` log at this position.
 fn authorization_at(position: u32, payer: Address, nonce: [u8; 32]) -> Log {
     Log { topics: vec![AUTHORIZATION_USED_TOPIC, topic(payer), nonce], data: Vec::new(), ..transfer(position, 0) }
 }
@@ -30,7 +30,7 @@ fn transfer_of(position: u32, payer: Address) -> Log {
     Log { topics: vec![TRANSFER_TOPIC, topic(payer), topic(RECIPIENT)], ..transfer(position, PRICE) }
 }
 
-/// The transfers of a transaction that this account sent with that input.
+/// The transfers of a transaction with this sender and input.
 fn judged(sender: Address, input: &[u8], logs: Vec<Log>) -> Vec<Transfer> {
     let call_data = Some(Arc::from(input)).filter(|input: &Arc<[u8]>| input.get(4..).is_some_and(PaymentTag::any_in));
     let record = TxRecord { receipt: receipt(logs), transaction: Transaction { sender, call_data, permit: None } };
@@ -40,7 +40,7 @@ fn judged(sender: Address, input: &[u8], logs: Vec<Log>) -> Vec<Transfer> {
     }
 }
 
-/// What the only transfer of such a transaction is bound to.
+/// The binding of the only transfer of such a transaction.
 fn binding(sender: Address, input: &[u8]) -> Binding {
     let transfers = judged(sender, input, vec![transfer(0, PRICE)]);
     assert_eq!(transfers.len(), 1);
@@ -64,7 +64,7 @@ fn a_tag_is_what_is_behind_its_mark_whole() {
     let (mine, other, suffix) = (tag("mine").to_call_data(), tag("another").to_call_data(), suffix());
     type Case<'a> = (&'a str, Vec<&'a [u8]>, bool, bool);
     let call = call();
-    // Whether it is bound at all, and whether to mine.
+    // Whether the transfer is bound at all, and whether to `mine`.
     let cases: [Case<'_>; 12] = [
         ("no tag", vec![&call], false, false),
         ("a suffix alone", vec![&call, &suffix], false, false),
@@ -94,7 +94,7 @@ fn a_tag_counts_only_in_a_transaction_of_the_payers_own() {
     for sender in [RELAY, RECIPIENT, Address::ZERO, Asset::USDC_BASE.contract()] {
         assert_eq!(binding(sender, &input), Binding::none(), "{sender}");
     }
-    // A bundle: the one who sent it has signed for its own transfer and for no other.
+    // A bundle: its sender has signed for its own transfer and for no other.
     let bundle = judged(PAYER, &input, vec![transfer_of(0, OTHER), transfer_of(1, PAYER), transfer_of(2, RELAY)]);
     let bound: Vec<_> = bundle.iter().map(|transfer| transfer.binding.has_tag(&tag("mine"))).collect();
     assert_eq!(bound, [false, true, false]);
@@ -103,13 +103,13 @@ fn a_tag_counts_only_in_a_transaction_of_the_payers_own() {
 
 #[test]
 fn a_tag_counts_in_a_transaction_that_creates_a_contract() {
-    // The new contract pays with an allowance of its creator, who has signed all of the input.
+    // The new contract pays with an allowance of its creator, who has signed the whole input.
     let input = [vec![0x60, 0x80, 0x60, 0x40, 0x52, 0xfe], tag("mine").to_call_data().to_vec()].concat();
     assert!(binding(PAYER, &input).has_tag(&tag("mine")));
     assert_eq!(binding(OTHER, &input), Binding::none());
 }
 
-/// What the transfer at the last place is bound to by nonce, in a relay's transaction.
+/// The nonce that binds the last transfer of a relay's transaction.
 fn nonce_of(logs: Vec<Log>) -> Option<[u8; 32]> {
     judged(RELAY, &call(), logs).last().unwrap().binding.nonce().copied()
 }
@@ -171,7 +171,7 @@ fn the_payers_own_transaction_can_bind_in_both_ways() {
     assert_eq!(format!("{binding:?}"), format!("{{{:?}, {:?}}}", ProvedBy::Nonce, ProvedBy::Tag));
 }
 
-/// A log of this receipt that says something about authorizations or transfers, of few tokens and few payers.
+/// A log of this receipt about an authorization or a transfer, of few tokens and few payers.
 fn any_step() -> impl Strategy<Value = Log> {
     let payer = prop_oneof![Just(PAYER), Just(OTHER)];
     let emitter = prop_oneof![3 => Just(Asset::USDC_BASE.contract()), 1 => Just(Asset::USDBC_BASE.contract())];
@@ -187,14 +187,15 @@ fn any_step() -> impl Strategy<Value = Log> {
     )
 }
 
-/// What the log directly before this one says was authorized, if that is of the same token and payer: told anew, from the list.
+/// The nonce in the log directly before this one, if both have the same token and payer. Computed independently, from
+/// the list.
 fn authorized_before(logs: &[Log], log: &Log) -> Option<[u8; 32]> {
     let before = logs.iter().find(|before| before.position.checked_add(1) == Some(log.position))?;
     let same = before.emitter == log.emitter && before.topics.get(1) == log.topics.get(1);
     (same && before.topics.len() == 3 && before.topics[0] == AUTHORIZATION_USED_TOPIC).then(|| before.topics[2])
 }
 
-/// Without those that are neither transfers nor stand directly before one, but for some.
+/// Drops some of the logs that are neither transfers nor directly before one.
 fn thinned(logs: &[Log], kept: &[bool]) -> Vec<Log> {
     let is_transfer = |log: &&Log| log.topics[0] == TRANSFER_TOPIC;
     let leads = |log: &Log| logs.iter().filter(is_transfer).any(|transfer| transfer.position == log.position + 1);
