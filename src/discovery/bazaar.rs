@@ -9,16 +9,16 @@ use crate::protocol::{ascii_text, v2::Extensions};
 /// The name of the extension.
 pub(crate) const NAME: &str = "bazaar";
 
-/// How one endpoint is called, as the extension says it.
+/// The description of one endpoint, in the form of the extension.
 #[derive(Clone, Debug)]
 pub(crate) struct Bazaar {
     endpoint: Endpoint,
-    /// In JSON, the fullest first: a header takes the first that it has room for.
+    /// JSON texts, the most complete first. A header uses the first that fits.
     texts: Vec<Box<str>>,
 }
 
 impl Bazaar {
-    /// `None` for a method that the extension does not know.
+    /// Returns `None` for a method that the extension does not know.
     pub(crate) fn of(endpoint: &Endpoint) -> Option<Self> {
         const KNOWN: [Method; 6] =
             [Method::GET, Method::HEAD, Method::DELETE, Method::POST, Method::PUT, Method::PATCH];
@@ -41,14 +41,14 @@ impl Bazaar {
         &self.endpoint.method
     }
 
-    /// The names of what its input has, at any depth.
+    /// Returns the names of the input's members, at any depth.
     pub(crate) fn parameters(&self) -> Vec<String> {
         let mut names = Vec::new();
         name_members(self.endpoint.input.as_ref(), &mut names);
         names
     }
 
-    /// Whether it says what is in the answer, which is then JSON.
+    /// Whether it describes the answer, which is then JSON.
     pub(crate) fn answers_json(&self) -> bool {
         self.endpoint.output.is_some() || self.endpoint.output_example.is_some()
     }
@@ -57,12 +57,12 @@ impl Bazaar {
         self.endpoint.takes(method)
     }
 
-    /// The fullest that is at most this long.
+    /// Returns the most complete text that is at most this long.
     pub(crate) fn within(&self, room: usize) -> Option<&str> {
         self.texts.iter().find(|text| text.len() <= room).map(|text| &**text)
     }
 
-    /// All of it, for a settler.
+    /// Returns the most complete form, for a settler.
     pub(crate) fn extensions(&self) -> Extensions {
         let mut whole = extension(&self.endpoint, Output::Example, true);
         let (info, schema) = (whole["info"].take(), whole["schema"].take());
@@ -79,7 +79,7 @@ fn name_members(schema: Option<&Value>, names: &mut Vec<String>) {
     }
 }
 
-/// How much is said of the answer.
+/// How much the text says about the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Output {
     /// Its schema and the example.
@@ -89,14 +89,14 @@ enum Output {
     Absent,
 }
 
-/// With this much of the answer, and with or without the seller's schema of the input.
+/// Creates the text with this much about the answer, and with or without the seller's schema of the input.
 fn extension(endpoint: &Endpoint, output: Output, schema: bool) -> Value {
     let (mut info, mut properties) = input(endpoint, schema);
     info.insert("type".into(), "http".into());
     info.insert("method".into(), endpoint.method.as_str().into());
     properties.insert("type".into(), json!({ "type": "string", "const": "http" }));
     properties.insert("method".into(), json!({ "type": "string", "enum": [endpoint.method.as_str()] }));
-    // Whatever is said must be there: `body` or `queryParams` only with an example.
+    // Every member that is present is required: `body` or `queryParams` only with an example.
     let required: Vec<_> = info.keys().cloned().collect();
     let described =
         json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
@@ -124,7 +124,7 @@ fn extension(endpoint: &Endpoint, output: Output, schema: bool) -> Value {
     json!({ "info": info, "schema": schema })
 }
 
-/// What the input is, and the schema of its members.
+/// Returns the description of the input, and the schema of its members.
 fn input(endpoint: &Endpoint, whole: bool) -> (Map<String, Value>, Map<String, Value>) {
     let (mut info, mut properties) = (Map::new(), Map::new());
     let name = if endpoint.has_body() { "body" } else { "queryParams" };

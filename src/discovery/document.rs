@@ -1,4 +1,4 @@
-//! `Discovery`: what a merchant sells, as documents.
+//! `Discovery`: documents about a merchant's offer.
 
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
@@ -9,10 +9,11 @@ use super::{
     storefront::{Described, Storefront},
 };
 
-/// Answers what programs ask that look for something to buy: `GET /openapi.json`, `/.well-known/x402`, `/llms.txt` and `/`.
+/// Answers programs that look for something to buy: `GET /openapi.json`, `/.well-known/x402`, `/llms.txt` and `/`.
 ///
-/// A tower service over requests of any body; it takes no payment. Anything else is answered 404, so that it can be an axum router's
-/// `fallback_service`; or mount it where it is to answer, by `route_service`. See the [module](crate::discovery) for the documents.
+/// A tower service over requests of any body; it takes no payment. It answers any other path with 404, so that it can
+/// be an axum router's `fallback_service`. Or mount it at single paths by `route_service`. See the
+/// [module](crate::discovery) for the documents.
 ///
 /// The URLs in them are the merchant's [`public_url`](crate::MerchantBuilder::public_url), or else the host that the request named.
 /// Behind a proxy, set the former.
@@ -42,7 +43,7 @@ impl Discovery {
         self
     }
 
-    /// Sets what the service is for, in CommonMark.
+    /// Sets the description of the service, in CommonMark.
     pub fn about(mut self, about: impl Into<String>) -> Self {
         self.about = Some(about.into());
         self
@@ -67,7 +68,7 @@ impl Discovery {
         })
     }
 
-    /// Returns the `paths` of that document alone, to be merged into another one. They refer to nothing outside.
+    /// Returns only the `paths` of that document, to merge into another one. They refer to nothing outside.
     #[must_use]
     pub fn paths(&self) -> Value {
         let shop = self.shop();
@@ -80,7 +81,7 @@ impl Discovery {
         paths.into()
     }
 
-    /// Returns what `/.well-known/x402` answers, for a service that is reached at this URL.
+    /// Returns the answer to `/.well-known/x402`, for a service that is reached at this URL.
     #[must_use]
     pub fn well_known(&self, url: &str) -> Value {
         let url = url.trim_end_matches('/');
@@ -97,7 +98,7 @@ impl Discovery {
         told
     }
 
-    /// Returns all of it as a text in Markdown, for a service that is reached at this URL.
+    /// Returns the whole offer as Markdown text, for a service that is reached at this URL.
     #[must_use]
     pub fn text(&self, url: &str) -> String {
         let shop = self.shop();
@@ -129,7 +130,7 @@ impl Discovery {
         text
     }
 
-    /// The information that a program needs to buy.
+    /// Returns the information that a program needs to buy.
     fn guidance(&self) -> String {
         let shop = self.shop();
         let mut text = String::from(
@@ -180,7 +181,7 @@ impl Discovery {
         text
     }
 
-    /// How to reach the seller, as OpenAPI says it; nothing where the text is neither.
+    /// Returns the seller's contact in the form of OpenAPI; `None` if the text is neither an address nor a URL.
     fn contact(&self) -> Option<(&'static str, &str)> {
         let contact = self.seller.contact()?;
         if contact.starts_with("https://") || contact.starts_with("http://") {
@@ -206,7 +207,7 @@ impl Discovery {
     }
 }
 
-/// The passes that count anywhere, each once.
+/// Returns the passes that are valid at any endpoint, each once.
 fn passes(described: &[Described]) -> Vec<&Value> {
     let mut passes: Vec<&Value> = Vec::new();
     for pass in described.iter().flat_map(|described| &described.passes) {

@@ -1,4 +1,4 @@
-//! `Endpoint`: what a seller says about one priced address.
+//! `Endpoint`: a seller's description of one priced address.
 
 use http::Method;
 use serde_json::Value;
@@ -7,9 +7,10 @@ use crate::PriceTag;
 
 /// One method at one path, described for programs that look for something to buy.
 ///
-/// A route does not know where it is mounted, and so its seller says so; see [`X402Layer::describe`](crate::X402Layer::describe).
-/// Schemas are [JSON Schema 2020-12](https://json-schema.org/draft/2020-12), as in OpenAPI 3.1. They must not refer to others by
-/// `$ref`: they are sent without their surroundings.
+/// A route does not know where it is mounted, so its seller has to state it; see
+/// [`X402Layer::describe`](crate::X402Layer::describe). Schemas are [JSON Schema
+/// 2020-12](https://json-schema.org/draft/2020-12), as in OpenAPI 3.1. They must not refer to others by `$ref`, since
+/// they are sent without their surroundings.
 ///
 /// ```
 /// use serde_json::json;
@@ -71,7 +72,7 @@ impl Endpoint {
         self
     }
 
-    /// Sets what else there is to know, in CommonMark.
+    /// Sets a further description, in CommonMark.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
@@ -80,13 +81,13 @@ impl Endpoint {
     /// Sets the schema of the input.
     ///
     /// For POST, PUT and PATCH this is the body, as JSON. For other methods it is an object with the query's parameters
-    /// as properties. A property with the name of a path's parameter describes that one.
+    /// as properties. A property with the name of a path parameter describes that parameter.
     pub fn input(mut self, schema: Value) -> Self {
         self.input = Some(schema);
         self
     }
 
-    /// Sets an example of the input, of its schema.
+    /// Sets an example of the input, valid by its schema.
     pub fn example(mut self, input: Value) -> Self {
         self.example = Some(input);
         self
@@ -98,16 +99,16 @@ impl Endpoint {
         self
     }
 
-    /// Sets an example of the answer, of its schema.
+    /// Sets an example of the answer, valid by its schema.
     pub fn output_example(mut self, output: Value) -> Self {
         self.output_example = Some(output);
         self
     }
 
-    /// Sets the bounds of a price that a closure decides: buyers can set a limit before they ask.
+    /// Sets the bounds of a price that a closure decides, so that buyers can set a limit before they ask.
     ///
-    /// They are a promise to buyers, and are not enforced. Both the same mean that the price is always that. A fixed price needs none,
-    /// and has none.
+    /// They are a promise to buyers, and are not enforced. Equal bounds mean that the price never changes. A fixed
+    /// price has no bounds and needs none.
     pub fn price_between(mut self, lowest: impl Into<PriceTag>, highest: impl Into<PriceTag>) -> Self {
         self.price_range = Some((lowest.into(), highest.into()));
         self
@@ -118,17 +119,17 @@ impl Endpoint {
         matches!(self.method, Method::POST | Method::PUT | Method::PATCH)
     }
 
-    /// Whether it is where this request goes: HEAD asks what GET asks.
+    /// Whether a request with this method goes to the endpoint: HEAD goes where GET goes.
     pub(crate) fn takes(&self, method: &Method) -> bool {
         self.method == *method || self.method == Method::GET && *method == Method::HEAD
     }
 
-    /// The names of the path's parameters.
+    /// Returns the names of the path's parameters.
     pub(crate) fn path_parameters(&self) -> impl Iterator<Item = &str> {
         self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
     }
 
-    /// Whether the path is one, with whole segments as parameters, and the method one that OpenAPI knows.
+    /// Whether the path is valid, with whole segments as parameters, and OpenAPI knows the method.
     pub(crate) fn is_valid(&self) -> bool {
         const METHODS: [Method; 7] =
             [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];

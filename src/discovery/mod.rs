@@ -1,6 +1,6 @@
 //! Discovery for programs: an OpenAPI document with prices, a list of endpoints, and a text.
 //!
-//! A seller says of each route where it is and how it is called, by [`X402Layer::describe`](crate::X402Layer::describe);
+//! A seller states the address and the input of each route by [`X402Layer::describe`](crate::X402Layer::describe);
 //! [`Merchant::discovery`](crate::Merchant::discovery) answers for all of them.
 //!
 //! ```
@@ -44,10 +44,10 @@
 //! - `GET /openapi.json`: [OpenAPI 3.1](https://spec.openapis.org/oas/v3.1.0). The price of an operation is in
 //!   `x-payment-info`, as indexers read it (the package `@agentcash/discovery`): `price` is
 //!   `{"mode":"fixed","currency":"USD","amount":"0.49"}`, or `{"mode":"dynamic","currency":"USD"}` with `min` and `max`
-//!   if they are [stated](Endpoint::price_between); `protocols` has `{"x402":{}}` where quotes have `PAYMENT-REQUIRED`,
-//!   and is empty where they ask for a transfer alone. USDC is priced in `USD`; another token's price is in its symbol.
-//!   `security` is empty: no account is needed. `x-passes` has the [passes](crate::Pass) that count there, with their prices, what they hold
-//!   and where they are bought.
+//!   if they are [stated](Endpoint::price_between); `protocols` has `{"x402":{}}` if quotes have `PAYMENT-REQUIRED`,
+//!   and is empty if they ask for a transfer alone. USDC is priced in `USD`; another token's price is in its symbol.
+//!   `security` is empty: no account is needed. `x-passes` has the [passes](crate::Pass) that are valid there, with
+//!   their prices, their contents and the addresses that sell them.
 //! - `GET /.well-known/x402`: `{"version":1,"resources":[…]}` with the URL of each endpoint whose path has no parameters, and `passes`,
 //!   if there are any. Indexers are moving from this to OpenAPI.
 //! - `GET /` and `GET /llms.txt`: the same as text.

@@ -8,7 +8,7 @@ use super::endpoint::Endpoint;
 use super::storefront::Described;
 use crate::protocol::{Address, Amount};
 
-/// What is the same for all endpoints of a merchant.
+/// The values that all endpoints of a merchant share.
 pub(super) struct Shop<'a> {
     pub(super) symbol: &'a str,
     pub(super) decimals: u8,
@@ -16,7 +16,7 @@ pub(super) struct Shop<'a> {
     pub(super) takes_x402: bool,
     /// The tokens of the offers of MPP.
     pub(super) mpp_tokens: Vec<Address>,
-    /// Whether the names of purchases are read; if so, whether a payment must have one.
+    /// Whether names of purchases are read; if so, whether a payment must have one.
     pub(super) names_required: Option<bool>,
 }
 
@@ -25,13 +25,13 @@ impl Shop<'_> {
         amount.to_decimal(self.decimals)
     }
 
-    /// The currency's code: that of the dollar for the token that is one.
+    /// Returns the currency's code: `USD` for USDC, otherwise the token's symbol.
     fn currency(&self) -> &str {
         if self.symbol == "USDC" { "USD" } else { self.symbol }
     }
 }
 
-/// The operation; `ids` are those that are taken.
+/// Returns the operation; `ids` are the operation ids that are in use.
 pub(super) fn operation(shop: &Shop<'_>, described: &Described, ids: &mut BTreeSet<String>) -> Value {
     let endpoint = &described.endpoint;
     let mut operation = json!({
@@ -63,7 +63,7 @@ pub(super) fn operation(shop: &Shop<'_>, described: &Described, ids: &mut BTreeS
     operation
 }
 
-/// `postReportsById` of `POST /reports/{id}`, and a number behind it where that is taken.
+/// Returns an id such as `postReportsById` for `POST /reports/{id}`, with a number appended if it is in use.
 fn operation_id(endpoint: &Endpoint, ids: &mut BTreeSet<String>) -> String {
     let mut id = endpoint.method.as_str().to_ascii_lowercase();
     for segment in endpoint.path.split('/') {
@@ -107,7 +107,7 @@ fn payment_info(shop: &Shop<'_>, described: &Described) -> Value {
     info
 }
 
-/// The name of a purchase beside a credential of MPP. A request without a payment needs none.
+/// The header with the name of a purchase, for a credential of MPP. A request without a payment needs none.
 fn idempotency_key() -> Value {
     json!({
         "name": "Idempotency-Key", "in": "header", "required": false,
@@ -116,7 +116,8 @@ fn idempotency_key() -> Value {
     })
 }
 
-/// The same as MPP says it: one offer for each token. `null` is a price that depends on the request.
+/// Returns the prices in the form of MPP: one offer for each token. `null` stands for a price that depends on the
+/// request.
 fn offers(shop: &Shop<'_>, described: &Described) -> Vec<Value> {
     let amount = fixed(described).map(|amount| amount.to_string());
     let offer = |token: &Address| {
@@ -124,23 +125,23 @@ fn offers(shop: &Shop<'_>, described: &Described) -> Vec<Value> {
             "intent": "charge", "method": "evm", "amount": amount, "currency": token, "description": &*described.label,
         })
     };
-    // It has no charge up to an amount.
+    // MPP has no charge up to a maximum.
     let tokens = shop.mpp_tokens.iter().filter(|_| described.maximum.is_none());
     tokens.map(offer).collect()
 }
 
-/// The price, where it is always the same.
+/// Returns the price, if it is always the same.
 fn fixed(described: &Described) -> Option<Amount> {
     let bounds = described.range.filter(|(lowest, highest)| lowest == highest && described.maximum.is_none());
     described.price.or(bounds.map(|(price, _)| price))
 }
 
-/// The lowest and the highest price, where they are known.
+/// Returns the lowest and the highest price, if known.
 fn bounds(described: &Described) -> Option<(Amount, Amount)> {
     described.maximum.map(|maximum| (Amount::ZERO, maximum)).or(described.range)
 }
 
-/// How a pass is shown.
+/// The header that shows a pass.
 fn pass_parameter() -> Value {
     json!({
         "name": "x402-pass",
@@ -158,7 +159,7 @@ fn pass_headers() -> Value {
     } })
 }
 
-/// What a pass holds, its price, and where it is bought, for people.
+/// Returns a text for people: the contents of a pass, its price, and the address that sells it.
 pub(super) fn pass_text(shop: &Shop<'_>, pass: &Value) -> String {
     let text = |name: &str| pass[name].as_str().unwrap_or_default();
     let holds = match (pass["worth"].as_str(), pass["calls"].as_u64()) {
@@ -171,7 +172,7 @@ pub(super) fn pass_text(shop: &Shop<'_>, pass: &Value) -> String {
     format!("pass {}: {holds}{time} for {} {}{place}", text("name"), text("price"), shop.symbol)
 }
 
-/// The price for people.
+/// Returns the price as a text for people.
 pub(super) fn price_text(shop: &Shop<'_>, described: &Described) -> String {
     let symbol = shop.symbol;
     if let Some(maximum) = described.maximum {
@@ -226,7 +227,8 @@ fn quote(shop: &Shop<'_>) -> Value {
     })
 }
 
-/// The path's parameters, and the query's: the properties of the input where that is no body.
+/// Returns the path's parameters and the query's. The query's are the properties of the input, if the input is not a
+/// body.
 fn parameters(endpoint: &Endpoint) -> Vec<Value> {
     let input = endpoint.input.as_ref();
     let schema_of = |name: &str| input.and_then(|input| input.get("properties")?.get(name));

@@ -53,11 +53,11 @@ impl Discovery {
         answer
     }
 
-    /// Where this service is reached.
+    /// Returns the URL at which this service is reached.
     fn url<B>(&self, request: &Request<B>) -> String {
         let named = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let host = request.uri().authority().map(http::uri::Authority::as_str).or(named);
-        // What is no host stays out of the documents.
+        // A malformed host stays out of the documents.
         let host =
             host.filter(|host| host.parse::<http::uri::Authority>().is_ok_and(|host| !host.as_str().contains('@')));
         let origin = match self.public_url() {

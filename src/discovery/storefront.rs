@@ -1,4 +1,4 @@
-//! `Storefront`: what the documents ask of a seller.
+//! `Storefront`: the interface between the documents and a seller.
 
 use std::{fmt, sync::Arc};
 
@@ -7,30 +7,30 @@ use serde_json::Value;
 use super::Endpoint;
 use crate::protocol::{Address, Amount, Network};
 
-/// A seller, as far as the documents tell of it.
+/// A seller, reduced to the contents of the documents.
 pub(crate) trait Storefront: fmt::Debug + Send + Sync {
-    /// The endpoints that are described by now.
+    /// Returns the endpoints that are described so far.
     fn described(&self) -> Vec<Described>;
 
-    /// The symbol of the currency of prices.
+    /// Returns the symbol of the currency of prices.
     fn symbol(&self) -> &str;
 
-    /// The decimals of that currency.
+    /// Returns the decimals of that currency.
     fn decimals(&self) -> u8;
 
-    /// The networks on which payments are taken, the one that the header `Pay` names first.
+    /// Returns the accepted networks; the first is the one in the header `Pay`.
     fn networks(&self) -> Vec<Network>;
 
-    /// Whether transfers are taken.
+    /// Whether transfers are accepted.
     fn takes_transfers(&self) -> bool;
 
-    /// Whether the standard's clients can pay.
+    /// Whether clients of the standard can pay.
     fn takes_x402(&self) -> bool;
 
-    /// The tokens that clients of MPP are asked for; none where it is not spoken.
+    /// Returns the tokens that MPP clients are asked for; empty if the seller does not support MPP.
     fn mpp_tokens(&self) -> Vec<Address>;
 
-    /// Whether the names of purchases are read; if so, whether a payment must have one.
+    /// Whether names of purchases are read; if so, whether a payment must have one.
     fn names_required(&self) -> Option<bool>;
 
     fn contact(&self) -> Option<&str>;
@@ -38,20 +38,20 @@ pub(crate) trait Storefront: fmt::Debug + Send + Sync {
     fn public_url(&self) -> Option<&str>;
 }
 
-/// An endpoint that its seller described, and what it sells.
+/// A described endpoint, and its offer.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     pub(crate) endpoint: Endpoint,
-    /// The label, or else the name.
+    /// The route's label, or else its name.
     pub(crate) label: Arc<str>,
-    /// `None` where a closure or the handler decides.
+    /// `None` if a closure or the handler decides.
     pub(crate) price: Option<Amount>,
-    /// The most that the handler charges, where it decides.
+    /// The maximum charge, if the handler decides.
     pub(crate) maximum: Option<Amount>,
     /// The bounds that the seller states for a closure's price.
     pub(crate) range: Option<(Amount, Amount)>,
-    /// Its name.
+    /// The name of the resource.
     pub(crate) resource: Arc<str>,
-    /// The passes that count here, as quotes name them.
+    /// The passes that are valid here, in the form of quotes.
     pub(crate) passes: Vec<Value>,
 }

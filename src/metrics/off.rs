@@ -1,4 +1,4 @@
-//! Nothing is counted: the feature `metrics` is off.
+//! The empty functions without the feature `metrics`.
 #![allow(dead_code, reason = "each of the features that are on calls some of these")]
 
 use std::{fmt, future::Future, sync::Arc};

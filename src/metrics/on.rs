@@ -1,4 +1,4 @@
-//! Metrics through the facade: they go to the recorder that the program installed, if any.
+//! Metrics through the `metrics` facade: they go to the recorder that the program installed, if any.
 #![allow(dead_code, reason = "each of the other features that are on calls some of these")]
 
 use std::{fmt, future::Future, sync::Arc, time::Instant};
@@ -29,13 +29,13 @@ const HEAD_LAG: &str = "x402_head_lag_seconds";
 const LEASES: &str = "x402_leases_held";
 const REORGANISED: &str = "x402_reorganised_sales_total";
 
-/// What became of a question that was asked.
+/// The outcomes of a question.
 const ANSWERED: &str = "answered";
 const FAILED: &str = "failed";
-/// The caller no longer waits for the answer: it took too long, or the caller is gone.
+/// The caller no longer waits for the answer: it timed out, or the caller has left.
 const ABANDONED: &str = "abandoned";
 
-/// Tells the recorder what each name means.
+/// Describes each metric to the recorder.
 pub(crate) fn describe() {
     describe_counter!(QUOTES, Unit::Count, "Quotes (402) that were sent to requests without a payment.");
     describe_counter!(REFUSALS, Unit::Count, "Requests that were refused before a payment was looked at.");
@@ -84,7 +84,8 @@ pub(crate) fn describe() {
     describe_counter!(REORGANISED, Unit::Count, "Accepted payments that a reorganisation removed from the chain.");
 }
 
-/// The quotes of one resource, in the recorder that was there when its layer was made: to count one costs nothing else.
+/// The counter of one resource's quotes, from the recorder that was installed when its layer was made, so that counting
+/// a quote costs nothing else.
 #[derive(Clone)]
 pub(crate) struct Quotes(Counter);
 
@@ -98,17 +99,17 @@ impl Quotes {
     }
 }
 
-/// Before a payment was looked at.
+/// Counts a request that was refused before its payment was examined.
 pub(crate) fn refused(resource: &Arc<str>, outcome: &'static str) {
     counter!(REFUSALS, "resource" => Arc::clone(resource), "outcome" => outcome).increment(1);
 }
 
-/// A request that showed a payment.
+/// Counts a request that showed a payment.
 pub(crate) fn redeemed(resource: &Arc<str>, outcome: &'static str) {
     counter!(REDEMPTIONS, "resource" => Arc::clone(resource), "outcome" => outcome).increment(1);
 }
 
-/// An answer that was sold, for so many base units of the token.
+/// Counts a sold answer, and its price in base units of the token.
 pub(crate) fn sold(resource: &Arc<str>, network: Network, token: &dyn fmt::Display, base_units: impl FnOnce() -> u64) {
     redeemed(resource, "sold");
     let [network, token]: [Arc<str>; 2] = [network.to_string().into(), token.to_string().into()];
@@ -118,7 +119,7 @@ pub(crate) fn sold(resource: &Arc<str>, network: Network, token: &dyn fmt::Displ
         .increment(base_units());
 }
 
-/// What the payer of a sale had allowed, where the handler set the charge.
+/// Adds the maximum that the payer of a sale allowed, if the handler set the charge.
 pub(crate) fn allowed(
     resource: &Arc<str>,
     network: Network,
@@ -130,17 +131,17 @@ pub(crate) fn allowed(
         .increment(base_units());
 }
 
-/// What a claim brought of one channel.
+/// Adds the amount that a claim brought from one channel.
 pub(crate) fn claimed_of_channels(network: Network, token: &dyn fmt::Display, amount: Amount) {
     of_channels(CLAIMED, network, token, amount.to_u128().unwrap_or(u128::MAX));
 }
 
-/// What the chain no longer has of what was sold in a channel.
+/// Adds the amount that was sold in a channel and that the chain no longer covers.
 pub(crate) fn lost_in_channels(network: Network, token: &dyn fmt::Display, amount: u128) {
     of_channels(LOST, network, token, amount);
 }
 
-/// What is sold in channels and not claimed: in how many, how much of it there is, and how much of that is at risk.
+/// Sets the unclaimed sales in channels: the number of channels, the amount, and the part of it that is at risk.
 #[expect(clippy::cast_precision_loss, reason = "a gauge has a floating-point number")]
 pub(crate) fn owed_in_channels(
     network: Network,
@@ -164,7 +165,7 @@ pub(crate) fn answered_after(resource: &Arc<str>, seconds: impl FnOnce() -> u64)
     histogram!(BLOCK_TO_ANSWER, "resource" => Arc::clone(resource)).record(seconds() as f64);
 }
 
-/// Times what the service takes to answer, or to be given up.
+/// Times the service's handler until it answers or is given up.
 pub(crate) fn handler<F: Future>(resource: &Arc<str>, answer: F) -> impl Future<Output = F::Output> + use<F> {
     let resource = Arc::clone(resource);
     async move {
@@ -221,7 +222,7 @@ pub(crate) async fn facilitator<T, E>(
     watched(answer, record).await
 }
 
-/// Tells what became of a question, once.
+/// Reports the outcome of a question, once.
 async fn watched<T, E>(answer: impl Future<Output = Result<T, E>>, tell: impl FnOnce(&'static str)) -> Result<T, E> {
     let mut watch = Watch { outcome: ABANDONED, tell: Some(tell) };
     let answer = answer.await;
@@ -242,7 +243,7 @@ impl<T: FnOnce(&'static str)> Drop for Watch<T> {
     }
 }
 
-/// A call to an endpoint of the verifier, by its place; `None` for another node.
+/// Counts a call to the verifier's endpoint with this index; `None` for another node.
 pub(crate) fn rpc_call(endpoint: Option<usize>) {
     if let Some(endpoint) = endpoint {
         counter!(RPC_CALLS, "endpoint" => endpoint.to_string()).increment(1);
@@ -253,7 +254,7 @@ pub(crate) fn rpc_failure(endpoint: usize) {
     counter!(RPC_FAILURES, "endpoint" => endpoint.to_string()).increment(1);
 }
 
-/// The chain's head, so many seconds behind the local clock.
+/// Sets how many seconds the chain's head is behind the local clock.
 #[expect(
     clippy::cast_precision_loss,
     reason = "an endpoint may name any time, and a day more or less is no matter then"
@@ -266,7 +267,7 @@ pub(crate) fn reorganised() {
     counter!(REORGANISED).increment(1);
 }
 
-/// A lease that is held, for as long as this lives.
+/// Counts a held lease for as long as this value lives.
 pub(crate) struct HeldLease(());
 
 impl HeldLease {
