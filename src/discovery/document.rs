@@ -15,8 +15,8 @@ use super::{
 /// be an axum router's `fallback_service`. Or mount it at single paths by `route_service`. See the
 /// [module](crate::discovery) for the documents.
 ///
-/// The URLs in them are the merchant's [`public_url`](crate::MerchantBuilder::public_url), or else the host that the request named.
-/// Behind a proxy, set the former.
+/// The URLs in them are the merchant's [`public_url`](crate::MerchantBuilder::public_url), or else the host that the
+/// request named. Behind a proxy, set `public_url`.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Discovery {
@@ -181,7 +181,7 @@ impl Discovery {
         text
     }
 
-    /// Returns the seller's contact in the form of OpenAPI; `None` if the text is neither an address nor a URL.
+    /// Returns the seller's contact in the form of OpenAPI; `None` if the text is neither a URL nor an email address.
     fn contact(&self) -> Option<(&'static str, &str)> {
         let contact = self.seller.contact()?;
         if contact.starts_with("https://") || contact.starts_with("http://") {

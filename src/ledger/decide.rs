@@ -61,8 +61,8 @@ impl Candidate<'_> {
 pub enum Decision<'c> {
     /// Refuses the claim.
     Refused(ReserveOutcome),
-    /// Reserves this candidate, which is free. Where a lease that [ran out](Entry::Lapsed) is on record for the intent, the
-    /// payment or the purchase, the reservation ends that lease in the same step.
+    /// Reserves this candidate, which is free. If a lease that [ran out](Entry::Lapsed) is on record for the intent,
+    /// the payment or the purchase, the reservation ends that lease in the same step.
     Free(Candidate<'c>),
 }
 

@@ -21,7 +21,7 @@ pub use signatures::{NonceState, Signatures};
 
 use crate::protocol::{Amount, Asset, ChainTime, Network, Terms, Transfer, TxHash};
 
-/// Verifies whether a transaction pays what some terms ask.
+/// Verifies whether a transaction pays what the terms ask.
 ///
 /// An `Err` means that the chain could not be read. Everything that was read from it is a [`Verdict`]. A verdict is valid for its
 /// terms, at the moment it is given, and must not be cached.

@@ -22,9 +22,10 @@ use crate::protocol::{PaymentId, TxHash};
 /// The durable ledgers implement it. The paywall does not depend on it: questions to the book do not affect sales, and
 /// a noted refund frees neither a payment nor an intent.
 ///
-/// [`SqliteLedger`](super::SqliteLedger) and [`PostgresLedger`](super::PostgresLedger) keep every sale until the seller deletes it.
-/// [`RedisLedger`](super::RedisLedger) keeps a sale as long as its payment could be shown again, a little over two days, and longer where
-/// its answer is [kept](crate::Redelivery), unless it was told to [keep the book](super::RedisLedgerBuilder::keep_book).
+/// [`SqliteLedger`](super::SqliteLedger) and [`PostgresLedger`](super::PostgresLedger) keep every sale until the seller
+/// deletes it. [`RedisLedger`](super::RedisLedger) keeps a sale as long as its payment could be shown again, a little
+/// over two days, and longer if its answer is [kept](crate::Redelivery), or for good if it [keeps the
+/// book](super::RedisLedgerBuilder::keep_book).
 ///
 #[cfg_attr(feature = "sqlite", doc = "```")]
 #[cfg_attr(not(feature = "sqlite"), doc = "```ignore")]

@@ -80,7 +80,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs every check, each on a ledger of its own, and reports all violations.
 ///
-/// It needs a tokio runtime with its timer; races are races only on one with several threads.
+/// It needs a tokio runtime with its timer, and several threads, since tasks do not race on a single one.
 ///
 /// # Errors
 /// [`Violations`]: every rule that is broken.

@@ -21,7 +21,7 @@ use super::{
 /// If a standby is to take over, the flush must include it (`synchronous_standby_names`). After a fail-over without
 /// that, and after restoring a backup, call [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to). With each
 /// reservation, a process checks that the server knows the last sales that the process recorded. If one is missing, it
-/// sells nothing until the mark has passed that payment. It cannot notice the loss of another process's sales, nor of
+/// sells nothing until the mark has reached that payment. It cannot notice the loss of another process's sales, nor of
 /// calls by [pass](crate::Pass), whose charges are no sales.
 ///
 /// [`migrate`](Self::migrate) creates the tables and functions. It may be called at every start, by all replicas at once, or only

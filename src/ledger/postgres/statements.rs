@@ -231,7 +231,7 @@ WITH noted AS (
 )
 SELECT EXISTS (SELECT FROM noted), (SELECT encode(tx_hash, 'hex') FROM ledger_refunds WHERE payment = $1)";
 
-/// Fails the transaction unless the sale `$1` of the fence `$2` is known, or the mark of its chain `$4` has passed its
+/// Fails the transaction unless the sale `$1` of the fence `$2` is known, or the mark of its chain `$4` has reached its
 /// time `$3`.
 const KNOWS: &str = "CALL ledger_knows($1, $2, $3, $4); ";
 /// The error code of `KNOWS`.

@@ -45,7 +45,7 @@ use super::{
 /// - **Fail-over is weaker than PostgreSQL's.** Replication is asynchronous: a promoted replica may lack the last
 ///   sales. [`wait_replicas`](super::RedisLedgerBuilder::wait_replicas) confirms a sale only after so many replicas
 ///   have received it, which makes a loss rare, not impossible: the fail-over may choose another replica. If the server
-///   lost one of the last sales of a process, that process sells nothing until the mark has passed the payment; it
+///   lost one of the last sales of a process, that process sells nothing until the mark has reached the payment; it
 ///   cannot notice the loss of another process's sales, nor of a call by [pass](crate::Pass). If a payment must never
 ///   be sold twice, call [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to) with the present time after each
 ///   fail-over, or use PostgreSQL.

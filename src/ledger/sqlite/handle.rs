@@ -18,8 +18,9 @@ use crate::protocol::ChainTime;
 /// write at a time. The file must be on a local disk, since its write-ahead log (`-wal`, `-shm`) does not work over a
 /// network; move the log together with the file. In a container, mount the folder, never the file alone: two containers
 /// would then have a log each. A file that is mounted alone, or has a second name, is refused as
-/// [`Unsafe`](crate::ledger::LedgerErrorKind::Unsafe). Back the file up with `(umask 077; sqlite3 ledger.db ".backup
-/// copy.db")`, and call [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to) after restoring it.
+/// [`Unsafe`](crate::ledger::LedgerErrorKind::Unsafe). Back the file up with
+/// `(umask 077; sqlite3 ledger.db ".backup copy.db")`, and call
+/// [`raise_mark_to`](crate::ledger::Maintenance::raise_mark_to) after restoring it.
 ///
 /// A running process refuses to sell once its file, or the log beside it, was moved, removed, replaced or hard-linked.
 /// It also refuses once a restored backup in the file lacks a record that this process had written or seen. It cannot
@@ -67,13 +68,15 @@ use crate::protocol::ChainTime;
 ///
 /// # The book of sales
 ///
-/// The view `ledger_sold` has a row for every sale: `payment` (the receipt's payment id), `resource`, `payer`, `recipient` and `token`
-/// (text, `0x…`), `amount` (base units, as decimal text), `chain_id`, `tx_hash` (`0x…`), `log_position`, `block_number`, `block_time` (Unix seconds), `intent`
-/// (`0x…`), `fence`, `reserved_at` and `consumed_at` (Unix milliseconds). It stays complete when a sale is forgotten: the row moves
-/// from `ledger_sales` to `ledger_book`, from which you may delete what you have booked elsewhere. As long as a row is there, its
-/// payment and its intent are refused, whatever their age. [`SalesBook`](crate::ledger::SalesBook)
-/// reads it in Rust, with the refunds from the table `ledger_refunds` (`payment`, `tx_hash`, `noted_at`). Sales that wait for their
-/// [announcement](crate::ledger::Announcements) are in `ledger_unannounced` (`payment`, `sold_at`), too. What was sold today:
+/// The view `ledger_sold` has a row for every sale: `payment` (the receipt's payment id), `resource`, `payer`,
+/// `recipient` and `token` (text, `0x…`), `amount` (base units, as decimal text), `chain_id`, `tx_hash` (`0x…`),
+/// `log_position`, `block_number`, `block_time` (Unix seconds), `intent` (`0x…`), `fence`, `reserved_at` and
+/// `consumed_at` (Unix milliseconds). It stays complete when a sale is forgotten: the row moves from `ledger_sales` to
+/// `ledger_book`, from which you may delete rows that you have booked elsewhere. As long as a row is there, its payment
+/// and its intent are refused, whatever their age. [`SalesBook`](crate::ledger::SalesBook) reads it in Rust, with the
+/// refunds from the table `ledger_refunds` (`payment`, `tx_hash`, `noted_at`). Sales that wait for their
+/// [announcement](crate::ledger::Announcements) are in `ledger_unannounced` (`payment`, `sold_at`), too. What was sold
+/// today:
 ///
 /// ```sql
 /// SELECT resource, chain_id, token, count(*) AS sales, sum(CAST(amount AS INTEGER)) AS base_units

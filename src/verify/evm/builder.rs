@@ -174,7 +174,8 @@ impl EvmVerifierBuilder {
     /// Connects: asks every endpoint for its chain id. An endpoint that does not answer now counts once it has answered.
     ///
     /// # Errors
-    /// - [`InvalidSetting`](VerifyErrorKind::InvalidSetting): a duration or number is zero, or a call may take longer than all;
+    /// - [`InvalidSetting`](VerifyErrorKind::InvalidSetting): a duration or number is zero, or the limit of a call
+    ///   exceeds the total limit;
     /// - [`InvalidEndpoint`](VerifyErrorKind::InvalidEndpoint): no endpoint was named, or one is no http or https URL;
     /// - [`WrongChain`](VerifyErrorKind::WrongChain): two endpoints serve different chains;
     /// - [`Unavailable`](VerifyErrorKind::Unavailable): no endpoint answered.
