@@ -32,10 +32,10 @@ pub struct AlreadyPaid(pub TxHash);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxPrice(pub Amount);
 
-/// A request extension: asks what the answer costs, and pays nothing.
+/// A request extension: returns the price of the answer, and pays nothing.
 ///
-/// The seller's 402 is returned as it is, with the [`Quote`](crate::protocol::Quote) that would be paid among its
-/// extensions. If the budget's rest for the day and the host, or the payer, would not allow it now, the call ends in
+/// Returns the seller's 402 unchanged, with the [`Quote`](crate::protocol::Quote) that would be paid in its extensions.
+/// If the payer, or what the budget leaves for the day and the host, would not allow the payment now, the call ends in
 /// the corresponding error. Unfinished purchases are not resumed.
 ///
 /// ```
@@ -55,10 +55,10 @@ pub struct MaxPrice(pub Amount);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuoteOnly;
 
-/// A request extension: how long this call and the body of its answer may take in all, within the layer's
+/// A request extension: the time limit of this call and its answer's body together, within the layer's
 /// [patience](super::PayLayerBuilder::patience). The approval hook's time does not count.
 ///
-/// After that the call ends in an error, and the body in [`BodyError::TimedOut`](super::BodyError::TimedOut). A purchase that has begun is
-/// left to the next call of the same request.
+/// After that the call ends in an error, and the body in [`BodyError::TimedOut`](super::BodyError::TimedOut). The next
+/// call with the same request resumes a purchase that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(pub Duration);

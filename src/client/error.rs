@@ -1,4 +1,4 @@
-//! `PayError`: everything that can go wrong, and the transaction wherever money may have moved.
+//! `PayError`: the error of a call, with the transaction if money may have moved.
 
 use std::{error::Error, fmt};
 
@@ -11,10 +11,9 @@ use crate::protocol::{TxHash, v2::Reason};
 
 /// The error of a call: why there is no answer, and where the money is.
 ///
-/// [`money`](Self::money) says where the money is, [`transaction`](Self::transaction) names the transfer wherever one may have been sent,
-/// and [`purchase`](Self::purchase) the journal's entry.
-/// [`is_resumable`](Self::is_resumable) says whether sending the same request again resumes that same payment:
-/// where it does, nothing is lost, and nothing more is paid.
+/// [`money`](Self::money) says where the money is. [`transaction`](Self::transaction) names the transfer if one may
+/// have been sent, and [`purchase`](Self::purchase) the journal's entry. [`is_resumable`](Self::is_resumable) says
+/// whether the same request resumes that payment: if so, nothing is lost, and nothing more is paid.
 ///
 /// ```
 /// use tower_x402::client::{Money, PayError, PayErrorKind};
@@ -45,25 +44,25 @@ impl PayError {
         self.0.facts().1
     }
 
-    /// Returns the transfer, where one was sent or may have been.
+    /// Returns the transfer, if one was sent or may have been.
     #[must_use]
     pub const fn transaction(&self) -> Option<TxHash> {
         self.0.transaction()
     }
 
-    /// Returns the purchase that the call worked on, where one was begun: its name in the journal.
+    /// Returns the journal's name of the purchase that the call worked on, if one had begun.
     #[must_use]
     pub const fn purchase(&self) -> Option<PurchaseId> {
         self.0.facts().0
     }
 
-    /// Returns whether the journal holds a payment for this request that the same request resumes.
+    /// Returns whether the same request resumes a payment that the journal holds.
     #[must_use]
     pub const fn is_resumable(&self) -> bool {
         self.0.facts().2
     }
 
-    /// Returns the rule of the budget that denied the payment, or the cancellation of one.
+    /// Returns the rule of the budget that denied the payment, or the cancellation of a payment.
     #[must_use]
     pub fn denial(&self) -> Option<BudgetDenial> {
         match &*self.0 {

@@ -1,4 +1,4 @@
-//! What an error says by value: what went wrong, and where the money is.
+//! The parts of an error: what went wrong, and where the money is.
 
 use crate::protocol::{ChainTime, TxHash};
 
@@ -6,17 +6,18 @@ use crate::protocol::{ChainTime, TxHash};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Money {
-    /// Nothing was paid, and nothing of this call will be.
+    /// Nothing was paid, and nothing will be paid by this call.
     Untouched,
-    /// The seller was paid nothing, and nothing of this call will be. The network took its fee for a transaction of the account.
+    /// The seller was paid nothing, and will be paid nothing by this call. The network charged the account its fee for
+    /// a transaction.
     FeeSpent {
-        /// The transaction, where it is known: that of the payment. Else another one of the account took the payment's place.
+        /// The payment's transaction; `None` if another transaction of the account took its place.
         transaction: Option<TxHash>,
     },
     /// A payment may have been made, or may yet be.
     AtRisk {
-        /// The moment from which on it can no longer be made, in Unix seconds of the chain, where there is one: the end of an
-        /// authorization. A transfer has none.
+        /// When the payment can no longer be made, in Unix seconds of the chain: the end of an authorization. `None`
+        /// for a transfer, which has no end.
         until: Option<ChainTime>,
     },
     /// The payment was made.
@@ -34,13 +35,14 @@ pub enum PayErrorKind {
     TimedOut,
     /// The request failed before there was a quote. Nothing was paid.
     Http,
-    /// The request carried a proof of payment of the caller's own, and failed. What became of that payment is not known here.
+    /// The request carried the caller's own proof of payment, and failed. The layer does not know the outcome of that
+    /// payment.
     Forwarded,
-    /// A signed payment was not cancelled. The seller may have used it, or may use it yet.
+    /// A signed payment was not cancelled. The seller may have used it, or may still use it.
     NotCancelled,
-    /// The 402 names a price that cannot be read. Nothing was paid.
+    /// The price in the 402 cannot be read. Nothing was paid.
     Quote,
-    /// The body can be sent only once, and it has been. Nothing was paid.
+    /// The body can be sent only once, and was already sent. Nothing was paid.
     NotReplayable,
     /// The budget does not allow the payment. Nothing was paid.
     Declined,
@@ -50,26 +52,26 @@ pub enum PayErrorKind {
     Journal,
     /// The request was to finish a purchase, and the journal has none open for it. Nothing was paid.
     NothingToResume,
-    /// A transfer is recorded, and was in no block in time. It may still be mined.
+    /// A transfer is recorded, but no block contained it in time. It may still be mined.
     Unsettled,
     /// The transaction is in a block and transferred nothing.
     Reverted,
-    /// Other transactions of the same account used the payment's nonce, again and again. Nothing was transferred.
+    /// Other transactions of the same account repeatedly used the payment's nonce. Nothing was transferred.
     Displaced,
-    /// An authorization or a permit is signed for this request, the seller was shown it and did not give the answer, and by the chain it is not
-    /// used. It may yet be, so nothing more is signed while it can be.
+    /// The seller was shown the authorization or permit of this request and did not give the answer, and the chain does
+    /// not show it as used. It may still be used, so nothing more is signed until it can no longer be.
     ///
-    /// The same request shows it again, and signs another one once the chain is past `valid_before`.
-    /// [`PayLayer::cancel`](super::PayLayer::cancel) makes it void before that.
+    /// The same request shows it again, and signs another one once the chain's time is past `valid_before`.
+    /// [`PayLayer::cancel`](super::PayLayer::cancel) voids an authorization earlier.
     Outstanding,
-    /// An unfinished purchase of this request may yet be paid, at more than the request's own [`MaxPrice`](super::MaxPrice). It is left as
-    /// it is: a request with a higher limit resumes it, and [`PayLayer::cancel`](super::PayLayer::cancel) or
-    /// [`PayLayer::abandon`](super::PayLayer::abandon) gives it up.
+    /// An unfinished purchase of this request may still be paid, for more than the request's
+    /// [`MaxPrice`](super::MaxPrice). It is left unchanged. A request with a higher limit resumes it;
+    /// [`PayLayer::cancel`](super::PayLayer::cancel) or [`PayLayer::abandon`](super::PayLayer::abandon) gives it up.
     AboveMaxPrice,
-    /// The authorization that was signed for this request was not used, and can never be: nothing was paid. The same request pays anew.
+    /// The authorization of this request was not used, and never can be: nothing was paid. The same request pays anew.
     Lapsed,
-    /// The request has an `Authorization` of its own, and the seller takes the payment of MPP in that header only. Nothing was paid;
-    /// or, where the error names a purchase, its authorization was not shown, and can be used until it expires.
+    /// The request has an `Authorization` header, and the seller takes MPP payments in that header only. Nothing was
+    /// paid. If the error names a purchase, its authorization was not shown, and can be used until it expires.
     ///
     /// Send the credentials of the service in another way, or buy from a seller that takes `Payment-Authorization`.
     AuthorizationTaken,
@@ -77,29 +79,29 @@ pub enum PayErrorKind {
     Refused,
     /// The seller rejects the request itself, and the payment stays unspent.
     Misunderstood,
-    /// The seller gives the answer to the payer only, and was not convinced that this is the payer. The payment stays
-    /// unspent, and nothing more is paid for this request while it is kept.
+    /// The seller gives the answer to the payer only, and did not accept the proof that this is the payer. The payment
+    /// stays unspent, and nothing more is paid for this request while the payment is kept.
     ///
-    /// A payer that [signs](super::Payer::sign) redeems it by the same request. To redeem it by hand, send a request
-    /// with a `paymentSignature` of the paying account over
+    /// A payer that [signs](super::Payer::sign) redeems the payment with the same request. To redeem it by hand, send a
+    /// request with a `paymentSignature` of the paying account over
     /// [`redemption_message`](crate::protocol::redemption_message).
     Unproven,
-    /// The seller counts the answer as sold, it broke off on its way, and the seller does not give it again. The purchase is
+    /// The seller counts the answer as sold, but it broke off, and the seller does not give it again. The purchase is
     /// closed: the same request would pay anew.
     AnswerLost,
-    /// The seller answers a proof of payment with another bill. It is not paid.
+    /// The seller answers a proof of payment with another bill. The layer does not pay it.
     BilledAgain,
-    /// A payment for this request bought nothing, and does not cover what the seller asks for now. Nothing more was
-    /// paid, and nothing more is paid by the same request for as long as that payment is kept.
+    /// A payment for this request bought nothing, and does not cover the seller's new price or terms. While that
+    /// payment is kept, the same request pays nothing more.
     ///
-    /// [`ResumeOnly`](super::ResumeOnly) presents it once more under the quote that it was made for, a request to the
-    /// same seller at the old price uses it, and [`PayLayer::abandon`](super::PayLayer::abandon) gives it up.
+    /// [`ResumeOnly`](super::ResumeOnly) presents the payment again under its original quote. A request to the same
+    /// seller at the old price uses it. [`PayLayer::abandon`](super::PayLayer::abandon) gives it up.
     NotCovered,
-    /// The seller redirects the proof of payment. It was not sent there.
+    /// The seller redirects the proof of payment. The layer did not follow.
     Redirected,
-    /// The payment channel to this seller cannot be used: an earlier purchase in it was left without an answer, which the error names; or the
-    /// seller said of it what cannot be true, and nothing more is signed for it.
+    /// The payment channel to this seller cannot be used. Either an earlier purchase in it, which the error names, has
+    /// no answer; or the seller made an impossible statement about the channel, and nothing more is signed for it.
     Channel,
-    /// The payment was made, and the answer did not come in time.
+    /// The payment was made, but the answer did not come in time.
     Unanswered,
 }

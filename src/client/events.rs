@@ -1,4 +1,4 @@
-//! What the caller learns about a purchase: each step while it runs, and the whole beside the answer.
+//! What the caller learns about a purchase: its steps while it runs, and its summary in the answer's extensions.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::protocol::{Address, Amount, ChainTime, Network, ProblemCode, Quote, T
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PurchaseProgress {
-    /// The purchase's name in the journal. A call names a new one until it finds one to resume:
-    /// [`PurchaseEvent::Resumed`] then says so, and is the first to have its name.
+    /// The purchase's name in the journal. Each call starts with a new name; if it resumes a purchase, it switches to
+    /// that purchase's name with [`PurchaseEvent::Resumed`].
     pub purchase: PurchaseId,
-    /// The host that the request goes to, and the port where it is not the usual one.
+    /// The request's host, with the port unless it is the default port.
     pub host: String,
     /// Method and path, without the query, which may hold secrets.
     pub request: String,
@@ -27,18 +27,19 @@ pub struct PurchaseProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PurchaseEvent {
-    /// The seller quoted a price that the budget and the payer accept. Of several quotes this is the one that is paid; where none is
-    /// accepted, the call ends in an error without this event. The quote's texts come from the seller: show them escaped. A seller that
-    /// takes only authorizations need not name an intent; the one in the quote is then made up by the layer.
+    /// The seller quoted a price that the budget and the payer accept. Of several quotes, this is the one to be paid;
+    /// if none is accepted, the call ends in an error without this event. The quote's texts come from the seller:
+    /// escape them before you show them. If the seller names no intent, as sellers that take only authorizations may,
+    /// the layer makes one up.
     Quoted(Box<Quote>),
-    /// An earlier purchase of the same request, or a payment that bought nothing yet, continues.
+    /// The call continues an earlier purchase of the same request, or uses a payment that has bought nothing yet.
     Resumed {
         /// Its name in the journal.
         purchase: PurchaseId,
         /// Its transaction, where it is known.
         transaction: Option<TxHash>,
     },
-    /// A transfer is recorded, and is being sent.
+    /// The transfer is recorded, and is about to be sent.
     Paying {
         /// The account that pays.
         payer: Address,
@@ -51,20 +52,21 @@ pub enum PurchaseEvent {
         /// The transaction, where it is known before it is sent.
         transaction: Option<TxHash>,
     },
-    /// An authorization or a permit is signed and recorded, and is being shown.
+    /// The authorization or permit is signed and recorded, and is about to be shown.
     Authorized {
         /// The account that pays.
         payer: Address,
-        /// The account that is paid, as it was signed.
+        /// The account that is paid, as signed.
         recipient: Address,
-        /// The amount, in base units, as it was signed: of a metered answer the maximum.
+        /// The signed amount, in base units; for a metered answer, the maximum.
         amount: Amount,
         /// The decimals of the amount.
         decimals: u8,
-        /// The moment before which it can be used.
+        /// The time before which it can be used.
         valid_before: ChainTime,
     },
-    /// The voucher of a channel is signed and recorded, and is being shown; a deposit with it, where the channel held too little.
+    /// The voucher of a channel is signed and recorded, and is about to be shown, with a deposit if the channel held
+    /// too little.
     Vouched {
         /// The channel.
         channel: ChannelId,
@@ -72,26 +74,27 @@ pub enum PurchaseEvent {
         payer: Address,
         /// The account that is paid.
         recipient: Address,
-        /// What the voucher adds, in base units: the price, or of a metered answer the maximum.
+        /// What the voucher adds, in base units: the price, or for a metered answer the maximum.
         amount: Amount,
-        /// All that the channel was charged before, and the amount.
+        /// What the channel was charged before, plus `amount`.
         total: Amount,
-        /// What is deposited, in base units.
+        /// The deposit, in base units.
         deposit: Option<Amount>,
-        /// How long it takes to get the rest of a deposit back without the seller.
+        /// How long a withdrawal of the rest without the seller takes.
         withdraw_delay: Duration,
         /// The decimals of all amounts.
         decimals: u8,
     },
-    /// The seller counts another total for the channel, and showed this payer's own voucher for it: an earlier purchase that was given up was charged
-    /// after all. Or it asks for less. The client goes on from there, once.
+    /// The seller counts another total for the channel. Either it showed this payer's own voucher, so an abandoned
+    /// purchase was charged after all; or its total is lower. The client continues from that total, once.
     Corrected {
         /// What was charged so far, in base units.
         charged: Amount,
         /// The decimals of the amount.
         decimals: u8,
     },
-    /// The transfer was in no block for long, and one with a higher fee, which can only replace it, is being sent.
+    /// No block contained the transfer for long. A replacement with the same nonce and a higher fee is about to be
+    /// sent.
     Bumping {
         /// The new transaction, where it is known before it is sent.
         transaction: Option<TxHash>,
@@ -102,42 +105,42 @@ pub enum PurchaseEvent {
         transaction: TxHash,
         /// How many blocks confirm it, its own included.
         confirmations: u64,
-        /// How many are waited for.
+        /// The number of confirmations required.
         wanted: u64,
     },
     /// The proof is being sent.
     Redeeming {
-        /// The transaction; `None` while an authorization is shown that is not known to be settled.
+        /// The transaction; `None` for an authorization that is not known to be settled.
         transaction: Option<TxHash>,
-        /// How often this call has sent it, this time included.
+        /// How often this call has sent the proof, this time included.
         attempt: u32,
     },
     /// The seller gave a fresh intent for the same payment.
     Renewed,
     /// The seller asks for a proof by the payer, and the payer is asked to sign.
     Signing,
-    /// The seller asks to wait, or gave no answer, or one that broke off.
+    /// The seller asks to wait, gave no answer, or its answer broke off.
     Waiting {
         /// Its reason, if it gave one.
         code: Option<ProblemCode>,
-        /// Until the next attempt.
+        /// The pause before the next attempt.
         pause: Duration,
     },
-    /// The answer to a permit or a voucher is there, and the seller's statement of its charge cannot be true: it exceeds the maximum, cannot be
-    /// read, is another one than the chain shows, or does not add up. It counts as the maximum, and nothing more is paid to this host in this
-    /// process; nor by that channel ever.
+    /// The answer to a permit or a voucher arrived, but the seller's statement of its charge is impossible: it exceeds
+    /// the maximum, cannot be read, differs from the chain, or does not add up. It counts as the maximum. This process
+    /// pays nothing more to this host, and the channel pays nothing more ever.
     Mischarged {
-        /// What was signed, in base units.
+        /// The signed amount, in base units.
         maximum: Amount,
         /// The decimals of the amount.
         decimals: u8,
     },
-    /// The answer is there.
+    /// The answer arrived.
     Answered(StatusCode),
 }
 
 impl PurchaseEvent {
-    /// Returns a name for logs, without any text of the seller.
+    /// Returns a name for logs, which contains no text from the seller.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -165,29 +168,29 @@ impl PurchaseEvent {
 pub struct Purchase {
     /// Its name in the journal.
     pub id: PurchaseId,
-    /// Its state: [`PurchaseState::Answered`]; [`PurchaseState::Unspent`] where the seller answered without confirming that it took
-    /// the payment, which is kept for the same request, and for others to
-    /// this seller at this price; [`PurchaseState::Redeeming`] where the server failed again and again
-    /// without saying what became of the payment, and the same request asks again.
+    /// Its state. [`PurchaseState::Answered`]: the answer was sold. [`PurchaseState::Unspent`]: the seller answered
+    /// without confirming the payment, which is kept for the same request, and for others to this seller at this price.
+    /// [`PurchaseState::Redeeming`]: the server failed repeatedly without saying what became of the payment; the same
+    /// request asks again.
     pub state: PurchaseState,
     /// How it was paid.
     pub paid_by: PaymentMethod,
-    /// The standard in whose words an authorization or a permit was shown; `None` for a transfer.
+    /// The standard in which an authorization or a permit was shown; `None` for a transfer.
     pub standard: Option<Standard>,
-    /// Whether the seller claims success in `PAYMENT-RESPONSE` or `Payment-Receipt`: that it took this very transaction, or, of an authorization, that this was
-    /// settled. It is the seller's word; the chain was not asked.
+    /// Whether the seller claims success in `PAYMENT-RESPONSE` or `Payment-Receipt`: that it took this transaction, or
+    /// settled this authorization. It is the seller's claim; the chain was not asked.
     pub confirmed: bool,
     /// The account that was paid.
     pub recipient: Address,
     /// The chain.
     pub network: Network,
-    /// The token; `None` where it was paid elsewhere.
+    /// The token; `None` for a payment made elsewhere.
     pub token: Option<Address>,
-    /// The account that paid; `None` where it was paid elsewhere.
+    /// The account that paid; `None` for a payment made elsewhere.
     pub payer: Option<Address>,
     /// The amount, in base units; of a metered answer (`upto`), the maximum.
     pub amount: Amount,
-    /// What the seller says that it charged of the maximum, in base units; `None` where the price was fixed, or nothing was said. A
+    /// The charge that the seller states, in base units; `None` if the price was fixed, or the seller stated none. A
     /// statement that cannot be read, or exceeds the maximum, counts as the maximum.
     pub charged: Option<Amount>,
     /// The decimals of the amount.
@@ -198,7 +201,7 @@ pub struct Purchase {
     pub transaction: Option<TxHash>,
     /// The number of transactions that were sent, one of which was mined; 1 for an authorization or a permit.
     pub sent: usize,
-    /// How often this call redeemed.
+    /// The number of times that this call presented the proof.
     pub attempts: u32,
     /// The time that this call took, step by step.
     pub timings: Timings,
@@ -208,12 +211,12 @@ pub struct Purchase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timings {
-    /// Until the quote was there.
+    /// Until the quote arrived.
     pub quote: Duration,
-    /// Until the transfer was sent: budget, approval, signing and journal included.
+    /// Until the transfer was sent, including budget, approval, signing and journal.
     pub pay: Duration,
-    /// Until it was in enough blocks.
+    /// Until enough blocks confirmed it.
     pub confirm: Duration,
-    /// Until the answer was there.
+    /// Until the answer arrived.
     pub redeem: Duration,
 }

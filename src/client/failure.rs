@@ -1,4 +1,4 @@
-//! `Failure`: what went wrong in a call, with all that its text says and that the client itself asks about.
+//! `Failure`: what went wrong in a call, with the facts for its text and for the client's own decisions.
 
 use http::StatusCode;
 
@@ -159,7 +159,7 @@ const fn ended(is_last: bool) -> &'static str {
 }
 
 impl Failure {
-    /// The error of a purchase whose authorization may still be used.
+    /// Returns the error of a purchase whose authorization may still be used.
     pub(super) fn outstanding(entry: &JournalEntry, reason: Option<Reason>) -> Self {
         let valid_before = entry.valid_before().unwrap_or(ChainTime::from_unix(0));
         Self::Outstanding { purchase: entry.id, valid_before, reason }
@@ -200,7 +200,7 @@ impl Failure {
         }
     }
 
-    /// The transfer, where one was sent or may have been.
+    /// Returns the transfer, if one was sent or may have been.
     pub(super) const fn transaction(&self) -> Option<TxHash> {
         match (self, self.facts().1) {
             (Self::Unsettled { transaction, .. }, _) => *transaction,
@@ -209,7 +209,7 @@ impl Failure {
         }
     }
 
-    /// The purchase, where the money is, and whether the same request resumes that payment.
+    /// Returns the purchase, where the money is, and whether the same request resumes that payment.
     pub(super) const fn facts(&self) -> (Option<PurchaseId>, Money, bool) {
         match self {
             Self::TimedOut(_)
@@ -226,7 +226,7 @@ impl Failure {
             | Self::NothingToResume => (None, Money::Untouched, false),
             Self::ChannelLeft { purchase } => (Some(*purchase), Money::Untouched, false),
             Self::VoucherUnanswered { purchase } => (Some(*purchase), Money::AtRisk { until: None }, true),
-            // The seller has the voucher, whatever it says.
+            // The seller has the voucher, so the money is at risk whatever the seller says.
             Self::VoucherRefused { purchase, .. }
             | Self::VoucherLost { purchase, .. }
             | Self::NotCorrected { purchase, .. } => (Some(*purchase), Money::AtRisk { until: None }, false),
@@ -287,7 +287,7 @@ impl NotCovered {
 mod tests {
     use super::*;
 
-    /// A fee is money, too.
+    /// A reverted or displaced payment still costs the account its fee.
     #[test]
     fn a_transaction_that_paid_nobody_cost_its_fee() {
         let (purchase, transaction) = (PurchaseId::new([1; 16]), TxHash::new([2; 32]));

@@ -1,4 +1,4 @@
-//! `ResponseFuture`: the first answer, and the purchase that follows where it is a 402.
+//! `ResponseFuture`: the first answer, and the purchase if that answer is a 402.
 
 use std::{
     fmt,
@@ -26,7 +26,8 @@ use super::{
 };
 
 pin_project! {
-    /// The future of an answer. If it is dropped, a purchase that has begun is left to the next call of the same request.
+    /// The future of an answer. If it is dropped, the next call with the same request resumes a purchase that has
+    /// begun.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<F, S, B, R> {
         #[pin]
@@ -37,11 +38,11 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<F, S, B, R> {
-        // The request as it is. A reply without a bill is the answer.
+        // The unchanged request is sent. An answer that is no bill is returned.
         Asking {
             #[pin]
             asked: F,
-            // Made once the answer is not there at once.
+            // Created only if the answer is not ready at the first poll.
             #[pin]
             patience: Option<Sleep>,
             started: Instant,
@@ -54,7 +55,7 @@ pin_project! {
 type Answer<R> = Response<ResponseBody<R>>;
 type Flow<R> = Pin<Box<dyn Future<Output = Result<Answer<R>, Failure>> + Send>>;
 
-/// What goes on after a bill.
+/// What the purchase needs after a bill.
 struct AfterBill<S, B> {
     service: S,
     kept: RequestCopy<B>,
@@ -70,7 +71,7 @@ where
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,
 {
-    /// Waits for the answer to a request that was sent already.
+    /// Waits for the answer to a request that was already sent.
     pub(super) fn asking(asked: F, service: S, kept: RequestCopy<B>, inner: Arc<ClientInner>) -> Self {
         let rest = Some(AfterBill { service, kept, inner });
         Self { state: State::Asking { asked, patience: None, started: Instant::now(), rest } }

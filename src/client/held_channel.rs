@@ -8,13 +8,13 @@ use crate::protocol::{
     channel::{ChannelConfig, ChannelId},
 };
 
-/// A payment channel in a layer's journal. Its amounts are what the journal knows: the chain is not asked.
+/// A payment channel in a layer's journal. Its amounts come from the journal; the chain is not asked.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldChannel {
-    /// Its name on the chain.
+    /// The channel's id on the chain.
     pub id: ChannelId,
-    /// The chain.
+    /// The network.
     pub network: Network,
     /// Its parties, its token and its delay.
     pub config: ChannelConfig,
@@ -22,25 +22,25 @@ pub struct HeldChannel {
     pub host: String,
     /// When it was opened, by the payer's clock.
     pub opened: ChainTime,
-    /// All that was deposited and did not come back, in base units.
+    /// The total of all deposits that did not come back, in base units.
     pub deposited: Amount,
-    /// What answers were charged in all, in base units.
+    /// The total that was charged for answers, in base units.
     pub charged: Amount,
-    /// The highest total that was ever signed, in base units: the most that the seller can claim. Of an
-    /// [adopted](Self::is_adopted) channel only since then.
+    /// The highest total that was ever signed, in base units: the most that the seller can claim. For an
+    /// [adopted](Self::is_adopted) channel, the highest since the adoption.
     pub signed: Amount,
-    /// What may have been charged in all, in base units, by purchases that were given up; 0 where there is none.
+    /// The total that abandoned purchases may have charged, in base units; 0 if there is none.
     pub doubtful: Amount,
-    /// What came back, in base units, by the chain.
+    /// What came back according to the chain, in base units.
     pub refunded: Amount,
     /// The decimals of all amounts.
     pub decimals: u8,
-    /// The purchase whose charge is not known yet. Nothing else is signed for before it is answered, or abandoned.
+    /// The purchase whose charge is not known yet. Nothing else is signed before it is answered or abandoned.
     pub waits_for: Option<PurchaseId>,
-    /// What is done with it.
+    /// The phase of the channel.
     pub phase: ChannelPhase,
-    /// Whether it comes from a journal that was lost, and its seller has not said its count yet: more may be signed than
-    /// [`signed`](Self::signed) says, up to all that is in it.
+    /// Whether the channel was adopted after its journal was lost, and its seller has not stated its count yet: more
+    /// may be signed than [`signed`](Self::signed) says, up to the whole deposit.
     pub is_adopted: bool,
 }
 
@@ -65,7 +65,7 @@ impl HeldChannel {
         })
     }
 
-    /// Returns what is left for answers, in base units, where all was charged that may have been.
+    /// Returns what is left for answers, in base units, assuming that all doubtful charges were made.
     #[must_use]
     pub fn left(&self) -> Amount {
         self.deposited.checked_sub(self.charged.max(self.doubtful)).unwrap_or(Amount::ZERO)

@@ -1,4 +1,4 @@
-//! `ClientInner`: what all calls of one layer have in common.
+//! `ClientInner`: the state that all calls of one layer share.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl ClientInner {
         self.payer.channels().ok_or(PayerError::Refused("this payer opens no channels"))
     }
 
-    /// Returns what a transaction is driven with.
+    /// Returns the parts of the client that drive a transaction.
     pub(super) fn dispatch_context(&self) -> DispatchContext<'_> {
         let Self { budget, registry, settings, .. } = self;
         DispatchContext { payer: &*self.payer, clock: &*self.clock, settings, budget, registry }

@@ -1,4 +1,4 @@
-//! `PayLayer`: makes a client pay.
+//! `PayLayer`: the layer that makes a client pay.
 
 use std::{fmt, sync::Arc};
 
@@ -55,14 +55,14 @@ impl PayLayer {
         self.spent_at("").in_all
     }
 
-    /// Returns what the limit per day leaves, in base units. Another payment may take it before you do.
+    /// Returns what the limit per day leaves, in base units. Another payment may use it up before yours.
     #[must_use]
     pub fn remaining(&self) -> Amount {
         self.inner.budget.left(self.spent_at("")).0
     }
 
-    /// Returns what counts against the limit per host now, in base units. `host` may be spelled in any way, with a port
-    /// or without.
+    /// Returns what counts against the limit per host now, in base units. `host` may be in any spelling, with or
+    /// without a port.
     #[must_use]
     pub fn spent_on(&self, host: &str) -> Amount {
         self.spent_at(host).by_host
@@ -84,8 +84,7 @@ impl PayLayer {
         self.inner.registry.unfinished()
     }
 
-    /// Closes an unfinished purchase after you have its answer, or if you do not need it: the same request then pays
-    /// anew.
+    /// Closes an unfinished purchase once you have its answer, or do not need it: the same request then pays anew.
     ///
     /// A purchase closes by itself once its answer's body is read to the end. Use this method to drop a body early on
     /// purpose, or with [`PayLayerBuilder::acknowledged_by_caller`](super::PayLayerBuilder::acknowledged_by_caller).
@@ -110,7 +109,7 @@ impl PayLayer {
     }
 
     /// Gives up an unfinished purchase: the same request then pays anew. Its payment is lost, unless the seller refunds
-    /// it. Returns `false` if there is no such purchase, or if a call is working on it.
+    /// it. Returns `false` if there is no such purchase, or a call is working on it.
     ///
     /// # Errors
     /// [`JournalError`] if that was not recorded: the purchase may be open again after a restart.
@@ -118,20 +117,23 @@ impl PayLayer {
         self.inner.registry.abandon(purchase).await
     }
 
-    /// Cancels the authorization of an unfinished purchase by a transaction of the payer's own, which costs gas, and waits until the chain
-    /// shows what became of it.
+    /// Cancels the authorization of an unfinished purchase by a transaction of the payer, which costs gas, and waits
+    /// until the chain shows the outcome.
     ///
-    /// The transaction is recorded before it is sent, and replaced by one with a higher fee while no block takes it. A call that is
-    /// dropped leaves it to the next one for the same purchase, also after a restart. Its gas counts against the budget's
-    /// [limits](super::BudgetBuilder::gas_per_day).
+    /// The transaction is recorded before it is sent, and is replaced by one with a higher fee while no block contains
+    /// it. If a call is dropped, the next one for the same purchase continues it, also after a restart. The gas counts
+    /// against the budget's [limits](super::BudgetBuilder::gas_per_day).
     ///
-    /// Meanwhile the same request pays nothing: it ends in [`PayErrorKind::Outstanding`](super::PayErrorKind::Outstanding).
+    /// Meanwhile the same request pays nothing, and ends in
+    /// [`PayErrorKind::Outstanding`](super::PayErrorKind::Outstanding).
     ///
-    /// A permit is not cancelled, because it ends by itself: that is [`PayErrorKind::NotCancelled`](super::PayErrorKind::NotCancelled).
+    /// A permit cannot be cancelled, because it expires by itself: the call ends in
+    /// [`PayErrorKind::NotCancelled`](super::PayErrorKind::NotCancelled).
     ///
-    /// Returns [`PurchaseState::Void`] where it was cancelled: the same request then pays anew. Returns [`PurchaseState::Redeeming`]
-    /// where it had been used before: the same request asks for its answer. Returns `None` if there is no unfinished purchase of that
-    /// name with an authorization that is not known to be used, or a call is working on it.
+    /// Returns [`PurchaseState::Void`] if the authorization was cancelled: the same request then pays anew. Returns
+    /// [`PurchaseState::Redeeming`] if it had already been used: the same request asks for its answer. Returns `None`
+    /// if there is no unfinished purchase of that name with an authorization that is not known to be used, or if a call
+    /// is working on it.
     ///
     /// # Errors
     /// [`PayErrorKind::NotCancelled`](super::PayErrorKind::NotCancelled) if no transaction was sent; [`PayErrorKind::Unsettled`](super::PayErrorKind::Unsettled) if its outcome is unknown within
@@ -147,7 +149,8 @@ impl PayLayer {
         self.inner.registry.channels().iter().filter_map(HeldChannel::of).collect()
     }
 
-    /// Returns what the chain shows of a payment channel, which [`channels`](Self::channels) does not ask: of several nodes the worse answer.
+    /// Returns what the chain shows of a payment channel; [`channels`](Self::channels) does not ask the chain. If nodes
+    /// differ, the worse answer counts.
     ///
     /// # Errors
     /// [`PayErrorKind::Channel`](super::PayErrorKind::Channel) if the journal has no such channel; [`PayErrorKind::Payer`](super::PayErrorKind::Payer)
@@ -156,16 +159,17 @@ impl PayLayer {
         Ok(Box::pin(close::funds(&self.inner, channel)).await?)
     }
 
-    /// Takes up a payment channel whose journal was lost, so that it can be closed, or go on. `config` is all that a channel is: the call data of
-    /// its deposit has it, the event `ChannelCreated` of the contract, and each request that was paid by it. `seller` is an address that was
-    /// bought by it.
+    /// Adopts a payment channel whose journal was lost, so that it can be closed or used again. `config` fully
+    /// describes the channel: find it in the call data of its deposit, in the contract's event `ChannelCreated`, or in
+    /// any request that the channel paid. `seller` is an address that was bought through the channel.
     ///
-    /// What was signed in it is lost, so nothing is signed above what the chain shows as claimed, and one price, until the seller has shown a
-    /// voucher of this payer's own. The count goes on from there. A channel that the journal has stays as it is.
+    /// The journal of signed totals is lost. So until the seller shows a voucher of this payer, nothing is signed above
+    /// what the chain shows as claimed plus one price. The count then continues from that voucher. If the journal has
+    /// the channel, it stays unchanged.
     ///
     /// # Errors
-    /// [`PayErrorKind::Payer`](super::PayErrorKind::Payer) if the channel is not one of this payer's own, or the chain does not answer;
-    /// [`PayErrorKind::Channel`](super::PayErrorKind::Channel) if the chain shows nothing in it;
+    /// [`PayErrorKind::Payer`](super::PayErrorKind::Payer) if the channel does not belong to this payer, or the chain
+    /// does not answer; [`PayErrorKind::Channel`](super::PayErrorKind::Channel) if the chain shows nothing in it;
     /// [`PayErrorKind::Journal`](super::PayErrorKind::Journal).
     pub async fn adopt_channel(
         &self,
@@ -177,14 +181,15 @@ impl PayLayer {
         Ok(self.channels().into_iter().find(|held| held.id == config.id(network)))
     }
 
-    /// Gets back what is left in a channel without its seller, by two transactions of the payer's own, which cost gas, with the channel's
-    /// [delay](crate::protocol::channel::ChannelConfig::withdraw_delay) between them: 15 minutes to 30 days, a day at sellers of this crate.
+    /// Withdraws what is left in a channel without its seller, by two transactions of the payer, which cost gas.
+    /// Between them lies the channel's [delay](crate::protocol::channel::ChannelConfig::withdraw_delay): 15 minutes to
+    /// 30 days, a day at sellers of this crate.
     ///
-    /// The first call begins the withdrawal, and returns the channel with the moment from which on a second call ends it
-    /// ([`ChannelPhase::Withdrawing`](super::ChannelPhase::Withdrawing)). Meanwhile the seller can claim what it was owed, and nothing more is
-    /// bought by the channel. [`Pay::close_channel`] is quicker, and free, where the seller answers.
+    /// The first call begins the withdrawal, and returns the channel with the time from which a second call completes
+    /// it ([`ChannelPhase::Withdrawing`](super::ChannelPhase::Withdrawing)). Meanwhile the seller can claim what it is
+    /// owed, and the channel buys nothing more. [`Pay::close_channel`] is quicker, and free, if the seller answers.
     ///
-    /// The transactions are not recorded before they are sent: one that is sent again moves nothing twice.
+    /// The transactions are not recorded before they are sent: sending one again moves no money twice.
     ///
     /// # Errors
     /// [`PayErrorKind::Channel`](super::PayErrorKind::Channel) if there is no such channel, a purchase was left in it, or the withdrawal

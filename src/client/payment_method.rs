@@ -4,17 +4,18 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PaymentMethod {
-    /// By a signed authorization (EIP-3009), which the seller turns into a transfer: it costs the payer no gas, and no wait for a block.
+    /// By a signed authorization (EIP-3009), which the seller turns into a transfer. It costs the payer no gas and no
+    /// wait for a block.
     #[default]
     Authorization,
     /// By a transfer that the payer sends itself, and proves by its transaction.
     Transfer,
-    /// By a signed permit (Permit2), which the seller turns into a transfer: of an amount up to a maximum (`upto`), or of a token without
-    /// EIP-3009. It costs the payer no gas, once Permit2 is allowed to move the token.
+    /// By a signed permit (Permit2), which the seller turns into a transfer: up to a maximum (`upto`), or of a token
+    /// without EIP-3009. It costs the payer no gas once Permit2 may move the token.
     Permit,
-    /// By the voucher of a payment channel (`batch-settlement`), into which the payer deposits once for many answers. It costs the payer no
-    /// gas, and the seller none for each answer. A layer opens channels only where this is its
-    /// [preferred](crate::client::PayLayerBuilder::prefer) method.
+    /// By the voucher of a payment channel (`batch-settlement`), into which the payer deposits once for many answers.
+    /// It costs the payer no gas, and saves the seller the gas of each answer. A layer opens channels only if this is
+    /// its [preferred](crate::client::PayLayerBuilder::prefer) method.
     Channel,
 }
 

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::protocol::channel::ChannelId;
 
-/// An HTTP client that pays for answers: the [`Service`] that [`PayLayer`](super::PayLayer) makes. Its module has an example.
+/// An HTTP client that pays for answers: the [`Service`] of a [`PayLayer`](super::PayLayer). See the example in [its
+/// module](super).
 #[derive(Clone)]
 pub struct Pay<S> {
     service: S,
@@ -44,11 +45,12 @@ impl<S> Pay<S> {
         self.service
     }
 
-    /// Closes a payment channel: asks its seller for what is left, and waits until the chain shows that it came back. It costs the payer no
-    /// gas. The budget then counts that much less.
+    /// Closes a payment channel: asks its seller to refund what is left, and waits until the chain shows the refund. It
+    /// costs the payer no gas. The refund then no longer counts against the budget.
     ///
-    /// From the call on, nothing more is bought by the channel, also where the call fails: call it again, or
-    /// [withdraw](super::PayLayer::withdraw_channel) without the seller. [`PayLayer::channels`](super::PayLayer::channels) lists the channels.
+    /// From then on the channel buys nothing more, even if the call fails: call it again, or
+    /// [withdraw](super::PayLayer::withdraw_channel) without the seller.
+    /// [`PayLayer::channels`](super::PayLayer::channels) lists the channels.
     ///
     /// # Errors
     /// [`PayErrorKind::Channel`](super::PayErrorKind::Channel) if there is no such channel, a purchase was left in it, the seller refuses, or
@@ -84,10 +86,10 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The instance that was polled is the one that is called.
+        // Call the instance that was polled.
         let unpolled = self.service.clone();
         let mut polled = mem::replace(&mut self.service, unpolled);
-        // Most answers are free: nothing is done for them that is not needed to go on after a 402.
+        // Most answers are free: keep only what a purchase after a 402 needs.
         let kept = Some(&request).filter(|_| self.inner.registry.is_idle()).and_then(RequestCopy::of);
         match kept {
             Some(kept) => {

@@ -1,4 +1,4 @@
-//! `Settings`: how a layer pays, with a default for everything.
+//! `Settings`: how a layer pays, with the default of each setting.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use tokio::time::Instant;
 
 use super::{PaymentMethod, ProofIn, Standard};
 
-/// Longer than any process lives: ten years.
+/// Ten years: longer than any process lives.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-/// The most that is kept in memory of an answer: 16 MiB.
+/// The most of an answer that is kept in memory: 16 MiB.
 const LARGEST: usize = 16 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) proof_in: ProofIn,
     pub(super) prefer: PaymentMethod,
-    /// For how many answers a deposit into a channel is to last.
+    /// The number of answers that a deposit into a channel should pay for.
     pub(super) deposit_for: u32,
-    /// Those that are signed for; of equal prices the first goes first.
+    /// The standards in which the layer signs, in order of preference at equal prices.
     pub(super) standards: Vec<Standard>,
     pub(super) confirmations: u64,
     pub(super) poll_every: Duration,
@@ -39,7 +39,7 @@ impl Default for Settings {
         Self {
             proof_in: ProofIn::Header,
             prefer: PaymentMethod::Authorization,
-            // As the clients of the standard do.
+            // The default of the standard's own clients.
             deposit_for: 10,
             standards: Standard::ALL.to_vec(),
             confirmations: 1,
@@ -53,9 +53,9 @@ impl Default for Settings {
             longest_pause: Duration::from_secs(60),
             // Five blocks of Base.
             least_time_to_pay: Duration::from_secs(10),
-            // A seller's day, and an hour for its clock, its head and its block times.
+            // A seller's day, plus an hour for the seller's clock, its chain head and block times.
             payment_age: Duration::from_secs(25 * 60 * 60),
-            // What sellers keep of an answer, unless they set something else.
+            // The size up to which sellers keep an answer by default.
             read_ahead: 256 * 1024,
             acknowledged_by_caller: false,
             body_timeout: None,
@@ -64,7 +64,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Bounds what would be endless: `Duration::MAX` is a way to say "for ever", and no moment is that far away.
+    /// Bounds the durations: callers may say `Duration::MAX` for "forever", but no `Instant` is that far away. Bounds
+    /// the read-ahead as well.
     pub(super) fn bounded(mut self) -> Self {
         let Self { poll_every, bump_after, patience, answer_timeout, longest_pause, .. } = &mut self;
         for pause in [poll_every, bump_after, patience, answer_timeout, longest_pause] {
@@ -74,12 +75,12 @@ impl Settings {
         self
     }
 
-    /// The deadline of an answer's body, counted from its head.
+    /// Returns the deadline of an answer's body, counted from its head.
     pub(super) fn body_until(&self) -> Option<Instant> {
         Instant::now().checked_add(self.body_timeout?)
     }
 
-    /// How long one answer is waited for, once money has moved, by a call that ends at `deadline`.
+    /// Returns how long a call that ends at `deadline` waits for one answer after money has moved.
     pub(super) fn patience_until(&self, deadline: Instant) -> Duration {
         self.answer_timeout.min(deadline.saturating_duration_since(Instant::now()))
     }

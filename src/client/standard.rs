@@ -1,8 +1,9 @@
-//! `Standard`: in whose words a seller is shown an authorization.
+//! `Standard`: the standard in which an authorization is shown to a seller.
 
 use serde::{Deserialize, de::IgnoredAny};
 
-/// A standard for payments by authorization. The payment is the same in each; its demand, its headers and its nonce differ.
+/// A standard for payments by authorization. The payment is the same in each; the demand, the headers and the nonce
+/// differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Standard {
@@ -15,7 +16,7 @@ pub enum Standard {
 }
 
 impl Standard {
-    /// All of them, in the order in which a layer takes them where they cost the same.
+    /// All standards, in the default order of preference at equal prices.
     pub const ALL: [Self; 3] = [Self::X402, Self::X402V1, Self::Mpp];
 
     /// Returns a name for logs and tables: `x402`, `x402-v1` or `mpp`.
@@ -28,7 +29,7 @@ impl Standard {
         }
     }
 
-    /// The standard of a paying message.
+    /// Returns the standard of a paying message.
     pub(crate) fn of_message(json: &str) -> Self {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! `WalletPayer`: a key, RPC endpoints, and ordinary ERC-20 transfers.
+//! `WalletPayer`: pays with a key and RPC endpoints, by transfer, authorization, permit or channel.
 
 mod account;
 mod allow;
@@ -37,46 +37,48 @@ use crate::{
     protocol::{Address, Network},
 };
 
-/// A payer with a key of its own, which sends ordinary ERC-20 transfers (EIP-1559) through one node or several.
+/// A payer with its own key, which sends ordinary ERC-20 transfers (EIP-1559) through one or more nodes.
 ///
 /// All transactions of a payment have the same nonce, so the chain itself ensures that it is paid once. The call data
 /// ends with the purchase's [tag](crate::protocol::PaymentTag), which distinguishes the transaction from others of the
 /// same amount and binds it to the purchase's intent. If a seller asks for more, the wallet [signs](crate::client::Payer::sign) for
 /// the transaction.
 ///
-/// **When a payment may be made again.** That it will never be mined is said only when the transaction that took its
-/// nonce has been seen: signed by this account (its signature is checked), without the payment's tag, in a block
-/// [`final_after`](Self::final_after) deep. That it was reverted is said only of a receipt in such a block. Both take every
-/// node that answers, and more than half of those that were named; so name several, of different operators: one
-/// alone can make the wallet pay again, up to the day's limit. Where it was long ago, it takes nodes that still have the account's old
-/// nonces and receipts (archive nodes); others leave the payment open, which costs nothing.
+/// **When a payment may be made again.** The wallet reports that a payment will never be mined only after it has seen
+/// the transaction that took the payment's nonce: signed by this account (the signature is checked), without the
+/// payment's tag, in a block [`final_after`](Self::final_after) deep. It reports a revert only from a receipt in such a
+/// block. Both need the agreement of every node that answers, and of more than half of those configured. So name
+/// several nodes of different operators: a single one can make the wallet pay again, up to the day's limit. For old
+/// payments the nodes must still have the account's old nonces and receipts (archive nodes); other nodes leave the
+/// payment open, which costs nothing.
 ///
 /// **Authorizations.** For tokens with EIP-3009, the wallet signs transfers that the seller sends. The domains of USDC
 /// on Base and Base Sepolia are built in; for other tokens it reads the domain from the contract. The validity of an
 /// authorization counts from the newest block's time or the machine's clock, whichever is later, so a clock that is up
-/// to five minutes slow does not shorten it. A block time further ahead is not believed, and the lower median of
-/// several nodes counts. Signing waits for no other payment, and at most two seconds for the nodes. An authorization
-/// counts as [void](super::AuthorizationStatus::Void) only when every responding node, and a majority of those
-/// configured, agree: at a block `final_after` deep, it has expired unused or was cancelled. The machine's clock does
-/// not count, and a node without the state of that block has no vote. If a single node reports it as used, it is not
-/// void. A cancellation that is not deep enough, or that some nodes lack, is an error until then.
+/// to five minutes slow does not shorten it. A block time further ahead is not believed; with several nodes, the lower
+/// median counts. Signing waits for no other payment, and at most two seconds for the nodes. An authorization counts as
+/// [void](super::AuthorizationStatus::Void) only when every responding node, and a majority of those configured, agree:
+/// at a block `final_after` deep, it has expired unused or was cancelled. The machine's clock does not count, and a
+/// node without the state of that block has no vote. If a single node reports it as used, it is not void. Until a
+/// cancellation is deep enough, and while some nodes lack it, the wallet returns an error.
 ///
-/// **Permits.** Metered answers (`upto`), and tokens without EIP-3009, are paid by Permit2: the wallet reads balance and allowance before it
-/// signs, and signs no permit above either. [`allow_permit2`](Self::allow_permit2) makes the allowance. A permit counts as void under the same
-/// conditions as an authorization that expired. What a seller charged of it is read from the transaction's own call, by every responding
-/// node and a majority of those configured.
+/// **Permits.** The wallet pays for metered answers (`upto`), and in tokens without EIP-3009, by Permit2. It reads
+/// balance and allowance before it signs, and signs no permit above either. [`allow_permit2`](Self::allow_permit2)
+/// makes the allowance. A permit counts as void under the same conditions as an expired authorization. The seller's
+/// charge is read from the call of the settling transaction, by every responding node and a majority of those
+/// configured.
 ///
-/// **Channels.** The wallet's own key signs the vouchers of its payment channels. What a channel holds is the least that any node says, and what is
-/// claimed of it the most. A withdrawal without the seller is two ordinary transactions of the account.
+/// **Channels.** The wallet's own key signs the vouchers of its payment channels. If nodes differ, the lowest balance
+/// and the highest claim count. A withdrawal without the seller takes two ordinary transactions of the account.
 ///
-/// **Networks.** A wallet pays on the network of its nodes. [`and`](Self::and) joins wallets of several networks; each has
-/// its own nodes, so nodes of one network that do not answer stop the payments on that network alone.
+/// **Networks.** A wallet pays on the network of its nodes. [`and`](Self::and) joins wallets of several networks. Each
+/// network has its own nodes, so unresponsive nodes stop the payments on their network alone.
 ///
-/// Clones share one wallet. Create one for each account and network, in one process, and send from that account with nothing else:
-/// nonces that others use make payments impossible, though never double. A node that counts over 64 transactions
-/// waiting that were not sent from here is not believed, and nothing is paid.
+/// Clones share one wallet. Create one for each account and network, in one process, and let nothing else send from
+/// that account: nonces used by others make payments impossible, though never double. If a node reports over 64 pending
+/// transactions that this wallet did not send, it is not believed, and nothing is paid.
 ///
-/// Neither its `Debug` nor any of its errors show the key, a node's address, or text of a node.
+/// Neither its `Debug` nor its errors show the key, a node's address, or text from a node.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -90,7 +92,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct WalletPayer {
-    /// One for each network; never empty.
+    /// One wallet for each network; never empty.
     wallets: Vec<NetworkWallet>,
 }
 
@@ -106,8 +108,8 @@ impl WalletPayer {
         Self { wallets: vec![NetworkWallet { account: Arc::new(account), settings: WalletSettings::default() }] }
     }
 
-    /// Adds the networks of another wallet: this one then pays on all of them. Each network keeps its account, its nodes
-    /// and its settings, and its payments wait only for others on the same network.
+    /// Adds the networks of another wallet, so that this one pays on all of them. Each network keeps its account, nodes
+    /// and settings. A payment waits only for others on the same network.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -131,28 +133,28 @@ impl WalletPayer {
         Ok(self)
     }
 
-    /// Sets the most that a transaction may pay per gas, in wei, on every network of this wallet; 5 gwei by default, which
-    /// is far above what Base asks, and may be too little on Ethereum itself. A transfer takes some 50,000 gas, and
-    /// never more than 500,000. Where twice the base fee and the tip are above this, nothing is prepared, and nothing replaced. What all
-    /// transfers of a day may cost, the [budget](super::BudgetBuilder::gas_per_day) limits.
+    /// Sets the highest fee per gas of a transaction, in wei, on every network of this wallet. Default: 5 gwei, which
+    /// is far above Base's fees, but may be too little on Ethereum itself. A transfer takes some 50,000 gas, and never
+    /// more than 500,000. If twice the base fee plus the tip exceeds this limit, nothing is prepared and nothing
+    /// replaced. The [budget](super::BudgetBuilder::gas_per_day) limits the fees of a day.
     ///
-    /// The base fee and the tip are the lower median of what the first nodes say that answer, of more than half of all; the tip is at most
-    /// the base fee, or 0.01 gwei where that is more. With one node, its word is all there is, and these limits are what holds.
+    /// Base fee and tip are the lower median of the first answers from more than half of the nodes. The tip is at most
+    /// the base fee, or 0.01 gwei if that is more. With one node, only these limits protect against a false answer.
     #[must_use]
     pub fn max_fee_per_gas(self, wei: u128) -> Self {
         self.set(|settings| settings.max_fee_per_gas = wei)
     }
 
-    /// Sets after how many further blocks a block is believed to be final: 12 by default. That a payment was reverted or never
-    /// will be mined, after which it may be made again, is not said before. At 0, one reorganisation can cost a
-    /// second payment. On a chain that has fewer blocks than that no block is final: what comes back from a channel counts later.
+    /// Sets how many further blocks make a block final. Default: 12. The wallet reports no sooner that a payment was
+    /// reverted or will never be mined, after which it may be made again. At 0, one reorganisation can cost a second
+    /// payment. On a chain with fewer blocks than that, no block is final, and a channel's refund counts later.
     #[must_use]
     pub fn final_after(self, blocks: u64) -> Self {
         self.set(|settings| settings.final_after = blocks)
     }
 
-    /// Sets whether transfers carry their purchase's [tag](crate::protocol::PaymentTag): they do by default, which costs some 600 gas.
-    /// Turn it off only for a token that takes no call data behind its arguments.
+    /// Sets whether transfers carry their purchase's [tag](crate::protocol::PaymentTag), which costs some 600 gas.
+    /// Default: on. Turn it off only for a token that takes no call data behind its arguments.
     ///
     /// Without the tag, a payment is unbound: the seller answers the first request that shows the transaction, unless
     /// it demands a signature. Two purchases at one price are also indistinguishable. If an equal transfer with an
@@ -175,7 +177,7 @@ impl WalletPayer {
         self.first().network
     }
 
-    /// Returns the networks that it pays on.
+    /// Returns the networks on which this wallet pays.
     pub fn networks(&self) -> impl Iterator<Item = Network> {
         self.wallets.iter().map(NetworkWallet::network)
     }
@@ -208,7 +210,7 @@ impl NetworkWallet {
     }
 }
 
-/// Without the keys and the nodes' addresses.
+/// Omits the keys and the nodes' addresses.
 impl fmt::Debug for WalletPayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list = f.debug_struct("WalletPayer");

@@ -17,21 +17,21 @@ use crate::{
 /// One way to pay by a signed authorization.
 #[derive(Clone, Debug)]
 pub(crate) struct AuthorizationTerms {
-    /// The same in our own words. Where the seller names no intent, one is made up.
+    /// The terms as a quote. If the seller names no intent, it has a random one.
     pub(crate) quote: Quote,
-    /// The seller's intent: then it also redeems transactions.
+    /// The seller's intent. A seller that names one also redeems transactions.
     pub(crate) intent: Option<IntentId>,
     requirements: PaymentRequirements,
     envelope: Envelope,
 }
 
-/// What a payment repeats of the demand.
+/// The parts of the demand that a payment repeats.
 #[derive(Clone, Debug)]
 enum Envelope {
-    /// Chains have names.
+    /// Version 1 of x402, which names chains by words.
     V1(Box<v1::Demand>),
     V2(Echo),
-    /// A challenge of MPP, which gives the nonce. `is_named`: whether the seller reads the name of the purchase.
+    /// A challenge of MPP, which determines the nonce. `is_named`: whether the seller reads the purchase's name.
     Mpp {
         demand: Box<mpp::Demand>,
         is_named: bool,
@@ -39,7 +39,7 @@ enum Envelope {
 }
 
 impl AuthorizationTerms {
-    /// Takes over what `PAYMENT-REQUIRED` says. Offers that settle after the answer come first; unknown schemes, methods
+    /// Reads the offers of `PAYMENT-REQUIRED`. Offers that settle after the answer come first. Unknown schemes, methods
     /// and flows are omitted.
     pub(super) fn of(demanded: &Demanded, budget: &Budget, now: ChainTime) -> Vec<Self> {
         let mut terms = Vec::new();
@@ -52,15 +52,15 @@ impl AuthorizationTerms {
         terms
     }
 
-    /// Takes over a demand of the standard's first version, if its method is known.
+    /// Reads a demand of x402 version 1; returns `None` if its method is unknown.
     pub(crate) fn of_v1(demand: v1::Demand, budget: &Budget, now: ChainTime) -> Option<Self> {
         let requirements = Some(&demand.requirements).filter(|requirements| is_known(requirements))?.clone();
         let label = demand.resource.as_ref().and_then(|resource| resource.description.clone()).unwrap_or_default();
         Some(Self::new(requirements, label, Envelope::V1(Box::new(demand)), budget, now))
     }
 
-    /// Takes over a challenge of MPP. If its id is the `intent` that `Pay` names in the same 402, the seller redeems transactions as well.
-    /// `is_named`: whether it reads the name of the purchase.
+    /// Reads a challenge of MPP. If its id is the `intent` that `Pay` names in the same 402, the seller redeems
+    /// transactions as well. `is_named`: whether the seller reads the purchase's name.
     pub(crate) fn of_mpp(
         demand: mpp::Demand,
         is_named: bool,
@@ -71,7 +71,7 @@ impl AuthorizationTerms {
         let mpp::Asked { amount, token, network } = demand.asked;
         let (label, expiry) = (demand.description.clone(), demand.expires);
         let seconds = expiry.unix().saturating_sub(now.unix());
-        // Decimals and symbol are no part of requirements.
+        // Requirements contain neither decimals nor symbol.
         let requirements =
             PaymentRequirements::new(&Asset::new(network, token, 0, ""), amount, demand.recipient, seconds);
         let envelope = Envelope::Mpp { demand: Box::new(demand), is_named };
@@ -105,7 +105,7 @@ impl AuthorizationTerms {
         Self { quote, intent, requirements, envelope }
     }
 
-    /// For how long the seller wants an authorization to be valid.
+    /// Returns how long the seller wants an authorization to be valid.
     pub(crate) const fn valid_for(&self) -> Duration {
         Duration::from_secs(self.requirements.max_timeout_seconds)
     }
@@ -118,7 +118,7 @@ impl AuthorizationTerms {
         }
     }
 
-    /// The challenge's id, and the nonce that it asks for.
+    /// Returns the challenge's id and the nonce that it requires.
     pub(crate) fn challenge(&self) -> Option<(&str, [u8; 32])> {
         match &self.envelope {
             Envelope::Mpp { demand, .. } => Some((&demand.id, demand.nonce())),
@@ -126,7 +126,7 @@ impl AuthorizationTerms {
         }
     }
 
-    /// The latest end of an authorization, where the seller names a moment.
+    /// Returns the latest end of an authorization, if the seller names a time.
     pub(crate) fn not_after(&self) -> Option<ChainTime> {
         match &self.envelope {
             Envelope::Mpp { demand, .. } => Some(demand.expires),
@@ -134,20 +134,21 @@ impl AuthorizationTerms {
         }
     }
 
-    /// Whether the payment is shown in `Authorization`, which a caller may need for itself.
+    /// Returns whether the payment travels in `Authorization`, which the caller may need for its own credentials.
     pub(crate) fn is_shown_in_authorization(&self) -> bool {
         matches!(&self.envelope, Envelope::Mpp { demand, .. } if !demand.has_own_header)
     }
 
-    /// Whether the seller names the token's own domain, or none.
+    /// Returns whether the seller names the token's own domain, or none.
     pub(crate) fn names(&self, own: &TokenDomain) -> bool {
         let extra = &self.requirements.extra;
         let is = |name, own: &str| extra.get(name).is_none_or(|claimed| claimed.as_str() == Some(own));
         is("name", &own.name) && is("version", &own.version)
     }
 
-    /// Whether they are met by the authorization that was signed for a purchase: to the unit, for an authorization is about one amount.
-    /// One of MPP is for its own challenge: under a later one of the same terms the first is shown again.
+    /// Returns whether a purchase's authorization meets these terms. The amount must be equal, because an authorization
+    /// is for one amount. An MPP authorization is for its own challenge only; under a later challenge with the same
+    /// terms, it is shown unchanged.
     pub(crate) fn take(&self, entry: &JournalEntry) -> bool {
         let Some(signed) = entry.authorization() else { return false };
         if (self.standard() == Standard::Mpp) != (entry.standard() == Some(Standard::Mpp)) {
@@ -158,14 +159,15 @@ impl AuthorizationTerms {
         (network, amount, Some(asset), pay_to) == signed_terms
     }
 
-    /// Returns the message for the authorization that was signed for a purchase; `None` if that stays as it is.
+    /// Returns the message for a purchase's authorization; `None` if the earlier message must be used.
     pub(crate) fn message_for(&self, entry: &JournalEntry) -> Option<String> {
         let signed = entry.authorization()?;
         let is_its_own = self.challenge().is_none_or(|(_, nonce)| nonce == signed.authorization.nonce);
         is_its_own.then(|| self.message(signed, entry.id))
     }
 
-    /// Returns the paying message as JSON, which [`proof`](super::signed_proof::proof) turns into headers. It names the purchase where the seller reads that.
+    /// Returns the paying message as JSON, which [`proof`](super::signed_proof::proof) turns into headers. It names the
+    /// purchase if the seller reads that.
     pub(crate) fn message(&self, signed: &SignedAuthorization, purchase: PurchaseId) -> String {
         match &self.envelope {
             Envelope::V1(demand) => demand.payment(signed),
@@ -177,7 +179,7 @@ impl AuthorizationTerms {
     }
 }
 
-/// Whether the tokens move in a way that is known here.
+/// Returns whether the client supports this transfer method and payment flow.
 fn is_known(requirements: &PaymentRequirements) -> bool {
     requirements.transfer_method() == TransferMethod::Eip3009
         && matches!(requirements.payment_flow(), PaymentFlow::Authorization | PaymentFlow::Upfront)

@@ -18,23 +18,22 @@ use crate::{
     },
 };
 
-/// The longest `PAYMENT-REQUIRED` that is read: official servers describe their whole interface in it.
+/// The longest `PAYMENT-REQUIRED` that is read. Official servers describe their whole interface in it.
 const HEADER_MAX: usize = 64 * 1024;
 
-/// A 402 of the standard's first version says everything in its body; more than this is none.
+/// The longest body that is read: a 402 of x402 version 1 has everything in its body. A longer one is no demand.
 const BODY_MAX: usize = 64 * 1024;
 
 /// What a 402 asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Bill {
-    /// Ordinary transfers, one for each network; that of `Pay` comes first.
+    /// Ordinary transfers, one for each network; the one of `Pay` comes first.
     pub(crate) transfers: Vec<TransferTerms>,
-    /// A signed authorization, on one of these terms: those of x402 before those of MPP, and of x402 those that are settled after the
-    /// answer first.
+    /// Offers to pay by authorization: x402 before MPP, and in x402 those that settle after the answer first.
     pub(crate) authorizations: Vec<AuthorizationTerms>,
-    /// A signed permit, on one of these terms.
+    /// Offers to pay by permit.
     pub(crate) permits: Vec<PermitTerms>,
-    /// The voucher of a channel, on one of these terms.
+    /// Offers to pay by voucher.
     pub(crate) channels: Vec<ChannelTerms>,
 }
 
@@ -42,7 +41,7 @@ impl Bill {
     /// Reads a 402; returns the response with the bill, or without one if all its demands are unknown.
     ///
     /// # Errors
-    /// [`Failure::Quote`] where all that it asks is malformed, or [`PayErrorKind::Http`] where its body breaks off.
+    /// [`Failure::Quote`] if every demand is malformed, [`PayErrorKind::Http`] if the body breaks off.
     pub(crate) async fn read<B>(
         response: Response<B>,
         budget: &Budget,
@@ -66,7 +65,8 @@ impl Bill {
         Ok((Some(bill).filter(|bill| !bill.is_empty()), Response::from_parts(parts, beginning.into_body())))
     }
 
-    /// Puts what a body of x402 version 1 asks for before what the headers do. Where one is malformed, the other counts.
+    /// Puts the demands of an x402 version 1 body before those of the headers. If one of the two is malformed, the
+    /// other counts.
     fn of_v1(
         demands: Result<Option<Vec<v1::Demand>>, QuoteError>,
         said: Result<Self, QuoteError>,
@@ -84,10 +84,10 @@ impl Bill {
         malformed.filter(|_| bill.is_empty()).map_or(Ok(bill), Err)
     }
 
-    /// Reads what the headers ask for. Where one dialect is malformed, the others count.
+    /// Reads the demands of the headers. If one dialect is malformed, the others count.
     ///
     /// # Errors
-    /// [`QuoteError`] of one that is malformed, where there is no other.
+    /// [`QuoteError`] of a malformed dialect, if there is no other offer.
     pub(crate) fn of_headers(headers: &HeaderMap, budget: &Budget, now: ChainTime) -> Result<Self, QuoteError> {
         let mut bill = Self::default();
         let mut malformed = None;
@@ -125,7 +125,7 @@ impl Bill {
             && self.channels.is_empty()
     }
 
-    /// Returns the offers, one for each way to pay: transfers first.
+    /// Returns all offers, one for each way to pay; transfers come first.
     pub(crate) fn quotes(&self) -> impl Iterator<Item = &Quote> {
         let authorizations = self.authorizations.iter().map(|terms| &terms.quote);
         let permits = self.permits.iter().map(|terms| &terms.quote);
@@ -133,7 +133,7 @@ impl Bill {
         self.transfers.iter().map(|terms| &terms.quote).chain(authorizations).chain(permits).chain(channels)
     }
 
-    /// Returns the terms on which what was signed for this purchase is still worth the same.
+    /// Returns the terms under which this purchase's signature still pays.
     pub(crate) fn terms_for(&self, entry: &JournalEntry) -> Option<SignedTerms<'_>> {
         let authorization = self.authorizations.iter().find(|terms| terms.take(entry)).map(SignedTerms::Authorization);
         let permit = || self.permits.iter().find(|terms| terms.take(entry)).map(SignedTerms::Permit);

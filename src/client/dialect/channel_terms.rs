@@ -18,7 +18,7 @@ use crate::{
 /// One way to pay by the voucher of a channel.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelTerms {
-    /// The same in our own words; of a metered answer, at its maximum.
+    /// The terms as a quote; for a metered answer, at its maximum.
     pub(crate) quote: Quote,
     requirements: ChannelRequirements,
     asked: channel::ChannelTerms,
@@ -26,7 +26,7 @@ pub(crate) struct ChannelTerms {
 }
 
 impl ChannelTerms {
-    /// Takes over the offers whose deposits are by EIP-3009 or Permit2, and whose delay the contract allows.
+    /// Reads the offers whose deposits use EIP-3009 or Permit2, and whose delay the contract allows.
     pub(super) fn of(demanded: &Demanded, budget: &Budget, now: ChainTime) -> Vec<Self> {
         let terms = |(option, echo): &(PaymentOption, Echo)| {
             let PaymentOption::Channel(offer) = option else { return None };
@@ -49,39 +49,39 @@ impl ChannelTerms {
         demanded.options.iter().filter_map(terms).collect()
     }
 
-    /// For how long the seller wants a deposit to be valid.
+    /// Returns how long the seller wants a deposit to be valid.
     pub(crate) const fn valid_for(&self) -> Duration {
         Duration::from_secs(self.requirements.max_timeout_seconds)
     }
 
-    /// Whether the seller names an intent: then each of its quotes is another one.
+    /// Returns whether the seller names an intent, so that each of its quotes has another one.
     pub(crate) fn has_intent(&self) -> bool {
         self.requirements.intent().is_ok_and(|intent| intent.is_some())
     }
 
-    /// Whether deposits are made by Permit2.
+    /// Returns whether deposits are made by Permit2.
     pub(crate) fn is_by_permit2(&self) -> bool {
         self.requirements.transfer_method() == TransferMethod::Permit2
     }
 
-    /// The least deposit that the seller asks for.
+    /// Returns the least deposit that the seller asks for.
     pub(crate) fn min_deposit(&self) -> Amount {
         self.asked.min_deposit.unwrap_or(Amount::ZERO)
     }
 
-    /// For how long the seller can keep a deposit without giving an answer.
+    /// Returns how long the seller can keep a deposit without giving an answer.
     pub(crate) fn withdraw_delay(&self) -> Duration {
         Duration::from_secs(self.asked.withdraw_delay.into())
     }
 
-    /// Whether the seller names the token's own domain, or none.
+    /// Returns whether the seller names the token's own domain, or none.
     pub(crate) fn names(&self, own: &TokenDomain) -> bool {
         let extra = &self.requirements.extra;
         let is = |name, own: &str| extra.get(name).is_none_or(|claimed| claimed.as_str() == Some(own));
         is("name", &own.name) && is("version", &own.version)
     }
 
-    /// A channel of this payer by these terms. It is the only one with this salt.
+    /// Returns this payer's channel under these terms with this salt.
     pub(crate) fn channel_of(&self, payer: Address, salt: [u8; 32]) -> ChannelConfig {
         let channel::ChannelTerms { receiver_authorizer, withdraw_delay, .. } = self.asked;
         ChannelConfig::new(payer, self.requirements.pay_to, self.requirements.asset)
@@ -90,12 +90,13 @@ impl ChannelTerms {
             .with_salt(salt)
     }
 
-    /// Whether that channel is one of this payer by these terms.
+    /// Returns whether that channel belongs to this payer and meets these terms.
     pub(crate) fn fits(&self, config: &ChannelConfig, payer: Address) -> bool {
         *config == self.channel_of(payer, config.salt)
     }
 
-    /// Whether they are met by the voucher that was signed for a purchase: to the unit, for a voucher adds one amount.
+    /// Returns whether a purchase's voucher meets these terms. The amount must be equal, because a voucher adds one
+    /// amount.
     pub(crate) fn take(&self, entry: &JournalEntry) -> bool {
         let Some(vouched) = entry.vouched() else { return false };
         let config = vouched.config();
@@ -108,7 +109,7 @@ impl ChannelTerms {
     }
 }
 
-/// Returns the same message with another payload: what it accepted, and the name of its purchase, stay.
+/// Returns the message with another payload. The accepted terms and the purchase's name stay.
 pub(crate) fn with_payload(message: &str, payload: &ChannelPayload) -> Option<String> {
     let mut written: serde_json::Value = serde_json::from_str(message).ok()?;
     *written.get_mut("payload")? = serde_json::to_value(payload).ok()?;

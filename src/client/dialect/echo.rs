@@ -1,4 +1,4 @@
-//! `Echo`: what a payment of x402 version 2 repeats of the demand.
+//! `Echo`: the parts of an x402 version 2 demand that a payment repeats.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// A way to pay as the seller wrote it: official servers compare it member by member.
+/// One offer as the seller wrote it, because official servers compare it member by member.
 #[derive(Clone, Debug)]
 pub(crate) struct Echo {
     accepted: Value,
@@ -22,18 +22,18 @@ pub(crate) struct Echo {
     extensions: Option<Arc<Value>>,
 }
 
-/// The ways to pay of a demand, each with its own words, and what is sold.
+/// The offers of a demand, each with the seller's text, and a label of what is sold.
 pub(super) struct Demanded {
     pub(super) options: Vec<(PaymentOption, Echo)>,
     pub(super) label: String,
 }
 
 impl Demanded {
-    /// Takes over what `PAYMENT-REQUIRED` says.
+    /// Reads `PAYMENT-REQUIRED`.
     pub(super) fn of(headers: &HeaderMap, required: PaymentRequired) -> Self {
-        // The same text, for members that are only repeated.
+        // The raw JSON, for members that are only repeated.
         let mut written = written(headers).unwrap_or_default();
-        // One of each for all ways: either may be nearly as long as the header.
+        // All offers share one copy: each of the two members may be nearly as long as the header.
         let (resource, extensions) =
             (written.remove("resource").map(Arc::new), written.remove("extensions").map(Arc::new));
         let accepts = match written.remove("accepts") {
@@ -49,7 +49,7 @@ impl Demanded {
 }
 
 impl Echo {
-    /// Returns the paying message as JSON. It names the purchase where the seller reads that.
+    /// Returns the paying message as JSON. It names the purchase if the seller reads that.
     pub(super) fn message(&self, payload: &impl Serialize, purchase: PurchaseId) -> String {
         let mut message = json!({"x402Version": 2, "accepted": self.accepted, "payload": payload});
         for (name, value) in [("resource", &self.resource), ("extensions", &self.extensions)] {
@@ -62,7 +62,8 @@ impl Echo {
     }
 }
 
-/// Adds the name of the purchase to the extension `payment-identifier`, where the seller declares that: the same name at every try.
+/// Adds the purchase's name to the extension `payment-identifier`, if the seller declares it. Every attempt has the
+/// same name.
 fn name_purchase(message: &mut Value, purchase: PurchaseId) {
     let info = message.pointer_mut("/extensions/payment-identifier/info").and_then(Value::as_object_mut);
     if let Some(info) = info {

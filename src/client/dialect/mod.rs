@@ -1,4 +1,5 @@
-//! How it is said: what a 402 asks for, how a payment is shown, and what the seller replies. Values and text alone.
+//! The wire formats: what a 402 asks for, how a payment is shown, and what the seller replies. Everything here is
+//! values and text.
 
 pub(crate) mod authorization_terms;
 pub(crate) mod bill;

@@ -18,18 +18,19 @@ use crate::{
 /// One way to pay by a signed permit.
 #[derive(Clone, Debug)]
 pub(crate) struct PermitTerms {
-    /// The same in our own words; of `upto`, at its maximum.
+    /// The terms as a quote; for `upto`, at its maximum.
     pub(crate) quote: Quote,
     /// The only account that may charge the permit, in the scheme `upto`.
     facilitator: Option<Address>,
     valid_for: Duration,
-    /// Whether the seller names an intent: then each of its quotes is another one.
+    /// Whether the seller names an intent, so that each of its quotes has another one.
     has_intent: bool,
     echo: Echo,
 }
 
 impl PermitTerms {
-    /// Takes over the offers of `upto`, and of `exact` by Permit2. One of `upto` that names no facilitator cannot be charged by anyone.
+    /// Reads the offers of `upto`, and of `exact` by Permit2. An `upto` offer without a facilitator is omitted, because
+    /// no account could charge it.
     pub(super) fn of(demanded: &Demanded, budget: &Budget, now: ChainTime) -> Vec<Self> {
         let terms = |(option, echo): &(PaymentOption, Echo)| {
             let (demand, facilitator) = demand(option, &demanded.label)?;
@@ -40,12 +41,12 @@ impl PermitTerms {
         demanded.options.iter().filter_map(terms).collect()
     }
 
-    /// For how long the seller wants a permit to be valid.
+    /// Returns how long the seller wants a permit to be valid.
     pub(crate) const fn valid_for(&self) -> Duration {
         self.valid_for
     }
 
-    /// The account that may charge less than the amount.
+    /// Returns the account that may charge less than the amount.
     pub(crate) const fn facilitator(&self) -> Option<Address> {
         self.facilitator
     }
@@ -61,8 +62,9 @@ impl PermitTerms {
         }
     }
 
-    /// Whether they are met by the permit that was signed for a purchase: to the unit, for a permit is about one amount. The seller may name
-    /// another of its facilitator's accounts in each quote, and takes permits for any of them.
+    /// Returns whether a purchase's permit meets these terms. The amount must be equal, because a permit is for one
+    /// amount. The facilitator is not compared: a seller may name another of its facilitator's accounts in each quote,
+    /// and takes permits for any of them.
     pub(crate) fn take(&self, entry: &JournalEntry) -> bool {
         let Some(signed) = entry.permit() else { return false };
         let (permit, quote) = (&signed.permit, &self.quote);
@@ -77,7 +79,7 @@ impl PermitTerms {
     }
 }
 
-/// What an option asks for, and who may charge less of it; `None` where it is paid in another way.
+/// Returns an option's demand and the account that may charge less; `None` if the option is not paid by permit.
 fn demand(option: &PaymentOption, label: &str) -> Option<(SignedDemand, Option<Address>)> {
     let label = label.to_owned();
     match option {

@@ -1,4 +1,4 @@
-//! What a seller says to a proof of payment: pure, but for reading a refusal's body.
+//! The seller's reply to a proof of payment. Everything is pure, except reading a refusal's body.
 
 use std::time::Duration;
 
@@ -17,39 +17,39 @@ use crate::{
     },
 };
 
-/// A refusal is a few hundred bytes; more than this is none of ours.
+/// The longest refusal that is read. Refusals of this protocol have a few hundred bytes.
 const REFUSAL_MAX: usize = 16 * 1024;
 
-/// What a seller says to a proof of payment, as what to do next.
+/// The seller's reply to a proof of payment, as the next step.
 #[derive(Debug)]
 pub(crate) enum SellerReply {
     /// This is the answer.
     Sold,
-    /// The same payment, with this intent.
+    /// Show the same payment with this intent.
     Fresh(IntentId),
-    /// The transaction is not there yet, for the seller.
+    /// The seller does not see the transaction yet.
     NotConfirmed(Option<Duration>),
-    /// The same proof, later.
+    /// Show the same proof later.
     Later(Option<ProblemCode>, Option<Duration>),
-    /// The proof, in the header instead of the body.
+    /// Show the proof in the header instead of the body.
     Elsewhere,
-    /// Never.
+    /// The seller refuses the payment for good.
     Refused(ProblemCode),
-    /// It demands a proof by the payer, or rejects the proof.
+    /// The seller demands a proof by the payer, or rejects the proof.
     Unproven(ProblemCode),
-    /// Not like this, says the layer.
+    /// The seller's payment layer rejects the request in this form.
     Misunderstood,
     /// A bill for a paid request.
     Billed,
-    /// Go to another address.
+    /// The seller redirects to another address.
     Redirected,
     /// The server failed, without saying what that means for the payment.
     Failed,
-    /// The service's own word, without taking the payment.
+    /// The service itself answered, without taking the payment.
     Declined,
 }
 
-/// Judges an answer to a proof by its head, and by the code of its body where that is a refusal.
+/// Judges the reply to a proof by its head, and by the code of its body if it is a refusal.
 pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<ProblemCode>) -> SellerReply {
     if is_sold(status, headers) {
         return SellerReply::Sold;
@@ -60,7 +60,8 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
         Some(ProblemCode::TxNotConfirmed) => return SellerReply::NotConfirmed(after),
         Some(ProblemCode::BodyTooLarge | ProblemCode::UnsupportedEncoding) => return SellerReply::Elsewhere,
         Some(code) => match code.retry() {
-            // Closes the payment, so it must be the contract's own words: a service may use the same ones for itself.
+            // These close the payment, so the status must match the contract's: a service may use the same code for
+            // itself.
             RetryRule::Investigate if status == code.status() => return SellerReply::Refused(code),
             RetryRule::ProvePayer if status == code.status() => return SellerReply::Unproven(code),
             RetryRule::Investigate | RetryRule::ProvePayer => {}
@@ -84,8 +85,8 @@ pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, code: Option<Proble
     }
 }
 
-/// An answer that consumed, and no other, carries `PAYMENT-RESPONSE`, or in MPP, with a success, `Payment-Receipt`. Elsewhere the first
-/// also comes with payments that failed.
+/// Returns whether an answer consumed the payment. Only such answers carry `PAYMENT-RESPONSE`, or in MPP a success with
+/// `Payment-Receipt`. At other servers `PAYMENT-RESPONSE` also accompanies failed payments.
 fn is_sold(status: StatusCode, headers: &HeaderMap) -> bool {
     let failed = || taken(headers).is_some_and(|taken| taken.success == Some(false));
     let tells = headers.contains_key(PAYMENT_RESPONSE)
@@ -94,37 +95,37 @@ fn is_sold(status: StatusCode, headers: &HeaderMap) -> bool {
     tells && status != StatusCode::PAYMENT_REQUIRED && !failed()
 }
 
-/// Whether the seller says with its answer that it took this very transaction.
+/// Returns whether the answer confirms that the seller took this transaction.
 pub(crate) fn confirms(answer: &Parts, transaction: TxHash) -> bool {
     confirmation(answer).is_some_and(|taken| taken.transaction == Some(transaction))
 }
 
-/// Whether the seller confirms with its answer that it took the payment.
+/// Returns whether the answer confirms that the seller took the payment.
 pub(crate) fn claims_success(answer: &Parts) -> bool {
     confirmation(answer).is_some()
 }
 
-/// The transaction that settled an authorization, by the seller's word.
+/// Returns the transaction that settled an authorization, according to the seller.
 pub(crate) fn settled_by(answer: &Parts) -> Option<TxHash> {
     confirmation(answer)?.transaction.filter(|transaction| !transaction.is_zero())
 }
 
-/// What the seller says that it took for its answer. Beside anything else, such a word would make a payment seem used that is not.
+/// Returns the seller's confirmation, only from a sold answer: elsewhere it would make an unused payment look used.
 fn confirmation(answer: &Parts) -> Option<Taken> {
     taken(&answer.headers).filter(|taken| is_sold(answer.status, &answer.headers) && taken.success == Some(true))
 }
 
-/// What a seller says that it charged of a maximum.
+/// The seller's statement of what it charged of a maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatedCharge {
     Amount(Amount),
-    /// It names no amount.
+    /// The seller names no amount.
     Nothing,
-    /// It says something that is no amount.
+    /// The statement is not an amount.
     Unreadable,
 }
 
-/// The charge, by the seller's word. Only the standard's second version has one.
+/// Returns the charge that the seller states. Only x402 version 2 has one.
 pub(crate) fn stated_charge(headers: &HeaderMap) -> StatedCharge {
     #[derive(Deserialize)]
     struct Stated {
@@ -144,7 +145,7 @@ pub(crate) fn stated_charge(headers: &HeaderMap) -> StatedCharge {
     }
 }
 
-/// The seller's reason for refusing an authorization, if it is a word of the standard's form.
+/// Returns the seller's reason for refusing an authorization, if it has the standard's form.
 pub(crate) fn refusal(headers: &HeaderMap) -> Option<Reason> {
     let told = taken(headers).and_then(|taken| taken.error_reason?.parse().ok());
     told.or_else(|| {
@@ -167,7 +168,7 @@ struct Taken {
     error_reason: Option<String>,
 }
 
-/// Of a payment that failed the transaction's text may be empty.
+/// Reads a hash leniently: for a failed payment the transaction's text may be empty.
 fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TxHash>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
@@ -180,7 +181,7 @@ fn taken(headers: &HeaderMap) -> Option<Taken> {
     }
 }
 
-/// The same, as a receipt of MPP says it.
+/// Reads the same from a receipt of MPP.
 fn receipt(headers: &HeaderMap) -> Option<Taken> {
     #[derive(Deserialize)]
     struct Receipt {
@@ -199,7 +200,7 @@ fn is_passing(status: StatusCode) -> bool {
         || matches!(status, StatusCode::CONFLICT | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
-/// Only these three carry one: anywhere else the header means nothing.
+/// Returns a fresh intent. Only these three statuses carry one; elsewhere the header means nothing.
 fn fresh_intent(status: StatusCode, headers: &HeaderMap) -> Option<IntentId> {
     let carries = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE);
     let mut values = headers.get_all(X_PRICE_INTENT).iter();
@@ -210,7 +211,7 @@ fn fresh_intent(status: StatusCode, headers: &HeaderMap) -> Option<IntentId> {
     IntentId::new(intent.to_str().ok()?).ok()
 }
 
-/// In seconds. A date is not read: the seller's clock need not be ours.
+/// Returns `Retry-After` in seconds. A date is ignored, because the seller's clock may differ.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
@@ -219,7 +220,7 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 /// Reads a refusal's code, and leaves the response as it was.
 ///
 /// # Errors
-/// The body's own: then it is as if no response had come.
+/// The body's error: the caller then treats it as if no response had come.
 pub(crate) async fn read<B>(response: Response<B>) -> Result<(Parts, Option<ProblemCode>, ResponseBody<B>), B::Error>
 where
     B: Body<Data = Bytes>,

@@ -1,4 +1,4 @@
-//! The headers in which a signed payment is shown.
+//! The headers that carry a signed payment.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Returns the headers of a message; their names depend on the standard, and in MPP on the challenge.
+/// Returns the headers for a message. Their names depend on the standard, and in MPP on the challenge.
 pub(crate) fn proof(message: &str) -> CarriedProof {
     let name = match Standard::of_message(message) {
         Standard::X402 => PAYMENT_SIGNATURE,

@@ -1,4 +1,4 @@
-//! The quote of a payment that is signed: what the standard's demand says, in our own words.
+//! The quote of a signed payment, built from the standard's demand.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::{
     protocol::{Address, Amount, Asset, ChainTime, IntentId, Network, Quote},
 };
 
-/// What a demand says of a payment.
+/// The parts of a demand that make a quote.
 pub(super) struct SignedDemand {
     pub(super) network: Network,
     pub(super) token: Address,
@@ -19,7 +19,7 @@ pub(super) struct SignedDemand {
 }
 
 impl SignedDemand {
-    /// Returns it as a quote. Where the seller names no intent, one is made up.
+    /// Converts it to a quote. If the seller names no intent, the quote has a random one.
     pub(super) fn quote(self, budget: &Budget, now: ChainTime) -> Quote {
         let known = budget.asset(self.network, self.token);
         Quote {
@@ -29,7 +29,7 @@ impl SignedDemand {
             label: self.label,
             expiry: now.after(Duration::from_secs(self.seconds)),
             amount: self.amount,
-            // A token's decimals are no part of the standard's demand: they are the budget's word.
+            // The standard's demand has no decimals; they come from the budget.
             decimals: known.map_or(budget.decimals(), Asset::decimals),
             symbol: known.map_or_else(String::new, |asset| asset.symbol().to_owned()),
             contracts: vec![self.token],

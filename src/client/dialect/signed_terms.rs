@@ -1,4 +1,4 @@
-//! `SignedTerms`: terms on which a signed payment is worth the same, of any kind.
+//! `SignedTerms`: the terms that a signed payment of any kind meets.
 
 use super::{AuthorizationTerms, ChannelTerms, PermitTerms};
 use crate::{
@@ -23,7 +23,7 @@ impl<'a> SignedTerms<'a> {
         }
     }
 
-    /// Whether the seller names an intent: then each of its quotes is another one.
+    /// Returns whether the seller names an intent, so that each of its quotes has another one.
     pub(crate) fn has_intent(self) -> bool {
         match self {
             Self::Authorization(terms) => terms.intent.is_some(),
@@ -32,8 +32,8 @@ impl<'a> SignedTerms<'a> {
         }
     }
 
-    /// Returns the intent and the message under which the payment of a purchase is shown from now on; `None` if it stays as it is. A permit
-    /// and a voucher are never redeemed by a transaction, so they have no intent.
+    /// Returns the new intent and message under which a purchase's payment is shown; `None` if they stay. Permits and
+    /// vouchers are never redeemed by a transaction, so they have no intent.
     pub(crate) fn renewal_of(self, entry: &JournalEntry) -> Option<(Option<&'a IntentId>, String)> {
         match self {
             Self::Authorization(terms) => Some((terms.intent.as_ref(), terms.message_for(entry)?)),

@@ -1,4 +1,4 @@
-//! `TransferProof`: what a seller is shown of a payment, as the members of a JSON object.
+//! `TransferProof`: the proof of a transfer, as the members of a JSON object.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::{
 pub(crate) struct TransferProof<'a> {
     intent: Option<&'a str>,
     transaction: TxHash,
-    /// The network, where it need not be the one that the seller's `Pay` names.
+    /// The network, if the seller's `Pay` may name another one.
     network: Option<Network>,
     secret: Option<PaymentSecret>,
     signature: Option<&'a PaymentSignature>,
@@ -20,11 +20,11 @@ pub(crate) struct TransferProof<'a> {
 impl<'a> TransferProof<'a> {
     /// Returns the proof of this entry's payment.
     ///
-    /// The secret is shown only where it is not the intent itself: sellers that do not know of bound payments are not sent a
-    /// member that they need not read.
+    /// It contains the secret only if that differs from the intent, so that sellers without bound payments get no extra
+    /// member.
     pub(crate) fn of(entry: &'a JournalEntry, transaction: TxHash, signature: Option<&'a PaymentSignature>) -> Self {
         let other = entry.secret.as_deref().filter(|secret| *secret != entry.intent);
-        // An intent that is no secret by the contract is refused as one: then only a signature helps.
+        // An intent that is not a valid secret would be refused as one; then only a signature helps.
         let secret = other.and_then(|secret| secret.parse().ok());
         let is_named = entry.authorization().is_some() || entry.is_elsewhere;
         let network = is_named.then_some(entry.network);
@@ -37,16 +37,16 @@ impl<'a> TransferProof<'a> {
         Self { intent: Some(intent), transaction, network: None, secret: None, signature: None }
     }
 
-    /// Returns the transaction alone, which a seller answers with a fresh intent for it.
+    /// Returns a proof with the transaction alone. The seller answers it with a fresh intent.
     pub(crate) fn without_intent(self) -> Self {
         Self { intent: None, secret: None, signature: None, ..self }
     }
 
-    /// Returns what travels there.
+    /// Returns the proof in the form for that place.
     pub(crate) fn placed(&self, place: ProofIn) -> CarriedProof {
         match place {
             ProofIn::Body if self.network.is_none() => CarriedProof::Members(self.members()),
-            // In a body, `chainId` is the service's own.
+            // In a body, `chainId` may be the service's own member, so the proof goes into the header.
             ProofIn::Body | ProofIn::Header => CarriedProof::in_header(X402_PAYMENT, format!("{{{}}}", self.members())),
         }
     }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_secret_is_shown_where_the_seller_cannot_know_it() {
         let plain = serde_json::json!({"intentId": "the-present-intent", "txHash": TxHash::new([7; 32]).to_string()});
-        // The last is too short for a secret: a seller would refuse the whole proof.
+        // The last one contains characters that a secret must not have: a seller would refuse the whole proof.
         for secret in [None, Some("the-present-intent"), Some("intent-1"), Some("not plain, but long")] {
             assert_eq!(members(secret, None), plain, "{secret:?}");
         }

@@ -14,13 +14,13 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct TransferTerms {
     pub(crate) quote: Quote,
-    /// Whether the network is another than that of `Pay`: the proof then names it.
+    /// Whether the network differs from that of `Pay`; the proof then names it.
     pub(crate) is_elsewhere: bool,
 }
 
 impl TransferTerms {
-    /// Returns the quote of `Pay`, and the same one for each further network on which the seller takes transfers. An offer
-    /// with another price, intent or recipient is not the same quote, and is omitted.
+    /// Returns the quote of `Pay`, and the same quote for each further network on which the seller takes transfers.
+    /// Offers with another price, intent or recipient are omitted.
     pub(super) fn of(first: Quote, required: Option<&PaymentRequired>, budget: &Budget) -> Vec<Self> {
         let mut elsewhere: Vec<Self> = Vec::new();
         let offered = required.into_iter().flat_map(|required| &required.accepts).filter_map(|option| option.exact());
@@ -37,9 +37,9 @@ impl TransferTerms {
         iter::once(Self { quote: first, is_elsewhere: false }).chain(elsewhere).collect()
     }
 
-    /// Whether a purchase's payment covers it.
+    /// Returns whether a purchase's payment covers these terms.
     pub(crate) fn are_covered_by(&self, entry: &JournalEntry) -> bool {
-        // A permit is shown again, and never redeemed by its transaction.
+        // Permits and vouchers are shown again, and never redeemed by a transaction.
         let redeemable = match entry.signed() {
             Some(Signed::Authorization(_)) => entry.transaction.is_some(),
             Some(Signed::Permit(_) | Signed::Voucher(_)) => false,

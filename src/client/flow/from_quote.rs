@@ -1,4 +1,4 @@
-//! What a quote becomes once it may be paid: a journal entry, a proposal, a transfer.
+//! Builds a journal entry, a proposal and a transfer from a quote that may be paid.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     protocol::{Address, Amount, Asset, ChainTime, Network, Quote},
 };
 
-/// The entry of a purchase for which nothing is prepared yet.
+/// Returns the entry of a purchase with no prepared payment yet.
 pub(crate) fn entry<B: ReplayBody>(
     request: &ReplayRequest<B>,
     quote: &Quote,
@@ -43,12 +43,12 @@ pub(crate) fn entry<B: ReplayBody>(
     }
 }
 
-/// The record of a channel that is to be opened at this seller.
+/// Returns the entry of a channel that is about to be opened at this seller.
 pub(crate) fn channel(identity: &RequestIdentity, quote: &Quote, at: ChainTime) -> JournalEntry {
     channel_of(identity, (quote.network, quote.recipient, quote.decimals), at)
 }
 
-/// The record of a channel on that network, of that recipient, in a token with so many decimals.
+/// Returns the entry of a channel on that network, for that recipient, in a token with that many decimals.
 pub(crate) fn channel_of(
     identity: &RequestIdentity,
     (network, recipient, decimals): (Network, Address, u8),
@@ -79,7 +79,7 @@ pub(crate) fn channel_of(
     }
 }
 
-/// The proposal for the approval hook; what is signed has a validity.
+/// Returns the proposal for the approval hook. `valid_for` is set if a signature is to be made.
 pub(crate) fn proposal<B: ReplayBody>(
     request: &ReplayRequest<B>,
     quote: &Quote,
@@ -106,7 +106,7 @@ pub(crate) fn proposal<B: ReplayBody>(
     }
 }
 
-/// The transfer that a proposal asks for.
+/// Returns the transfer that a proposal asks for.
 pub(crate) fn payment(proposal: &Proposal, quote: &Quote) -> TransferRequest {
     let assets = proposal.assets.iter().cloned();
     let payment = TransferRequest::new(proposal.purchase, quote.network, quote.recipient, quote.amount, assets);

@@ -8,12 +8,12 @@ use crate::{
     protocol::{Address, Amount, Asset, Network},
 };
 
-/// The limit of fees for one payment unless said otherwise: a hundred times what Base usually takes.
+/// The default limit of fees for one payment: a hundred times Base's usual fee.
 const GAS_PER_PAYMENT: &str = "0.0002";
-/// The same for a day.
+/// The default limit of fees for a day.
 const GAS_PER_DAY: &str = "0.002";
 
-/// The longest delay of a channel's withdrawal unless said otherwise: a day, which sellers have by default.
+/// The default limit for a channel's withdrawal delay: a day, which is also the sellers' default.
 pub(super) const WITHDRAW_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The error of [`BudgetBuilder::build`]. Its text names the setting, and says what to write instead.
@@ -84,8 +84,7 @@ impl BudgetBuilder {
         self
     }
 
-    /// Sets the limit for one host in a day. By default, the limit per day is the only one. For what counts as one host,
-    /// see [`Budget`].
+    /// Sets the limit for one host in a day. Default: the limit per day. For what counts as one host, see [`Budget`].
     pub fn per_host(mut self, limit: impl Into<String>) -> Self {
         self.per_host = Some(limit.into());
         self
@@ -104,8 +103,9 @@ impl BudgetBuilder {
         self
     }
 
-    /// Sets the longest delay of a withdrawal, for which a channel's seller can keep a deposit locked without giving an answer. Default: a day.
-    /// Sellers may ask for up to 30 days; nothing is deposited into a channel with a longer delay than this.
+    /// Sets the longest withdrawal delay, for which a channel's seller can lock a deposit without giving an answer.
+    /// Default: a day. Sellers may ask for up to 30 days; nothing is deposited into a channel with a longer delay than
+    /// this.
     pub const fn longest_withdraw_delay(mut self, limit: Duration) -> Self {
         self.withdraw_delay = Some(limit);
         self
@@ -115,7 +115,7 @@ impl BudgetBuilder {
     /// hundred times what Base usually takes, and may be too little on Ethereum itself. The limit applies to the
     /// highest possible cost of the transaction, about three times its real cost.
     ///
-    /// Authorizations cost the payer no fee. What a rollup charges beside its gas, for data, is not counted.
+    /// Authorizations cost the payer no fee. A rollup's extra charge for data is not counted.
     pub fn gas_per_payment(mut self, limit: impl Into<String>) -> Self {
         self.gas_per_payment = Some(limit.into());
         self
@@ -128,7 +128,7 @@ impl BudgetBuilder {
         self
     }
 
-    /// Sets both limits of network fees on one network, in its coin: where that is not ether, the defaults mean little.
+    /// Sets both fee limits on one network, in its coin. The defaults assume ether.
     ///
     /// ```
     /// use tower_x402::{client::Budget, protocol::{Asset, Network}};
@@ -142,32 +142,32 @@ impl BudgetBuilder {
         self
     }
 
-    /// Allows these recipients only. By default, any recipient that a quote names is paid.
+    /// Allows only these recipients. Default: any recipient that a quote names.
     pub fn recipients(mut self, recipients: impl IntoIterator<Item = Address>) -> Self {
         self.recipients = Some(recipients.into_iter().collect());
         self
     }
 
-    /// Allows this host to name this recipient only. Called several times for one host, it allows each; hosts that are
-    /// not named here are not affected. A host with a port, as well as one without, covers all its ports; it covers
-    /// its subdomains where they are [grouped](Self::group_subdomains) under it.
+    /// Allows this host to name this recipient only. Several calls for one host allow each recipient; other hosts are
+    /// not affected. A host, with or without a port, covers all its ports. It covers its subdomains if they are
+    /// [grouped](Self::group_subdomains) under it.
     ///
-    /// This protects against a shop that passes on the quote of another seller: you would pay that seller, and the
-    /// shop would have the answer.
+    /// This protects against a shop that passes on another seller's quote: you would pay that seller, and the shop
+    /// would keep the answer.
     pub fn recipient_for(mut self, host: impl Into<String>, recipient: Address) -> Self {
         self.recipients_for.push((host.into(), recipient));
         self
     }
 
-    /// Counts each of these domains together with its subdomains as one host, for the limit per host. A domain under which
-    /// anyone can have a subdomain (`github.io`, `co.uk`) then has one limit for all of them.
+    /// Counts each of these domains and its subdomains as one host, for the limit per host. If anyone can have a
+    /// subdomain of it (`github.io`, `co.uk`), they all share one limit.
     pub fn group_subdomains(mut self, domains: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.domains.extend(domains.into_iter().map(Into::into));
         self
     }
 
-    /// Calls `approve` before each payment that the limits allow; nothing is paid unless it returns `true`. It may take its
-    /// time: the quote's expiry is checked again afterwards.
+    /// Calls `approve` before each payment that the limits allow; nothing is paid unless it returns `true`. It may take
+    /// long: the quote's expiry is checked again afterwards.
     pub fn approve<F>(mut self, approve: impl Fn(Proposal) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = bool> + Send + 'static,
@@ -176,9 +176,9 @@ impl BudgetBuilder {
         self
     }
 
-    /// Also allows quotes that came over plain HTTP from another machine, and those for requests that do not say how they
-    /// travel (a path without `https://`). Use it on a private network, or where you know that the connection is
-    /// encrypted: anyone on the path can replace the recipient.
+    /// Also allows quotes over plain HTTP from another machine, and quotes for requests that name no scheme (a path
+    /// without `https://`). Use it on a private network, or if you know that the connection is encrypted: anyone on the
+    /// path can replace the recipient.
     pub const fn allow_plain_http(mut self) -> Self {
         self.plain_http = true;
         self

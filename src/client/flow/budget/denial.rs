@@ -1,4 +1,4 @@
-//! `Denial`: why a payment was not made, and the rule of the budget behind it.
+//! `Denial`: why a payment was denied, and the budget's rule for it.
 
 use std::time::Duration;
 
@@ -25,39 +25,40 @@ pub enum BudgetDenial {
     GasPerPayment,
     /// The fee of the transfer's transaction could exceed what may be spent on fees in a day.
     GasPerDay,
-    /// The recipient is not among those that may be paid, or not one that this host may name.
+    /// The budget does not allow this recipient, or does not allow this host to name it.
     Recipient,
     /// The quote names the paying account itself, a token contract or the zero address as recipient; none of them can
     /// be a seller.
     NoSeller,
-    /// The payment is due on a chain without an asset in the budget.
+    /// The payment is due on a network where the budget has no asset.
     Network,
     /// The seller accepts no asset of the budget, or states other decimals than the budget's assets have.
     Asset,
-    /// The quote asks for an amount of zero: such a transfer pays nothing, and costs its fee.
+    /// The quote asks for an amount of zero: such a transfer pays nothing, but costs a fee.
     Zero,
-    /// Another purchase, which is not finished, was paid for the same intent. Two transfers with the same tag could not be
-    /// told apart. Or an authorization was signed for the same challenge of MPP within the last day: of two, only one can be used.
+    /// Another unfinished purchase was paid for the same intent: two transfers with the same tag could not be told
+    /// apart. Or an authorization was signed for the same MPP challenge within the last day: only one of the two could
+    /// be used.
     IntentReused,
-    /// The quote has expired already.
+    /// The quote has expired.
     Expired,
-    /// The quote expires before a payment can be relied on to be in a block. See
+    /// The quote expires before a payment is sure to be in a block. See
     /// [`PayLayerBuilder::least_time_to_pay`](crate::client::PayLayerBuilder::least_time_to_pay).
     ExpiresSoon,
-    /// Over plain HTTP, anyone on the path can replace the quote's recipient. A request that does not say `https` counts as
-    /// plain HTTP, unless it certainly goes to this machine.
+    /// The quote came over plain HTTP, where anyone on the path can replace its recipient. A request without `https`
+    /// counts as plain HTTP, unless it certainly goes to this machine.
     PlainHttp,
-    /// The request names its host neither in its address nor in its `Host` header, or names none that is valid: limits and
-    /// recipients per host would mean nothing.
+    /// The request names no valid host, neither in its address nor in its `Host` header. Limits and recipients per host
+    /// could not be applied.
     NoHost,
-    /// An earlier answer of this host came with a charge that cannot be true: above the signed maximum, unreadable, or another one than the
-    /// chain shows. Nothing more is paid to it in this process.
+    /// An earlier answer of this host stated an impossible charge: above the signed maximum, unreadable, or different
+    /// from the chain. This process pays nothing more to that host.
     Mischarged,
     /// The approval hook returned `false`.
     NotApproved,
 }
 
-/// A denial with what its text says: amounts are decimals.
+/// A denial with the values for its text; amounts are decimals.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denial {
     #[error("{price} would exceed the limit of {limit} for one payment: nothing was paid")]

@@ -18,7 +18,7 @@ use crate::{
     protocol::{Address, Amount, Asset, Network},
 };
 
-/// For how long a payment counts against the limits per host and per day.
+/// How long a payment counts against the limits per host and per day.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The decimals of ether, and of every coin in which an EVM chain takes its fees.
@@ -26,30 +26,32 @@ const COIN_DECIMALS: u8 = 18;
 
 /// The limits of spending. Every paying layer has a budget, and every budget has limits.
 ///
-/// Amounts are decimals of the assets' unit, `"0.50"` of USDC. A day is the last 24 hours. A payment counts from the
+/// Amounts are decimals of the assets' unit: `"0.50"` of USDC. A day is the last 24 hours. A payment counts from the
 /// decision until 24 hours after its transfer was found in a block, or found impossible: a failure is only a node's
-/// report, and frees nothing before its day is over. A payment by a signed authorization counts at least until a day
-/// after its expiry, unless the transaction that used it is known. A payment by a permit counts with its maximum while it is open, and with
-/// the charge once the chain confirms that; one that was never used, and never can be, counts nothing.
+/// report, so it frees nothing before its day is over. A payment by authorization counts at least until a day after its
+/// expiry, unless the transaction that used it is known. A payment by permit counts with its maximum while it is open,
+/// and with the charge once the chain confirms that. A permit that was not used, and never can be, counts nothing.
 ///
-/// **Channels.** A deposit into a payment channel counts like a payment, until the chain shows that it came back; what is then bought out of the
-/// channel counts nothing more. One deposit is at most [`per_deposit`](BudgetBuilder::per_deposit), and locked for no longer than
-/// [`longest_withdraw_delay`](BudgetBuilder::longest_withdraw_delay). The price of each answer is within
-/// [`per_payment`](BudgetBuilder::per_payment), as always.
+/// **Channels.** A deposit into a payment channel counts like a payment until the chain shows that it came back.
+/// Answers bought from the channel do not count again. One deposit is at most
+/// [`per_deposit`](BudgetBuilder::per_deposit), and locked for at most
+/// [`longest_withdraw_delay`](BudgetBuilder::longest_withdraw_delay). The price of each answer is limited by
+/// [`per_payment`](BudgetBuilder::per_payment).
 ///
-/// **Network fees.** What the transactions of transfers and cancellations may cost has limits of its own, in the chain's coin:
-/// [`gas_per_payment`](BudgetBuilder::gas_per_payment) and [`gas_per_day`](BudgetBuilder::gas_per_day), which have defaults. They hold on
-/// each network separately, because every chain has a coin of its own; [`gas_on`](BudgetBuilder::gas_on) sets those of one network. They apply to
-/// payers that say what a transaction [costs](crate::client::PreparedTransfer::costing), as [`WalletPayer`](crate::client::WalletPayer) does.
+/// **Network fees.** The fees of transfers and cancellations have their own limits, in the chain's coin:
+/// [`gas_per_payment`](BudgetBuilder::gas_per_payment) and [`gas_per_day`](BudgetBuilder::gas_per_day), which have
+/// defaults. They apply to each network separately, because each chain has its own coin;
+/// [`gas_on`](BudgetBuilder::gas_on) sets those of one network. They apply to payers that state what a transaction
+/// [costs](crate::client::PreparedTransfer::costing), as [`WalletPayer`](crate::client::WalletPayer) does.
 ///
 /// **Hosts.** A host is a name or an address, in any spelling and with any port. All names and addresses of this
-/// machine (`localhost`, `127.0.0.1`, `[::1]`, `0.0.0.0`) are one host. Each subdomain is a host of its own, because a
-/// name alone does not reveal the owner of a domain; [`group_subdomains`](BudgetBuilder::group_subdomains) counts them
-/// as one.
+/// machine (`localhost`, `127.0.0.1`, `[::1]`, `0.0.0.0`) are one host. Each subdomain is its own host, because a name
+/// alone does not reveal the owner of a domain; [`group_subdomains`](BudgetBuilder::group_subdomains) counts them as
+/// one.
 ///
-/// **Recipients.** A quote says what the server that answers wants it to say. A shop in between can pass on the quote of
-/// another seller, let you pay that seller, and keep the answer for itself: no limit distinguishes this from an honest quote.
-/// If you know the recipient of a host, name it: [`recipient_for`](BudgetBuilder::recipient_for).
+/// **Recipients.** The answering server controls what a quote says. A shop in between can pass on another seller's
+/// quote, let you pay that seller, and keep the answer: no limit distinguishes this from an honest quote. If you know
+/// the recipient of a host, name it: [`recipient_for`](BudgetBuilder::recipient_for).
 ///
 /// ```
 /// use tower_x402::{client::Budget, protocol::{Address, Asset}};
@@ -97,7 +99,7 @@ struct GasLimits {
 }
 
 impl Budget {
-    /// A budget without anything to spend.
+    /// Returns a budget that allows no spending.
     pub(crate) fn nothing() -> Self {
         Self {
             assets: Vec::new(),
@@ -128,7 +130,7 @@ impl Budget {
         self.assets.iter().find(|asset| (asset.network(), asset.contract()) == (network, contract))
     }
 
-    /// Checks a quote without regard to past spending; returns the permitted ways to pay.
+    /// Checks a quote without regard to past spending; returns the assets that may pay it.
     pub(crate) fn admit(&self, offer: &Offer<'_>) -> Result<Vec<Asset>, Denial> {
         let quote = offer.quote;
         if offer.host.is_empty() {
@@ -147,7 +149,7 @@ impl Budget {
         if assets.is_empty() {
             return Err(Denial::Asset);
         }
-        // In the seller's order, each once, however often it is named.
+        // In the seller's order, without duplicates.
         assets.sort_by_key(|asset| quote.contracts.iter().position(|contract| *contract == asset.contract()));
         assets.dedup_by_key(|asset| asset.contract());
         offer.is_in_time()?;
@@ -174,7 +176,7 @@ impl Budget {
         if is_token || recipient == Address::new([0; 20]) { Err(Denial::NoSeller(recipient)) } else { Ok(()) }
     }
 
-    /// The name under which a host is counted: the domain that it is grouped under, else itself.
+    /// Returns the name under which a host is counted: the domain that it is grouped under, or itself.
     pub(crate) fn grouped<'a>(&'a self, host: &'a str) -> &'a str {
         let is_under = |domain: &&String| {
             host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -182,16 +184,16 @@ impl Budget {
         self.domains.iter().find(is_under).map_or(host, String::as_str)
     }
 
-    /// The same for the host of a request, or of a journal's entry, which has its port.
+    /// Returns the same for the host of a request or a journal entry, which may have a port.
     pub(crate) fn counted_host(&self, host: &str) -> String {
         self.grouped(&host::of_entry(host)).to_owned()
     }
 
-    /// Whether the budget allows `price` beside earlier spending.
+    /// Checks whether the budget allows `price` on top of earlier spending.
     pub(crate) fn afford(&self, price: Amount, spent: Spent) -> Result<(), Denial> {
         let fits = |before: Amount, limit: Amount| before.checked_add(price).is_some_and(|sum| sum <= limit);
         let shown = |before: Amount, limit: Amount| (self.shown(price), self.shown(before), self.shown(limit));
-        // The day first: where no limit per host was set, none is named.
+        // Check the day first: without a limit per host, `per_host` equals it and must not be named.
         if !fits(spent.in_all, self.per_day) {
             let (price, spent, limit) = shown(spent.in_all, self.per_day);
             return Err(Denial::PerDay { price, spent, limit });
@@ -203,18 +205,18 @@ impl Budget {
         Ok(())
     }
 
-    /// The most that is deposited at once.
+    /// Returns the limit for one deposit.
     pub(crate) const fn deposit_limit(&self) -> Amount {
         self.per_deposit
     }
 
-    /// Whether a deposit may be locked for so long.
+    /// Checks whether a deposit may be locked for this delay.
     pub(crate) fn allows_withdraw_delay(&self, delay: Duration) -> Result<(), Denial> {
         let limit = self.withdraw_delay;
         if delay > limit { Err(Denial::WithdrawDelay { delay, limit }) } else { Ok(()) }
     }
 
-    /// Whether so much may be deposited at once.
+    /// Checks whether this amount may be deposited at once.
     pub(crate) fn allows_deposit(&self, deposit: Amount) -> Result<(), Denial> {
         if deposit > self.per_deposit {
             let (deposit, limit) = (self.shown(deposit), self.shown(self.per_deposit));
@@ -223,7 +225,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Whether a transaction may cost so much beside those of the last day on the same network.
+    /// Checks whether a transaction may cost this fee, on top of the last day's fees on the same network.
     pub(crate) fn affords_gas(&self, network: Network, fee: Amount, spent: Amount) -> Result<(), Denial> {
         let limits = self.gas_on.get(&network).unwrap_or(&self.gas);
         if fee > limits.per_payment {
@@ -237,7 +239,7 @@ impl Budget {
         Ok(())
     }
 
-    /// What may still be spent, in all and on the host.
+    /// Returns what may still be spent: in all, and on the host.
     pub(crate) fn left(&self, spent: Spent) -> (Amount, Amount) {
         let left = |limit: Amount, spent: Amount| limit.checked_sub(spent).unwrap_or(Amount::ZERO);
         let in_all = left(self.per_day, spent.in_all);
@@ -256,7 +258,7 @@ impl Budget {
     }
 }
 
-/// A fee, as a decimal of the chain's coin.
+/// Formats a fee as a decimal of the chain's coin.
 fn coin(fee: Amount) -> String {
     fee.to_decimal(COIN_DECIMALS)
 }

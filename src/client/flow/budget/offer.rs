@@ -1,30 +1,30 @@
-//! `Offer`: what a budget is asked about a quote.
+//! `Offer`: a quote with its circumstances, for the budget to judge.
 
 use std::time::Duration;
 
 use super::denial::Denial;
 use crate::protocol::{ChainTime, Quote};
 
-/// What a budget is asked about a quote.
+/// A quote with its circumstances, for the budget to judge.
 pub(crate) struct Offer<'a> {
     pub(crate) quote: &'a Quote,
-    /// Host and port; empty where the request names none.
+    /// Host and port; empty if the request names none.
     pub(crate) host: &'a str,
     pub(crate) plain_http: bool,
     pub(crate) now: ChainTime,
-    /// How much time there must be left.
+    /// The least time that must be left for the payment.
     pub(crate) least_time: Duration,
 }
 
 impl Offer<'_> {
-    /// Whether it can be paid in time.
+    /// Checks whether the quote can be paid in time.
     pub(crate) fn is_in_time(&self) -> Result<(), Denial> {
         is_in_time(self.quote, self.now, self.least_time)
     }
 }
 
-/// Whether a quote leaves the time that a payment takes: approval and the wait for other payments take
-/// theirs, so it is asked more than once.
+/// Checks whether a quote leaves enough time to pay. It is checked repeatedly, because approval and waiting for other
+/// payments take time.
 pub(crate) fn is_in_time(quote: &Quote, now: ChainTime, least: Duration) -> Result<(), Denial> {
     let least = Duration::from_secs(least.as_secs());
     match quote.expiry.unix().checked_sub(now.unix()).map(Duration::from_secs) {

@@ -1,4 +1,4 @@
-//! `Proposal`: a payment that is asked for, as the approval hook sees it.
+//! `Proposal`: a payment as the approval hook sees it.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::{
     protocol::{Address, Amount, Asset, Network},
 };
 
-/// A payment that awaits approval, as [`BudgetBuilder::approve`](crate::client::BudgetBuilder::approve) receives it. Its texts
-/// come from the seller: show them escaped.
+/// A payment that awaits approval, as [`BudgetBuilder::approve`](crate::client::BudgetBuilder::approve) receives it.
+/// Its texts come from the seller: escape them before you show them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Proposal {
     /// The purchase's name in the journal.
     pub purchase: PurchaseId,
-    /// The host that the request goes to, and the port where it is not the usual one.
+    /// The request's host, with the port unless it is the default port.
     pub host: String,
     /// The request's method.
     pub method: Method,
@@ -34,13 +34,13 @@ pub struct Proposal {
     pub decimals: u8,
     /// The assets to choose from: those of the budget that the seller accepts.
     pub assets: Vec<Asset>,
-    /// How it would be paid.
+    /// How the payment would be made.
     pub paid_by: PaymentMethod,
-    /// What would be deposited into a channel, in base units, where the payment needs that: it is spent until the channel is closed.
+    /// The deposit into a channel that the payment needs, in base units; it is locked until the channel is closed.
     pub deposit: Option<Amount>,
-    /// How long it takes to get what is left of that deposit back without the seller; `None` where nothing is deposited.
+    /// How long a withdrawal of the deposit's rest without the seller takes; `None` without a deposit.
     pub withdraw_delay: Option<Duration>,
-    /// For how long the seller could use the authorization or permit that would be signed, which counts against the budget for that time and a day
-    /// more. `None` for a transfer, which is sent at once.
+    /// How long the seller could use the authorization or permit, which counts against the budget for that time and a
+    /// day more. `None` for a transfer, which is sent at once.
     pub valid_for: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! The answer, between its head and the caller: read ahead, and recorded.
+//! The handling of an answer between its head and the caller: read ahead, and recorded.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::{
     protocol::TxHash,
 };
 
-/// How long an answer is read ahead: one that comes slowly is not kept from the caller for longer.
+/// How long an answer is read ahead; a slower one is handed to the caller.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Reads an answer that was sold to its end, where it is not larger than `limit` and quick enough; `None` where it breaks off.
+/// Reads a sold answer to its end, if it is at most `limit` bytes and fast enough; returns `None` if it breaks off.
 pub(super) async fn read_ahead<R>(
     guard: &mut PurchaseGuard,
     state: PurchaseState,
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// Records that the payment is spent now: if the answer is lost, this very proof is shown again, and none under another quote.
+/// Records that the payment is spent: if the answer is lost, only this proof is shown again, under no other quote.
 async fn keep_open(guard: &mut PurchaseGuard) {
     let entry = guard.entry();
     let open = match entry.state {
@@ -52,13 +52,13 @@ async fn keep_open(guard: &mut PurchaseGuard) {
         guard.note(|entry| entry.state = open).await;
     }
     if guard.entry().is_shown() && guard.entry().settled.is_none() {
-        // From now on it counts for a day, whenever the caller reads its answer.
+        // From now on it counts for a day, however late the caller reads its answer.
         let now = guard.now();
         guard.note(|entry| entry.settled = Some(now)).await;
     }
 }
 
-/// Records the state of a purchase that has an answer. One that was sold stays open until the answer is with the caller.
+/// Records the state of a purchase that has an answer. A sold one stays open until the caller has read the answer.
 pub(super) async fn close(
     guard: &mut PurchaseGuard,
     transaction: Option<TxHash>,

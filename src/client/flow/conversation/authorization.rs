@@ -1,4 +1,5 @@
-//! What becomes of an authorization or a permit that the seller does not take, or not any more. The seller is not believed: the chain is asked.
+//! Handles an authorization or a permit that the seller does not take, or no longer takes. The seller's word is not
+//! believed; the chain is asked.
 
 use http::{StatusCode, response::Parts};
 
@@ -13,8 +14,8 @@ use crate::{
     protocol::{IntentId, ProblemCode, v2::Reason},
 };
 
-/// Words of facilitators that a server or a chain failed at the moment, or that the payment is used. They are read where the chain shows
-/// it as unused: then it was settled in a transaction that no block has yet.
+/// Reasons that mean a temporary failure of a server or chain, or that the payment was used. They are consulted if the
+/// chain shows the payment as unused: its settlement may be in a transaction that is not mined yet.
 const PASSING: [&str; 11] = [
     "settlement_pending",
     "unexpected_verify_error",
@@ -29,13 +30,13 @@ const PASSING: [&str; 11] = [
     "permit2_simulation_failed",
 ];
 
-/// Whether a refusal is about the payment, so that showing it again changes nothing.
+/// Returns whether a refusal is about the payment itself, so that showing it again changes nothing.
 fn is_final(reason: &Reason) -> bool {
     !PASSING.contains(&reason.as_str())
 }
 
 impl Conversation<'_> {
-    /// What can no longer be used is not shown before the chain was asked: no seller can settle it.
+    /// Asks the chain before an expired payment is shown again, because no seller can settle it any more.
     pub(super) async fn ended<R>(&self, guard: &mut PurchaseGuard) -> Result<Option<Outcome<R>>, Failure> {
         if guard.entry().transaction.is_some() || guard.entry().expiry > self.inner.now() {
             return Ok(None);
@@ -47,7 +48,7 @@ impl Conversation<'_> {
         })
     }
 
-    /// Goes on after a failure that says nothing about the payment.
+    /// Continues after a failure that says nothing about the payment.
     pub(super) async fn failed<R>(
         &mut self,
         guard: &mut PurchaseGuard,
@@ -68,7 +69,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Goes on after a refusal.
+    /// Continues after a refusal.
     pub(super) async fn refused<R>(
         &mut self,
         guard: &mut PurchaseGuard,
@@ -83,26 +84,26 @@ impl Conversation<'_> {
                 self.progress.report(PurchaseEvent::Renewed);
                 Ok(None)
             }
-            // Another payment bought the answer under this purchase's name: asking again changes nothing.
+            // Another payment bought the answer under this purchase's name, so asking again changes nothing.
             AuthorizationStatus::Unused if code == Some(ProblemCode::PaymentIdConflict) => {
                 let reason = ProblemCode::PaymentIdConflict.as_str().parse().ok();
                 Err(Failure::outstanding(guard.entry(), reason))
             }
             AuthorizationStatus::Unused => match reply::refusal(&parts.headers) {
                 Some(reason) if is_final(&reason) => Err(Failure::outstanding(guard.entry(), Some(reason))),
-                // What a facilitator failed at may work in a moment.
+                // A facilitator's failure may be temporary.
                 reason => self.failed(guard, reason).await,
             },
             AuthorizationStatus::Used { .. } => {
                 if let Some(intent) = fresh {
-                    // It redeems transactions after all.
+                    // The fresh intent shows that the seller redeems transactions after all.
                     guard.note(|entry| intent.as_str().clone_into(&mut entry.intent)).await;
                 }
                 let entry = guard.entry();
                 if !entry.is_shown() && code.is_none_or(|code| code != ProblemCode::AlreadyConsumed) {
                     return Ok(Some(Outcome::Settled));
                 }
-                // Settled between two looks: a refused proof may be accepted now.
+                // It was settled between two checks: the refused proof may be accepted now.
                 if !was_settled && !self.shown_settled && code.is_none() {
                     self.shown_settled = true;
                     return self.pause(entry, None, None, None).await;
@@ -112,7 +113,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Asks the chain what became of the authorization, and records it.
+    /// Asks the chain for the status of the authorization or permit, and records it.
     async fn ask_chain(&self, guard: &mut PurchaseGuard) -> Result<AuthorizationStatus, Failure> {
         let status = status(self.inner, guard.entry()).await?;
         match status {
@@ -123,7 +124,7 @@ impl Conversation<'_> {
         Ok(status)
     }
 
-    /// Puts the same authorization under the quote that comes with a refusal, if that is another one, and asks for the same.
+    /// Moves the signed payment to the quote of a refusal, if that is another quote with the same terms.
     pub(super) async fn renews(&mut self, guard: &mut PurchaseGuard, parts: &Parts) -> bool {
         if parts.status != StatusCode::PAYMENT_REQUIRED || self.renewals >= RENEWALS_MAX {
             return false;
@@ -139,7 +140,7 @@ impl Conversation<'_> {
         true
     }
 
-    /// The seller was paid, and does not give the answer.
+    /// Handles a seller that was paid and does not give the answer.
     async fn lost(&self, guard: &mut PurchaseGuard, code: Option<ProblemCode>) -> Failure {
         let Some(transaction) = guard.entry().transaction else { return unanswered(guard.entry(), None, None) };
         let purchase = guard.entry().id;
@@ -148,7 +149,8 @@ impl Conversation<'_> {
             Some(code) if self.breaks > 0 => Failure::AnswerLost { purchase, transaction, code },
             Some(code) => Failure::Refused { purchase, transaction, code },
             None => {
-                // However often it is asked, it was paid once: only age ends it, as it ends a transfer that bought nothing.
+                // Repeated bills do not change that it was paid once. Only age ends it, as for a transfer that bought
+                // nothing.
                 let (kept_until, now) = (guard.entry().at.after(self.inner.settings.payment_age), self.inner.now());
                 let is_last = kept_until <= now && !guard.entry().is_kept_by_seller(now) && guard.refuse().await;
                 Failure::BilledAgain { purchase, transaction, is_last }

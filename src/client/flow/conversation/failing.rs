@@ -1,4 +1,4 @@
-//! How the conversation about a transfer ends without an answer, and what that means for the payment.
+//! The ways in which a conversation about a transfer ends without an answer, and their effect on the payment.
 
 use http::response::Parts;
 
@@ -7,29 +7,29 @@ use crate::{
     protocol::{ProblemCode, TxHash},
 };
 
-/// How many calls a seller may end by billing again: then it will not give the answer.
+/// After this many calls that end in another bill, the seller is assumed never to give the answer.
 const BILLS_MAX: u32 = 5;
 
-/// How it ends without an answer.
+/// Why the conversation ended without an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failing {
     BilledAgain,
     Redirected,
     Refused(ProblemCode),
-    /// It was sold before, and broke off.
+    /// The answer was sold before, and broke off.
     Lost(ProblemCode),
     /// The payment stays unspent.
     Misunderstood,
-    /// So it does where the payer is not believed.
+    /// The payer's proof is not accepted; the payment stays unspent.
     Unproven {
         code: ProblemCode,
         signed: bool,
     },
-    /// A fresh intent too many: nothing is known that was not known before.
+    /// The seller gave too many fresh intents. The payment's state does not change.
     TooManyIntents,
 }
 
-/// Records what that means for the payment, and says it.
+/// Records what the outcome means for the payment, and returns the error.
 pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing: Failing, parts: &Parts) -> Failure {
     let purchase = guard.entry().id;
     match failing {
@@ -45,7 +45,8 @@ pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing
             Failure::Misunderstood { purchase, transaction, status: parts.status }
         }
         Failing::Unproven { code, signed } => {
-            // Open: a payer that signs redeems it yet. And unspent, so that this seller is not paid the same again for nothing.
+            // It stays open, so that a payer that signs can redeem it later. It is unspent, so that this seller is not
+            // paid the same again for nothing.
             guard.note(|entry| entry.state = PurchaseState::Unspent).await;
             Failure::Unproven { purchase, transaction, code, signed, reason: None }
         }
@@ -53,7 +54,8 @@ pub(super) async fn fail(guard: &mut PurchaseGuard, transaction: TxHash, failing
     }
 }
 
-/// Records another bill for a paid request. A purchase that meets only bills ends, unless its seller keeps what it bought.
+/// Records another bill for a paid request. After `BILLS_MAX` bills the purchase ends, unless its seller keeps the
+/// answer.
 async fn count_bill(guard: &mut PurchaseGuard, transaction: TxHash) -> Failure {
     guard.note(|entry| entry.billed += 1).await;
     let is_kept = guard.entry().is_kept_by_seller(guard.now());

@@ -1,4 +1,4 @@
-//! What a reply asks for: values in, a value out.
+//! Decides the next step after a reply. Pure: values in, a value out.
 
 use std::time::Duration;
 
@@ -8,57 +8,57 @@ use crate::{
     protocol::{IntentId, ProblemCode},
 };
 
-/// How many fresh intents one conversation takes: an honest seller needs one, or two where a price changes meanwhile.
+/// How many fresh intents one conversation accepts. An honest seller needs one, or two if a price changes meanwhile.
 pub(super) const RENEWALS_MAX: u32 = 3;
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// This is the answer.
     Close(PurchaseState),
     Pause(Option<ProblemCode>, Option<Duration>),
-    /// Nothing is said about the payment.
+    /// The seller failed without saying anything about the payment.
     Failed,
     NotConfirmed(Option<Duration>),
-    /// The same payment, with this intent.
+    /// Show the same payment with this intent.
     Renew(IntentId),
-    /// The same payment without its intent, for a fresh one.
+    /// Show the payment without its intent, to get a fresh one.
     AskIntent,
-    /// The same, with the payer's signature.
+    /// Show the same with the payer's signature.
     Sign(ProblemCode),
-    /// The same, in the header.
+    /// Show the same in the header.
     InHeader,
-    /// The seller does not take an authorization, or not any more: the chain says what became of it.
+    /// The seller does not take an authorization, or no longer takes it. The chain decides.
     AskChain(Option<ProblemCode>, Option<IntentId>),
     Fail(Failing),
 }
 
-/// How a transfer was shown, and what came of it so far.
+/// How a transfer was shown, and the results so far.
 #[derive(Clone, Copy)]
 pub(super) struct Presented {
     pub(super) in_body: bool,
     pub(super) signed: bool,
     pub(super) renewals: u32,
     pub(super) consumed: Consumed,
-    /// It is a transfer of this purchase alone, and its answer was sold to no call of this process.
+    /// Whether the transfer belongs to this purchase alone, and no call of this process got its answer.
     pub(super) may_be_unused: bool,
-    /// It was sold before, and the answer broke off.
+    /// Whether the answer was sold before and broke off.
     pub(super) broke_off: bool,
 }
 
-/// What follows where the seller says that the intent has bought its answer. A cached quote gives one intent to several payers: then
-/// another one's payment bought it, and the seller takes this transfer under a fresh intent.
+/// The progress after the seller says that the intent is consumed. A cached quote gives one intent to several payers:
+/// another payment may have consumed it, and the seller then takes this transfer under a fresh intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Consumed {
-    /// It has not said so. Where it does, it is asked for a fresh intent.
+    /// The seller has not said so. If it does, it is asked for a fresh intent.
     Unsaid,
-    /// It is being asked, by the transaction alone.
+    /// The transaction alone is being shown, to get a fresh intent.
     Asking,
-    /// It has given one, and is not asked again.
+    /// The seller gave a fresh intent, and is not asked again.
     Renewed,
 }
 
-/// What a reply to a transfer's proof asks for.
+/// Decides the next step after a reply to a transfer's proof.
 pub(super) fn of_transfer(said: SellerReply, shown: Presented) -> Next {
     if shown.consumed == Consumed::Asking {
         return of_transaction(said, shown);
@@ -71,7 +71,7 @@ pub(super) fn of_transfer(said: SellerReply, shown: Presented) -> Next {
         SellerReply::Fresh(_) => Next::Fail(Failing::TooManyIntents),
         SellerReply::NotConfirmed(after) => Next::NotConfirmed(after),
         SellerReply::Later(code, after) => Next::Pause(code, after),
-        // The proof is the same; a route may take it in the header only.
+        // Show the same proof in the header: a route may accept it only there.
         SellerReply::Elsewhere | SellerReply::Billed if shown.in_body => Next::InHeader,
         SellerReply::Billed => Next::Fail(Failing::BilledAgain),
         SellerReply::Redirected => Next::Fail(Failing::Redirected),
@@ -85,7 +85,7 @@ pub(super) fn of_transfer(said: SellerReply, shown: Presented) -> Next {
         {
             Next::AskIntent
         }
-        // This very payment consumed the intent of before.
+        // This payment itself consumed the earlier intent.
         SellerReply::Refused(ProblemCode::TxAlreadyUsed) if shown.consumed == Consumed::Renewed => {
             Next::Fail(Failing::Refused(ProblemCode::AlreadyConsumed))
         }
@@ -94,8 +94,8 @@ pub(super) fn of_transfer(said: SellerReply, shown: Presented) -> Next {
     }
 }
 
-/// What a reply to a transaction without its intent asks for. It has a fresh intent, or says no more than is known: the intent was
-/// consumed.
+/// Decides the next step after a reply to a transaction without its intent. Unless the reply has a fresh intent, the
+/// earlier one counts as consumed.
 fn of_transaction(said: SellerReply, shown: Presented) -> Next {
     match said {
         SellerReply::Sold => Next::Close(PurchaseState::Answered),
@@ -107,7 +107,7 @@ fn of_transaction(said: SellerReply, shown: Presented) -> Next {
     }
 }
 
-/// What a reply to an authorization asks for.
+/// Decides the next step after a reply to an authorization, a permit or a voucher.
 pub(super) fn of_authorization(said: SellerReply) -> Next {
     match said {
         SellerReply::Sold => Next::Close(PurchaseState::Answered),
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// No word of a seller's ends an authorization: the chain is asked.
+    /// No seller's reply ends an authorization: the chain is asked.
     #[test]
     fn no_reply_to_an_authorization_fails_by_itself() {
         let fresh = SellerReply::Fresh(IntentId::new("fresh").unwrap());

@@ -1,7 +1,7 @@
-//! `Conversation`: a payment is shown to a seller until there is an answer, or a reason why there is none.
+//! `Conversation`: shows a payment to a seller until there is an answer, or a reason why there is none.
 //!
 //! It always shows the same payment: a transfer by its transaction, an authorization by its message. [`judgement`]
-//! decides about a reply; [`authorization`] has the parts that depend on the chain.
+//! decides the next step after a reply; [`authorization`] has the parts that depend on the chain.
 
 mod answer;
 mod authorization;
@@ -40,16 +40,16 @@ use crate::{
     protocol::{ProblemCode, TxHash},
 };
 
-/// How often a server may fail without a reason, in one conversation.
+/// How many failures without a reason one conversation accepts.
 const FAILURES_MAX: u32 = 3;
-/// How often an answer may break off in one conversation.
+/// How many broken answers one conversation accepts.
 const BREAKS_MAX: u32 = 3;
 
-/// What a conversation comes to.
+/// The outcome of a conversation.
 pub(crate) enum Outcome<R> {
-    /// This is the caller's answer; the journal has the purchase's last state.
+    /// The caller's answer. The purchase's final state is in the journal.
     Answered(Parts, ResponseBody<R>),
-    /// The seller does not find the transaction: look at the chain again, then go on.
+    /// The seller does not find the transaction: check the chain again, then continue.
     NotConfirmed,
     /// The purchase's transaction settled the authorization, and the seller redeems transactions.
     Settled,
@@ -63,7 +63,7 @@ pub(crate) struct Conversation<'a> {
     progress: Progress,
     deadline: Instant,
     pacing: Pacing,
-    /// Where a transfer's proof is shown.
+    /// Where a transfer's proof travels.
     place: ProofIn,
     signature: PayerSignature<'a>,
     renewals: u32,
@@ -71,15 +71,16 @@ pub(crate) struct Conversation<'a> {
     failures: u32,
     breaks: u32,
     attempts: u32,
-    /// How often the present voucher was shown in this conversation, and whether it was signed in it.
+    /// How often this conversation showed the present voucher, and whether it signed that voucher.
     voucher_shown: u32,
     is_signed_anew: bool,
-    /// Whether an authorization was shown since the chain said that it is settled.
+    /// Whether an authorization was shown after the chain reported it as settled.
     shown_settled: bool,
 }
 
 impl<'a> Conversation<'a> {
-    /// Everything that is waited for has to be over at `deadline`; `attempts` have been made by this call before.
+    /// Creates a conversation. All waiting ends at `deadline`; `attempts` is the number of attempts that this call has
+    /// already made.
     pub(super) fn new(
         inner: &'a ClientInner,
         progress: Progress,
@@ -108,13 +109,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// How often the payment was shown.
+    /// Returns how often the payment was shown.
     pub(super) const fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Shows the payment until there is an answer, or a reason why there is none: by `transaction`, where the seller redeems
-    /// transactions, else by the authorization's message.
+    /// Shows the payment until there is an answer, or a reason why there is none. It shows `transaction` if the seller
+    /// redeems transactions, otherwise the signed message.
     pub(super) async fn run<S, B, R>(
         &mut self,
         seller: &mut Seller<S, B>,
@@ -144,7 +145,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Shows it once; `None` where no answer came.
+    /// Shows the payment once; returns `None` if no answer came.
     async fn present<S, B, R>(
         &mut self,
         seller: &mut Seller<S, B>,
@@ -159,7 +160,7 @@ impl<'a> Conversation<'a> {
     {
         let proof = match transaction {
             Some(transaction) if self.consumed == Consumed::Asking => {
-                // In the header, which no service has members of its own in.
+                // In the header, where services have no members of their own.
                 TransferProof::of(entry, transaction, None).without_intent().placed(ProofIn::Header)
             }
             Some(transaction) => {
@@ -171,7 +172,7 @@ impl<'a> Conversation<'a> {
             let until = entry.valid_before().unwrap_or(entry.expiry);
             return Err(Failure::AuthorizationTaken { left: Some((entry.id, until)) });
         }
-        // The body cannot be repeated after all: the payment is not forgotten.
+        // The body cannot be repeated after all; the payment stays recorded.
         let proven = seller.request().proven(&proof).ok_or_else(|| unanswered(entry, transaction, None))?;
         self.attempts += 1;
         self.voucher_shown += 1;
@@ -180,7 +181,7 @@ impl<'a> Conversation<'a> {
         Ok(seller.present(proven, self.inner.settings.patience_until(self.deadline)).await)
     }
 
-    /// What a reply asks for.
+    /// Returns the next step after a reply.
     fn next(&self, said: SellerReply, guard: &PurchaseGuard, transaction: Option<TxHash>) -> Next {
         let Some(transaction) = transaction else { return judgement::of_authorization(said) };
         let entry = guard.entry();
@@ -189,14 +190,14 @@ impl<'a> Conversation<'a> {
             signed: self.signature.get(entry, transaction).is_some(),
             renewals: self.renewals,
             consumed: self.consumed,
-            // A transaction that was made elsewhere may have another transfer, which is meant for something else.
+            // A transaction made elsewhere may contain another transfer with another purpose.
             may_be_unused: !entry.transfers().is_empty() && guard.is_unsold(),
             broke_off: self.breaks > 0,
         };
         judgement::of_transfer(said, shown)
     }
 
-    /// Does what a reply asks for; `None` where the payment is to be shown again.
+    /// Performs the next step after a reply; returns `None` if the payment is to be shown again.
     async fn act<R: Body<Data = Bytes>>(
         &mut self,
         guard: &mut PurchaseGuard,
@@ -250,7 +251,7 @@ impl<'a> Conversation<'a> {
         parts: Parts,
         body: ResponseBody<R>,
     ) -> Result<Option<Outcome<R>>, Failure> {
-        // Before anything is awaited of the body: the channel's next request builds on it.
+        // Before the body is awaited, because the channel's next request builds on this count.
         let counted = match state {
             PurchaseState::Answered => self.counted(guard.entry(), &parts).await,
             _ => None,
@@ -260,7 +261,7 @@ impl<'a> Conversation<'a> {
             if guard.entry().is_sold() {
                 guard.refuse().await;
             } else {
-                // An answer without a charge is the seller's word, unless an earlier one was lost.
+                // The seller alone says that there was no charge. An earlier, lost answer may have been charged.
                 let may_be_charged = self.is_shown_again(guard);
                 self.end_uncharged(guard, may_be_charged).await;
             }
@@ -283,7 +284,7 @@ impl<'a> Conversation<'a> {
         Ok(Some(Outcome::Answered(parts, body)))
     }
 
-    /// What the answer says that it charged of a permit. After a statement that cannot be true, nothing more is paid to the host.
+    /// Reads the charge of a permit from the answer. After an impossible statement, nothing more is paid to the host.
     async fn charged(&self, entry: &JournalEntry, parts: &Parts) -> Option<PermitCharge> {
         entry.permitted()?;
         // Boxed, so that other payments do not carry its state.
@@ -292,14 +293,14 @@ impl<'a> Conversation<'a> {
         Some(charge)
     }
 
-    /// The same of a channel, whose count goes on with it.
+    /// Reads the charge of a channel from the answer, and advances the channel's count.
     async fn counted(&self, entry: &JournalEntry, parts: &Parts) -> Option<PermitCharge> {
         let Charged { charge, is_plausible } = Box::pin(counting::count(self.inner, entry, parts)).await?;
         self.believe(entry, is_plausible);
         Some(charge)
     }
 
-    /// Pays nothing more to the host of a statement that cannot be true.
+    /// Stops payments to the host if its statement is impossible.
     fn believe(&self, entry: &JournalEntry, is_plausible: bool) {
         if is_plausible {
             return;
@@ -310,7 +311,7 @@ impl<'a> Conversation<'a> {
         self.progress.report(PurchaseEvent::Mischarged { maximum, decimals });
     }
 
-    /// Has the payer sign for its transfer.
+    /// Asks the payer to sign for its transfer.
     async fn sign(
         &mut self,
         guard: &mut PurchaseGuard,
@@ -343,7 +344,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Waits before a lost answer is asked for again. It was sold: the payment is not shown for another.
+    /// Waits before a lost answer is requested again. It was sold, so the payment is not shown for another one.
     async fn broke_off<R>(
         &mut self,
         entry: &JournalEntry,
@@ -357,7 +358,7 @@ impl<'a> Conversation<'a> {
         self.pause(entry, transaction, None, None).await
     }
 
-    /// Waits as long as the seller asks, within bounds, and never much less.
+    /// Waits as long as the seller asks, within bounds.
     async fn pause<R>(
         &mut self,
         entry: &JournalEntry,
@@ -372,7 +373,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The error of a purchase that has no answer yet.
+/// Returns the error of a purchase that has no answer yet.
 pub(super) fn unanswered(entry: &JournalEntry, transaction: Option<TxHash>, code: Option<ProblemCode>) -> Failure {
     let purchase = entry.id;
     match transaction.or(entry.transaction) {

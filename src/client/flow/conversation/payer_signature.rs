@@ -1,11 +1,11 @@
-//! `PayerSignature`: the payer's word that it paid, for a seller that asks.
+//! `PayerSignature`: the payer's proof that it made the payment, for sellers that demand it.
 
 use crate::{
     client::{JournalEntry, PayerError, payer::ErasedPayer},
     protocol::{Address, IntentId, PaymentSignature, TxHash, redemption_message},
 };
 
-/// Signs for a redemption, once for each intent.
+/// Signs a redemption, once for each intent.
 pub(super) struct PayerSignature<'a> {
     payer: &'a dyn ErasedPayer,
     signed: Option<Signed>,
@@ -28,9 +28,9 @@ impl<'a> PayerSignature<'a> {
         (signed.transaction == transaction && signed.intent == entry.intent).then_some(&signed.signature)
     }
 
-    /// Signs for this transaction under the entry's intent; `false` where the payer cannot.
+    /// Signs for this transaction under the entry's intent; returns `false` if the payer cannot.
     ///
-    /// The signed text is made of known values: a text from the seller might be for another payment.
+    /// The text is built from known values: a text from the seller might be for another payment.
     pub(super) async fn sign(&mut self, entry: &JournalEntry, transaction: TxHash) -> Result<bool, PayerError> {
         let (Some(paid), Some(intent)) = (paid_by(entry, transaction), plain(&entry.intent)) else { return Ok(false) };
         let message = redemption_message(entry.network, transaction, &intent);
@@ -40,7 +40,7 @@ impl<'a> PayerSignature<'a> {
     }
 }
 
-/// The account that paid by this transaction.
+/// Returns the account that paid by this transaction.
 fn paid_by(entry: &JournalEntry, transaction: TxHash) -> Option<Address> {
     match entry.authorization() {
         Some(signed) => Some(signed.authorization.from),
@@ -48,7 +48,7 @@ fn paid_by(entry: &JournalEntry, transaction: TxHash) -> Option<Address> {
     }
 }
 
-/// An intent in the contract's form. Any other form could mislead a reader of the signed text.
+/// Returns an intent in the contract's form. Any other form could mislead a reader of the signed text.
 fn plain(intent: &str) -> Option<IntentId> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     IntentId::new(intent).ok().filter(|_| intent.bytes().all(plain))
@@ -65,7 +65,7 @@ mod tests {
     const FIRST: TxHash = TxHash::new([1; 32]);
     const SECOND: TxHash = TxHash::new([2; 32]);
 
-    /// A payment that was sent by one account, and once more by another.
+    /// A payment that one account sent, and then another account sent again.
     fn entry() -> JournalEntry {
         let sent = |by, hash| {
             PreparedTransfer::signed(Address::new([by; 20]), Network::BASE, Address::new([9; 20]), 5, hash, "signed")
@@ -102,7 +102,7 @@ mod tests {
         let signed = Signed { intent: entry.intent.clone(), transaction: FIRST, signature: signature.clone() };
         let shown = PayerSignature { payer: &NoPayer, signed: Some(signed) };
         assert_eq!(shown.get(&entry, FIRST), Some(&signature));
-        // A reorganisation put another one in its place.
+        // A reorganisation replaced the transaction.
         assert_eq!(shown.get(&entry, SECOND), None);
         entry.intent.push('2');
         assert_eq!(shown.get(&entry, FIRST), None);

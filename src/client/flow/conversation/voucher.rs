@@ -1,5 +1,5 @@
-//! What becomes of a voucher that the seller does not take. It says nothing about money that could be taken without this client's
-//! signature, so its word is enough to end a purchase; it is never enough to sign for more than the record explains.
+//! Handles a voucher that the seller does not take. The seller can take no money without this client's signature, so
+//! its word is enough to end a purchase. It is never enough to sign for more than the record explains.
 
 use http::{StatusCode, response::Parts};
 
@@ -17,19 +17,19 @@ use crate::{
     protocol::{ProblemCode, v2::Reason},
 };
 
-/// Refusals after which the same voucher may be taken under a fresh quote.
+/// Refusals after which the seller may take the same voucher under a fresh quote.
 const OF_THE_QUOTE: [&str; 2] = ["invalid_payment_requirements", "invalid_payload"];
-/// Refusals by which the channel holds too little.
+/// Refusals that mean the channel holds too little.
 const OF_THE_BALANCE: [&str; 2] =
     ["invalid_batch_settlement_evm_cumulative_exceeds_balance", "invalid_batch_settlement_evm_channel_not_found"];
-/// Another request of the channel is under way, or this one still is: the same voucher later.
+/// Another request of the channel is in progress, or this one still is: show the same voucher later.
 const BUSY: &str = "invalid_batch_settlement_evm_channel_busy";
-/// The signature counts no more: a claim has shown the voucher to everyone, so that anyone can show it.
+/// The signature is no longer accepted: a claim published the voucher, so anyone can show it.
 const SIGNATURE: &str = "invalid_batch_settlement_evm_voucher_signature";
 const MISMATCH: &str = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
 
 impl Conversation<'_> {
-    /// Goes on after a refusal.
+    /// Continues after a refusal.
     pub(super) async fn voucher_refused<R>(
         &mut self,
         guard: &mut PurchaseGuard,
@@ -43,28 +43,28 @@ impl Conversation<'_> {
         let reason = reply::refusal(&parts.headers).filter(|_| parts.status == StatusCode::PAYMENT_REQUIRED);
         let Some(word) = reason.as_ref().map(Reason::as_str) else { return self.failed(guard, None).await };
         if guard.entry().is_sold() {
-            // Its charge is counted already. Other vouchers came after it.
+            // Its charge is already counted, and other vouchers were signed after it.
             return Err(self.voucher_lost(guard, ProblemCode::AlreadyConsumed).await);
         }
         if word == BUSY {
-            // The standard's servers say so by a 402.
+            // Standard servers report it with a 402.
             let after = reply::retry_after(&parts.headers);
             return self.pause(guard.entry(), None, Some(ProblemCode::ChannelBusy), after).await;
         }
         if word == MISMATCH {
             return self.corrected(guard, parts).await;
         }
-        // Of a deposit by Permit2 the chain says that it is made, and not by which transaction.
+        // For a Permit2 deposit the chain shows that it was made, but not by which transaction.
         let is_unmade = !guard.entry().is_settled();
         if guard.entry().vouched().is_some_and(|vouched| vouched.deposit().is_some()) && is_unmade {
-            // The deposit may be made as long as it is valid, whatever the seller says.
+            // The deposit can be made while it is valid, whatever the seller says.
             return self.refused(guard, parts, None, None).await;
         }
         if OF_THE_QUOTE.contains(&word) && self.renews(guard, parts).await {
             self.progress.report(PurchaseEvent::Renewed);
             return Ok(None);
         }
-        // Behind a deposit that was made nothing more is deposited in this call: the node may lag, or the seller lie.
+        // After a made deposit, this call deposits nothing more: the node may lag, or the seller may lie.
         let is_short = is_unmade && OF_THE_BALANCE.contains(&word) && self.is_short(guard).await?;
         let is_public = is_unmade && word == SIGNATURE && self.is_held_by_seller(guard);
         self.end_uncharged(guard, true).await;
@@ -75,8 +75,8 @@ impl Conversation<'_> {
         if is_short || is_public { Ok(Some(Outcome::Void)) } else { Err(Failure::VoucherRefused { purchase, reason }) }
     }
 
-    /// Whether the seller had this voucher before, whatever it gave for it. Then it gains nothing by a refusal after which the client pays in
-    /// another way.
+    /// Returns whether the seller already had this voucher, whatever it gave for it. Then it gains nothing by a refusal
+    /// after which the client pays in another way.
     fn is_held_by_seller(&self, guard: &PurchaseGuard) -> bool {
         let Some(vouched) = guard.entry().vouched() else { return false };
         let (key, total) = ((vouched.network, vouched.channel()), vouched.total());
@@ -85,7 +85,7 @@ impl Conversation<'_> {
         is_held && !self.is_shown_again(guard)
     }
 
-    /// The answer was sold, and is not given again. Unless its charge is counted, it may be the whole price.
+    /// Handles an answer that was sold and is not given again. Unless its charge is counted, it may be the whole price.
     async fn voucher_lost(&self, guard: &mut PurchaseGuard, code: ProblemCode) -> Failure {
         let purchase = guard.entry().id;
         if guard.refuse().await {
@@ -95,25 +95,26 @@ impl Conversation<'_> {
         }
     }
 
-    /// Whether the present voucher was shown before its last showing, by this purchase.
+    /// Returns whether this purchase showed the present voucher before its last showing.
     pub(super) const fn is_shown_again(&self, guard: &PurchaseGuard) -> bool {
         self.voucher_shown > 1 || guard.is_resumed() && !self.is_signed_anew
     }
 
-    /// Ends a purchase that was not charged, by the seller's word: the channel is free for the next one. Where its deposit was made, that
-    /// is spent all the same. `may_be_charged`: its seller may have sold it all the same, and say so of the next one with this total.
+    /// Ends a purchase that the seller says was not charged, and frees the channel for the next one. A deposit that was
+    /// made is spent all the same. `may_be_charged`: the seller may still have sold it, and may claim so for the next
+    /// voucher with this total.
     pub(super) async fn end_uncharged(&self, guard: &mut PurchaseGuard, may_be_charged: bool) {
         let Some(vouched) = guard.entry().vouched() else { return };
         let (key, purchase) = ((vouched.network, vouched.channel()), guard.entry().id);
         let is_made = guard.entry().is_settled();
         let state = if is_made { PurchaseState::Refused } else { PurchaseState::Void };
-        // The purchase first: until its end is recorded, no other voucher is signed.
+        // The purchase first: until its end is recorded, the channel signs no other voucher.
         guard.note(|entry| (entry.state, entry.charged) = (state, Some(PermitCharge::NOTHING))).await;
         let end = if may_be_charged { ChannelRecord::refuse } else { ChannelRecord::decline };
         self.inner.registry.note_channel(key, |record| end(record, purchase)).await;
     }
 
-    /// Whether the channel holds less than the voucher, by the chain. What it holds is known from then on.
+    /// Returns whether the chain shows less in the channel than the voucher's total. If so, it records the balance.
     async fn is_short(&self, guard: &PurchaseGuard) -> Result<bool, Failure> {
         let Some(vouched) = guard.entry().vouched() else { return Ok(false) };
         let key = (vouched.network, vouched.channel());
@@ -127,17 +128,18 @@ impl Conversation<'_> {
         Ok(is_short)
     }
 
-    /// Signs behind what the seller counts, once, if it is believed.
+    /// Signs again on top of the seller's count, once, if that is believed.
     async fn corrected<R>(&mut self, guard: &mut PurchaseGuard, parts: &Parts) -> Result<Option<Outcome<R>>, Failure> {
         let (purchase, at, price) = (guard.entry().id, guard.entry().at, guard.entry().amount);
         let Some(vouched) = guard.entry().vouched().cloned() else { return self.failed(guard, None).await };
         let (channel, key) = (vouched.channel(), (vouched.network, vouched.channel()));
         let record = self.inner.registry.channel(key);
         if record.as_ref().is_some_and(|record| !record.is_open_for(purchase)) {
-            // Its charge is counted, or given up. Another request may be open there.
+            // Its charge is already counted or given up. Another request may be open in the channel.
             return Err(self.voucher_lost(guard, ProblemCode::AlreadyConsumed).await);
         }
-        // It cannot have been sold before it was shown for the first time: unless a journal that is lost had the same voucher.
+        // It cannot have been sold before it was first shown, unless the same voucher was shown from a lost journal or
+        // by an earlier request.
         let is_shown_elsewhere = |record: &ChannelRecord| record.is_adopted || record.shown.contains(&vouched.total());
         let is_shown_again = self.is_shown_again(guard) || record.as_ref().is_some_and(is_shown_elsewhere);
         let claim = Correction::read(&parts.headers, &vouched).zip(record);
@@ -163,14 +165,15 @@ impl Conversation<'_> {
         let charged = match believed {
             Believed::Before(charged) => charged,
             Believed::Sold(charged) => {
-                // The channel first: whatever fails behind it, no other voucher builds on less. What its deposit came to the chain says.
+                // The channel first: if a later step fails, no other voucher builds on a lower count. The chain tells
+                // what became of the deposit.
                 self.inner.registry.note_channel(key, |record| record.lose(purchase, charged)).await;
                 return Err(self.voucher_lost(guard, ProblemCode::AlreadyConsumed).await);
             }
         };
         let unanswered = |_| Failure::VoucherUnanswered { purchase };
         let again = sign::again(self.inner, self.deadline, &vouched, charged, price).await.map_err(unanswered)?;
-        // Both are recorded before it is shown.
+        // Record both before the voucher is shown.
         let corrected = self.inner.registry.change_channel(key, |record| {
             record.correct(charged);
             record.begin(purchase, at, price);

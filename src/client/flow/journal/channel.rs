@@ -1,4 +1,4 @@
-//! `ChannelRecord`: what the journal knows of a payment channel. Every total that was ever signed is explained by it.
+//! `ChannelRecord`: the journal's record of a payment channel. It explains every total that was ever signed.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::{
     protocol::{Amount, ChainTime, channel::ChannelConfig},
 };
 
-/// A channel of this payer. A total that is signed is what was charged so far, and the price of the one request that is open.
+/// A channel of this payer. A signed total is the amount charged so far plus the price of the one open request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ChannelRecord {
     #[serde(with = "stored_channel::config")]
     pub(crate) config: ChannelConfig,
-    /// Where its last answer was bought, without the query: the seller is asked there for what is left.
+    /// The address of its last bought answer, without the query. The refund is requested there.
     pub(crate) url: String,
-    /// How that was asked for.
+    /// The HTTP method of that request.
     pub(crate) method: String,
-    /// All that was deposited and did not come back, as far as is known.
+    /// The total of all deposits that did not come back, as far as known.
     pub(crate) deposited: Amount,
     /// The highest total that was signed.
     pub(crate) signed: Amount,
-    /// What answers have confirmed as charged, in all.
+    /// The total charge that answers have confirmed.
     pub(crate) charged: Amount,
-    /// The highest total that a seller was shown for a purchase that was given up: it may have been charged.
+    /// The highest total shown for an abandoned purchase: it may have been charged.
     pub(crate) doubtful: Amount,
     /// The one request that is open.
     pub(crate) open: Option<OpenRequest>,
@@ -36,79 +36,81 @@ pub(crate) struct ChannelRecord {
     pub(crate) counted: Option<PurchaseId>,
     /// The purchases that carried a deposit, oldest first.
     pub(crate) deposits: Vec<PurchaseId>,
-    /// What came back, by the chain.
+    /// What came back according to the chain.
     pub(crate) refunded: Amount,
     pub(crate) phase: ChannelPhase,
-    /// Its seller said of it what cannot be true: no other channel is opened there before this one is closed.
+    /// Whether its seller made an impossible statement about it: no other channel is opened at that seller until this
+    /// one is closed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_distrusted: bool,
-    /// It comes from a journal that was lost, and its count is not known yet: more may be signed than this record says.
+    /// Whether it was adopted after its journal was lost, and its count is not known yet: more may be signed than this
+    /// record says.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_adopted: bool,
     /// How many answers in a row were sold and lost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) lost: u8,
-    /// A deposit that was signed, and is not known to be made.
+    /// A signed deposit that is not known to be made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) due: Option<DueDeposit>,
-    /// Totals above what was charged, oldest first, that requests which ended without a charge, or with a lower one, have shown. One voucher
-    /// serves every request with its total.
+    /// Totals above the charge, oldest first, that were shown by requests that ended without a charge or with a lower
+    /// one. One voucher serves every request with its total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) shown: Vec<Amount>,
-    /// The last total that its seller took for public. Another process asks once more.
+    /// The last total that its seller treats as public. It is not stored, so another process asks once more.
     #[serde(skip)]
     pub(crate) public: Option<Amount>,
 }
 
-/// A deposit that a seller may yet make.
+/// A deposit that a seller may still make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DueDeposit {
-    /// The moment before which it can be made, by the chain's time.
+    /// The deadline for making it, in the chain's time.
     pub(crate) until: ChainTime,
-    /// What the channel holds at least, once it is made.
+    /// The least that the channel holds once it is made.
     pub(crate) balance: Amount,
 }
 
-/// After so many lost answers in a row, nothing more is bought in a channel.
+/// After this many lost answers in a row, the channel buys nothing more.
 const MOST_LOST: u8 = 3;
-/// How many shown totals are remembered.
+/// How many shown totals are kept.
 const MOST_SHOWN: usize = 8;
-/// No journal drops a purchase as young as that, by whatever clock.
+/// A journal keeps every younger purchase, whatever its clock.
 const SURELY_KEPT: Duration = Duration::from_secs(60 * 60);
 
 fn is_zero(count: &u8) -> bool {
     *count == 0
 }
 
-/// The request that a voucher was signed for, and whose charge is not known yet.
+/// The request of a signed voucher whose charge is not known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenRequest {
     pub(crate) purchase: PurchaseId,
     pub(crate) total: Amount,
-    /// When its purchase was begun.
+    /// When its purchase began.
     #[serde(default)]
     pub(crate) at: ChainTime,
-    /// Whether it carries a deposit, and which one was due before.
+    /// Whether it carries a deposit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) deposits: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) due_before: Option<DueDeposit>,
 }
 
-/// What is done with a payment channel.
+/// The phase of a payment channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum ChannelPhase {
-    /// It pays.
+    /// The channel pays.
     Open,
-    /// Its seller said of it what cannot be true: it pays nothing more.
+    /// Its seller made an impossible statement about it: it pays nothing more.
     Broken,
-    /// Its seller was asked for the rest.
+    /// Its seller was asked for a refund of the rest.
     Closing,
-    /// A withdrawal without the seller was begun, which can be ended from that moment on.
+    /// A withdrawal without the seller has begun, and can be completed from this time on.
     Withdrawing(ChainTime),
-    /// Nothing is left in it.
+    /// The channel is empty.
     Closed,
 }
 
@@ -139,32 +141,33 @@ impl ChannelRecord {
         }
     }
 
-    /// Signs nothing more in it: its seller said of it what cannot be true.
+    /// Stops signing in it, because its seller made an impossible statement.
     pub(crate) fn breaks(&mut self) {
         (self.phase, self.is_distrusted) = (ChannelPhase::Broken, true);
     }
 
-    /// Whether its seller is to have no other channel.
+    /// Returns whether no other channel may be opened at its seller.
     pub(crate) fn keeps_others_shut(&self) -> bool {
         self.is_distrusted && self.phase != ChannelPhase::Closed
     }
 
-    /// How long a withdrawal without its seller takes.
+    /// Returns how long a withdrawal without its seller takes.
     pub(crate) const fn withdraw_delay(&self) -> Duration {
         Duration::from_secs(self.config.withdraw_delay as u64)
     }
 
-    /// When the withdrawal can be ended that was begun here.
+    /// Returns when the begun withdrawal can be completed.
     pub(crate) const fn withdrawing_until(&self) -> Option<ChainTime> {
         if let ChannelPhase::Withdrawing(ready) = self.phase { Some(ready) } else { None }
     }
 
-    /// What is left for answers, as far as is known.
+    /// Returns what is left for answers, as far as known.
     pub(crate) fn left(&self) -> Amount {
         self.deposited.checked_sub(self.charged.max(self.doubtful)).unwrap_or(Amount::ZERO)
     }
 
-    /// Opens a request at this price, or goes on with it under another total; returns the total to sign. `None` where that would be too large.
+    /// Opens a request at this price, or continues it under another total; returns the total to sign, or `None` on
+    /// overflow.
     pub(crate) fn begin(&mut self, purchase: PurchaseId, at: ChainTime, price: Amount) -> Option<Amount> {
         let total = self.charged.checked_add(price)?;
         self.open = Some(OpenRequest { purchase, total, at, deposits: false, due_before: None });
@@ -172,25 +175,25 @@ impl ChannelRecord {
         Some(total)
     }
 
-    /// Counts what the open request was charged, in all so far, and what was deposited with it.
+    /// Counts the open request as charged. `charged` is the channel's new total, `deposit` the deposit made with it.
     pub(crate) fn charge(&mut self, purchase: PurchaseId, charged: Amount, deposit: Amount) {
         let Some(open) = self.open.filter(|open| open.purchase == purchase) else { return };
         (self.charged, self.is_adopted, self.lost) = (charged, false, 0);
         self.deposited = self.deposited.checked_add(deposit).unwrap_or(Amount::MAX);
         (self.open, self.counted, self.doubtful) = (None, Some(purchase), Amount::ZERO);
-        // Shown again, what was charged less than it allows may be charged anew.
+        // The voucher allows more than was charged. If it is shown again, the difference may be charged.
         self.remember(open.total);
         self.shown.retain(|total| *total > charged);
     }
 
-    /// Ends the open request without a charge, by the seller's word.
+    /// Ends the open request without a charge, according to the seller.
     pub(crate) fn decline(&mut self, purchase: PurchaseId) {
         if self.is_open_for(purchase) {
             self.open = None;
         }
     }
 
-    /// Ends it in the same way, where its voucher was shown and the seller may yet say that it was charged.
+    /// Ends it without a charge, but remembers its shown total, because the seller may still claim the charge.
     pub(crate) fn refuse(&mut self, purchase: PurchaseId) {
         if let Some(open) = self.open.filter(|open| open.purchase == purchase) {
             self.open = None;
@@ -198,7 +201,7 @@ impl ChannelRecord {
         }
     }
 
-    /// Gives the open request up: its total may have been charged.
+    /// Gives up the open request: its total may have been charged.
     pub(crate) fn give_up(&mut self) {
         if let Some(open) = self.open.take() {
             self.doubtful = self.doubtful.max(open.total);
@@ -213,7 +216,7 @@ impl ChannelRecord {
         self.shown.drain(..more);
     }
 
-    /// Takes over the total of a purchase that was given up, which its seller has charged.
+    /// Adopts the total of an abandoned purchase that its seller has charged.
     pub(crate) fn correct(&mut self, charged: Amount) {
         (self.charged, self.doubtful, self.is_adopted) = (charged, Amount::ZERO, false);
         self.signed = self.signed.max(charged);
@@ -224,7 +227,7 @@ impl ChannelRecord {
         self.open.is_some_and(|open| open.purchase == purchase)
     }
 
-    /// Notes a deposit that is about to be shown, and can be made until then.
+    /// Records a deposit that is about to be shown, and can be made before `until`.
     pub(crate) fn awaits(&mut self, deposit: Amount, purchase: PurchaseId, until: ChainTime) {
         let (before, earlier) = self.due.map_or((self.deposited, until), |due| (due.balance, due.until));
         let balance = before.checked_add(deposit).unwrap_or(Amount::MAX);
@@ -235,8 +238,8 @@ impl ChannelRecord {
         self.deposits.push(purchase);
     }
 
-    /// Ends the open request, whose purchase is not known here, if that tells that its seller was never shown it: nothing is shown before
-    /// the purchase is recorded. Of one that is older, the journal may have dropped the record.
+    /// Ends the open request if its purchase is unknown, because nothing is shown before its purchase is recorded. An
+    /// older request stays open: the journal may have dropped its purchase.
     pub(crate) fn was_never_shown(&mut self, now: ChainTime) {
         let Some(open) = self.open.filter(|open| now < open.at.after(SURELY_KEPT)) else { return };
         self.open = None;
@@ -246,28 +249,29 @@ impl ChannelRecord {
         }
     }
 
-    /// Takes over what the chain holds of it.
+    /// Sets the deposit to the balance on the chain.
     pub(crate) fn holds(&mut self, balance: Amount) {
         self.deposited = balance;
     }
 
-    /// Whether a deposit that was shown can still be made, and is not in this balance.
+    /// Returns whether a shown deposit can still be made and is not in this balance.
     pub(crate) fn waits_for(&self, balance: Amount, now: ChainTime) -> bool {
         self.due.is_some_and(|due| balance < due.balance && now < due.until)
     }
 
-    /// Whether all that it can hold was charged, by the payer's own count.
+    /// Returns whether everything that it can hold was charged, by the payer's own count.
     pub(crate) fn is_used_up(&self, settled: &SettledFunds) -> bool {
         self.due.is_none_or(|due| due.balance <= settled.least) && self.charged >= settled.balance
     }
 
-    /// Whether a deposit was signed that no answer has confirmed: its seller may have made it, or make it yet.
+    /// Returns whether a deposit was signed that no answer has confirmed: its seller may have made it, or may still
+    /// make it.
     pub(crate) fn doubts_a_deposit(&self) -> bool {
         self.due.is_some_and(|due| self.deposited < due.balance)
     }
 
-    /// Takes over what became of that deposit; `false` where it is not known. It was made if all nodes show it, and never will be if none
-    /// shows it in a block behind its end.
+    /// Resolves that deposit; returns `false` if its outcome is unknown. It was made if all nodes show it, and never
+    /// will be if none shows it in a block after its deadline.
     pub(crate) fn resolves(&mut self, settled: &SettledFunds) -> bool {
         let Some(due) = self.due else { return true };
         if self.phase != ChannelPhase::Open {
@@ -285,7 +289,7 @@ impl ChannelRecord {
         is_void
     }
 
-    /// Counts the open request as sold, though its answer was lost. A seller who loses one after another is believed no more.
+    /// Counts the open request as sold although its answer was lost. After `MOST_LOST` in a row, the channel breaks.
     pub(crate) fn lose(&mut self, purchase: PurchaseId, charged: Amount) {
         let lost = self.lost + 1;
         self.charge(purchase, charged, Amount::ZERO);
@@ -295,22 +299,23 @@ impl ChannelRecord {
         }
     }
 
-    /// Begins to close it, or goes on: from now on it pays nothing.
+    /// Begins or continues closing it: from now on it pays nothing.
     pub(crate) fn closes(&mut self, settled: &SettledFunds) {
         if !matches!(self.phase, ChannelPhase::Withdrawing(_)) {
             self.phase = ChannelPhase::Closing;
         }
-        // A deposit that most nodes show can be made no more. What was deposited without an answer comes back, too.
+        // A deposit that the nodes show is no longer due. A deposit without an answer comes back, too.
         self.due = self.due.filter(|due| due.balance > settled.least);
         self.deposited = self.deposited.max(settled.least);
         self.gives_back(settled);
     }
 
-    /// Takes over how much came back, in a block that stays. While a deposit can still be made, nothing did; returns until when that is.
+    /// Records how much came back, in a final block. While a deposit can still be made, nothing counts as returned;
+    /// returns its deadline.
     pub(crate) fn gives_back(&mut self, settled: &SettledFunds) -> Option<ChainTime> {
         let due = self.due.filter(|due| settled.time < due.until);
         if due.is_none() && settled.is_deep {
-            // What was due is in it by now, or never will be.
+            // A due deposit is in the balance by now, or never will be made.
             self.due = None;
             let back = self.deposited.checked_sub(settled.balance).unwrap_or(Amount::ZERO);
             self.refunded = self.refunded.checked_add(back).unwrap_or(Amount::MAX);
@@ -368,7 +373,7 @@ mod tests {
         assert_eq!(channel.begin(FIRST, BEGUN, units(100)), Some(units(100)));
         channel.charge(FIRST, units(40), units(1_000));
         assert_eq!((channel.charged, channel.left()), (units(40), units(960)));
-        // A later word about a purchase that was counted changes nothing.
+        // A later report about a counted purchase changes nothing.
         channel.charge(FIRST, units(100), units(1_000));
         assert_eq!((channel.charged, channel.deposited), (units(40), units(1_000)));
         assert_eq!(channel.begin(SECOND, BEGUN, units(100)), Some(units(140)));
@@ -401,7 +406,7 @@ mod tests {
         let settled = |most, least, time| {
             SettledFunds::new(units(most), units(0), ChainTime::from_unix(time)).with_least(units(least))
         };
-        // Of nodes that do not agree, some lag.
+        // If nodes disagree, some lag.
         for (most, least, time) in [(0, 0, 99), (500, 0, 99), (500, 0, 500), (500, 499, 500)] {
             let mut channel = channel.clone();
             assert!(!channel.resolves(&settled(most, least, time)), "{most} {least} {time}");
@@ -415,7 +420,7 @@ mod tests {
         assert_eq!((channel.deposited, channel.due), (units(499), None));
     }
 
-    /// What came back while it closes is counted as come back, and not as never deposited.
+    /// A refund during closing counts as refunded, not as never deposited.
     #[test]
     fn a_doubtful_deposit_of_a_channel_that_closes_is_resolved_with_what_came_back() {
         let mut channel = record();
@@ -440,14 +445,14 @@ mod tests {
         channel.begin(SECOND, BEGUN, units(500));
         channel.awaits(units(700), SECOND, ChainTime::from_unix(200));
         assert_eq!(channel.deposits, [FIRST, SECOND]);
-        // So old, its purchase may have been shown, and dropped from the journal.
+        // At that age, its purchase may have been shown and dropped from the journal.
         let shown = channel.clone();
         channel.was_never_shown(BEGUN.after(SURELY_KEPT));
         assert_eq!(channel, shown);
         channel.was_never_shown(BEGUN);
         channel.give_up();
         assert_eq!(channel, ChannelRecord { signed: units(600), ..before.clone() });
-        // A voucher alone leaves what is due.
+        // A request without a deposit leaves the due deposit unchanged.
         channel.begin(SECOND, BEGUN, units(1));
         channel.was_never_shown(BEGUN);
         assert_eq!((channel.due, channel.open), (before.due, None));

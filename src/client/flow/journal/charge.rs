@@ -1,4 +1,4 @@
-//! `Charge`: what was charged of a permit, which allows a maximum.
+//! `PermitCharge`: what was charged of a permit, which allows a maximum.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,12 @@ use crate::protocol::Amount;
 pub(crate) struct PermitCharge {
     /// In base units; never above the signed amount.
     pub(crate) amount: Amount,
-    /// Whether the payer's chain confirms it. Until then it is the seller's word, and the budget counts the signed amount.
+    /// Whether the payer's chain confirms the amount. Until then it is the seller's claim, and the budget counts the
+    /// signed amount.
     pub(crate) is_certain: bool,
 }
 
 impl PermitCharge {
-    /// Of a permit that was not used, and never can be.
+    /// The charge of a permit that was not used, and never can be.
     pub(crate) const NOTHING: Self = Self { amount: Amount::ZERO, is_certain: true };
 }
