@@ -1,4 +1,4 @@
-//! Payments that bought nothing yet, put to another bill before anything new is paid.
+//! Uses payments that bought nothing yet for another bill, before anything new is paid.
 
 use crate::{
     client::{
@@ -12,15 +12,15 @@ use crate::{
     protocol::{Amount, ChainTime, ProblemCode, Quote},
 };
 
-/// A payment that may answer a bill.
+/// An earlier payment that may pay a bill.
 pub(crate) struct LeftOver {
     pub(crate) guard: PurchaseGuard,
-    /// Whether another payment may be made where the seller says that this one is used up.
+    /// Whether the layer may pay anew if the seller says that this payment is used up.
     pub(crate) may_pay_anew: bool,
 }
 
-/// Finds what this very request has paid. What does not cover the bill is an error: otherwise a price that moves by a
-/// unit at each question would be paid at each question. An authorization that can never be used is closed, and is none.
+/// Finds an earlier payment of this request. A payment that does not cover the bill is an error: otherwise a price that
+/// moves by a unit each time would be paid each time. An authorization that can never be used is closed and skipped.
 pub(crate) async fn own(
     inner: &ClientInner,
     request: &RequestIdentity,
@@ -40,7 +40,7 @@ pub(crate) async fn own(
     Ok(None)
 }
 
-/// Whether nothing was taken of a payment, and nothing can be: then it is closed. One that was taken is recorded as such.
+/// Returns whether a payment was not used and never can be, and closes it then. A used one is recorded as used.
 async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bool, Failure> {
     if !guard.entry().is_shown() || guard.entry().transaction.is_some() {
         return Ok(false);
@@ -53,17 +53,18 @@ async fn has_lapsed(inner: &ClientInner, guard: &mut PurchaseGuard) -> Result<bo
     Ok(guard.entry().state == PurchaseState::Void)
 }
 
-/// Which payments no seller accepts any more.
+/// The age from which no seller accepts a payment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooOld {
-    /// Those that were made before this moment.
+    /// Payments made before this time are too old.
     pub(crate) before: ChainTime,
-    /// Whether this machine's clock is known not to be fast.
+    /// Whether this machine's clock is known not to be ahead.
     pub(crate) is_certain: bool,
 }
 
-/// Closes one authorization of long ago that can never be used, by the chain's word, or that was used and buys nothing any more. Where its
-/// age is not certain, or it bought a pass that its seller keeps, the second is only recorded as used: its seller may still give the answer.
+/// Closes one old authorization if the chain shows that it can never be used, or that it was used and buys nothing any
+/// more. In the second case it is only recorded as used if its age is uncertain, or if it bought a pass that its seller
+/// keeps: the seller may still give the answer.
 pub(crate) async fn close_lapsed(inner: &ClientInner, too_old: TooOld) {
     let Some(mut old) = inner.registry.unsettled_before(too_old.before) else { return };
     let is_kept_by_seller = old.entry().is_kept_by_seller(inner.now());
@@ -74,9 +75,10 @@ pub(crate) async fn close_lapsed(inner: &ClientInner, too_old: TooOld) {
         }
         Ok(AuthorizationStatus::Used { transaction }) => {
             let used = |entry: &mut JournalEntry| match (entry.state, transaction) {
-                // It may be put to another bill, by its transaction.
+                // With its transaction, it can pay another bill.
                 (PurchaseState::Unspent, Some(_)) => entry.transaction = transaction,
-                // Without one, the state alone tells that it was used, and the next authorization has its turn.
+                // Without a transaction, only the state shows that it was used, so that the next authorization has its
+                // turn.
                 _ => entry.is_settled_by(transaction),
             };
             old.note(used).await;
@@ -89,7 +91,7 @@ pub(crate) async fn close_lapsed(inner: &ClientInner, too_old: TooOld) {
     }
 }
 
-/// Finds what another request has paid to the same seller, where that is exactly the price.
+/// Finds a payment of another request to the same seller for exactly this price.
 pub(crate) fn adoptable(
     registry: &PurchaseRegistry,
     request: &RequestIdentity,
@@ -100,12 +102,13 @@ pub(crate) fn adoptable(
     Some(LeftOver { guard, may_pay_anew: true })
 }
 
-/// Whether an authorization was used before it is shown now, by the chain's word. Where that is not known it was not.
+/// Returns whether the chain shows an authorization as used before it is shown now. Without an answer it counts as
+/// unused.
 pub(crate) async fn was_settled(inner: &ClientInner, entry: &JournalEntry) -> bool {
     entry.transaction.is_some() || matches!(status(inner, entry).await, Ok(AuthorizationStatus::Used { .. }))
 }
 
-/// Puts a payment to a bill for this request, which it covers.
+/// Moves a payment to this request's bill, which it covers.
 pub(crate) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, bill: &Bill) {
     let adopt = |entry: &mut JournalEntry| {
         let settled = entry.signed().is_none() || entry.transaction.is_some();
@@ -128,7 +131,7 @@ pub(crate) async fn adopt(guard: &mut PurchaseGuard, request: &RequestIdentity, 
     guard.note(adopt).await;
 }
 
-/// Whether a refusal says that the payment was used up before.
+/// Returns whether a refusal says that the payment was used up earlier.
 pub(crate) const fn is_used_up(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::TxAlreadyUsed | ProblemCode::PaymentTooOld)
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rand::Rng as _;
 use tokio::time::{Instant, sleep};
 
-/// The longest pause that is our own choice, in seconds.
+/// The longest pause without a request by the seller, in seconds.
 const BACKOFF_MAX: u64 = 15;
-/// The shortest pause, even if the seller asks for a shorter one.
+/// The shortest pause, even if the seller asks for less.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 
 /// The pauses of one conversation.
@@ -18,12 +18,13 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// Every pause has to be over at `deadline`, and none is longer than `longest`.
+    /// Creates pauses that all end by `deadline` and, jitter aside, are no longer than `longest`.
     pub(crate) const fn new(deadline: Instant, longest: Duration) -> Self {
         Self { deadline, longest, own: 0 }
     }
 
-    /// Returns the next pause: as long as the seller asks, within bounds, and never much less. `None` where it would end too late.
+    /// Returns the next pause: as long as the seller asks, within bounds, plus up to 20 % jitter. `None` if it would
+    /// end too late.
     pub(crate) fn next(&mut self, asked: Option<Duration>) -> Option<Duration> {
         let own = Duration::from_secs((1 << self.own.min(8)).min(BACKOFF_MAX));
         self.own += u32::from(asked.is_none());
@@ -32,7 +33,7 @@ impl Pacing {
         (Instant::now() + pause <= self.deadline).then_some(pause)
     }
 
-    /// Waits that long.
+    /// Waits for that pause.
     pub(crate) async fn wait(pause: Duration) {
         sleep(pause).await;
     }

@@ -1,4 +1,4 @@
-//! `Progress`: tells the caller and the log how far a purchase is.
+//! `Progress`: reports a purchase's progress to the caller and the log.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Progress {
         Self { purchase, host: host.into(), request: request.into(), on_progress }
     }
 
-    /// Returns the purchase that is worked on now.
+    /// Returns the current purchase.
     pub(crate) const fn purchase(&self) -> PurchaseId {
         self.purchase
     }

@@ -33,10 +33,10 @@ use crate::{
     protocol::{Amount, ChainTime, TxHash, channel::ChannelId},
 };
 
-/// How many purchases that are too old one call closes: each is a write to the journal.
+/// How many old purchases one call closes; each needs a write to the journal.
 const CLOSED_AT_ONCE: usize = 4;
 
-/// Clones are one registry.
+/// The purchases and the spending of one layer. Clones share one registry.
 #[derive(Clone)]
 pub(crate) struct PurchaseRegistry {
     inner: Arc<RegistryInner>,
@@ -47,27 +47,27 @@ impl PurchaseRegistry {
         Ok(Self { inner: Arc::new(RegistryInner::load(journal, clock).await?) })
     }
 
-    /// Whether no purchase is open: then there is none to resume.
+    /// Returns whether no purchase is open, so there is none to resume.
     pub(crate) fn is_idle(&self) -> bool {
         self.inner.tables().open.is_empty()
     }
 
-    /// Whether a purchase of the same request is open, whatever works on it.
+    /// Returns whether a purchase of the same request is open, whether or not a call works on it.
     pub(crate) fn has_open(&self, fingerprint: &str) -> bool {
         self.inner.tables().open.has_request(fingerprint)
     }
 
-    /// Guards the oldest purchase of the same request that no call works on. One that was left unspent is put to a
-    /// fresh quote instead ([`left_over`](Self::left_over)), unless nothing new may be paid.
+    /// Guards the oldest purchase of the same request that no call works on. An unspent one is used for a fresh quote
+    /// instead ([`left_over`](Self::left_over)), unless nothing new may be paid.
     pub(crate) fn resume(&self, fingerprint: &str, unspent_too: bool) -> Option<PurchaseGuard> {
         self.of_request(fingerprint, |entry| unspent_too || entry.state != PurchaseState::Unspent)
     }
 
-    /// Guards an unfinished purchase of the same request that was left: no call works on it, and no caller reads its answer. A call looks
-    /// for one in each moment after which it would pay for another.
+    /// Guards an unfinished purchase of the same request that no call works on and whose answer no caller reads. A call
+    /// checks for one each time before it would pay for another.
     ///
     /// # Errors
-    /// [`Failure::Outstanding`] while one is being cancelled: its authorization may still be used.
+    /// [`Failure::Outstanding`] during a cancellation, because the authorization may still be used.
     pub(crate) fn left(&self, fingerprint: &str) -> Result<Option<PurchaseGuard>, Failure> {
         if let Some(cancelled) = self.inner.tables().open.cancelled(fingerprint) {
             return Err(Failure::outstanding(cancelled, None));
@@ -78,8 +78,8 @@ impl PurchaseRegistry {
         }))
     }
 
-    /// Guards a journal's purchase of the same request, finished or not. A finished one stays finished: a conversation
-    /// about it is not recorded.
+    /// Guards a purchase of the same request by its name, finished or not. A finished one stays finished: its
+    /// conversation is not recorded.
     pub(crate) async fn known(&self, fingerprint: &str, id: PurchaseId) -> Result<Option<PurchaseGuard>, JournalError> {
         if let Some(open) = self.of_request(fingerprint, |entry| entry.id == id) {
             return Ok(Some(open));
@@ -97,15 +97,15 @@ impl PurchaseRegistry {
         self.of_request(fingerprint, |entry| entry.transaction == Some(transaction))
     }
 
-    /// Guards a payment for the same request that bought nothing: one that covers this bill, else one that does not.
+    /// Guards a payment for the same request that bought nothing: preferably one that covers this bill.
     pub(crate) fn left_over(&self, fingerprint: &str, bill: &Bill) -> Option<PurchaseGuard> {
         let left = |entry: &JournalEntry| entry.state == PurchaseState::Unspent;
         self.of_request(fingerprint, |entry| left(entry) && bill.covered_by(entry).is_some())
             .or_else(|| self.of_request(fingerprint, left))
     }
 
-    /// Guards a payment for another request to the same seller that bought nothing, and is exactly what this bill asks
-    /// for: a larger one would be wasted. None that may yet cost more than `limit`.
+    /// Guards a payment for another request to the same seller that bought nothing and matches this bill exactly,
+    /// because a larger one would be wasted. It skips payments that may still cost more than `limit`.
     pub(crate) fn adoptable(&self, host: &str, bill: &Bill, limit: Option<Amount>) -> Option<PurchaseGuard> {
         let pays = |entry: &JournalEntry| {
             entry.payment != JournalPayment::None
@@ -131,14 +131,15 @@ impl PurchaseRegistry {
         Some(PurchaseGuard::resumed(&self.inner, entry, claim))
     }
 
-    /// Guards an authorization that was signed before `moment`, has no read answer, and is not known to be used.
+    /// Guards an idle payment from before `moment` whose money is not known to have moved.
     pub(crate) fn unsettled_before(&self, moment: ChainTime) -> Option<PurchaseGuard> {
         self.guarded(|open| open.idle_before(moment, |entry| !entry.has_moved()))
     }
 
-    /// Closes payments that no seller accepts any more, because they settled before `accepted_since`: payments without
-    /// an answer, or with an unread one. An authorization that is not known to be used stays open, however old it is by
-    /// this machine's clock: only the chain can void it. So does a payment for a pass, while its seller keeps that.
+    /// Closes payments without an answer, or with an unread one, that settled before `accepted_since`, because no
+    /// seller accepts them any more. An authorization that is not known to be used stays open, however old it is by
+    /// this machine's clock, because only the chain can void it. A payment for a pass stays open while its seller keeps
+    /// the pass.
     pub(crate) async fn close_old(&self, accepted_since: ChainTime) {
         let now = self.inner.now();
         let is_lost = |entry: &JournalEntry| entry.has_moved() && !entry.is_kept_by_seller(now);
@@ -150,12 +151,12 @@ impl PurchaseRegistry {
         }
     }
 
-    /// Whether so much more could be paid to that host now.
+    /// Checks whether the budget allows `price` for that host now.
     pub(crate) fn affords(&self, host: &str, price: Amount, budget: &Budget) -> Result<(), Denial> {
         budget.afford(price, self.spent(host, budget))
     }
 
-    /// Reserves the money of a new purchase, in one step with the check of earlier spending.
+    /// Reserves the money of a new purchase, atomically with the check of earlier spending.
     pub(crate) fn reserve(&self, entry: JournalEntry, budget: &Budget) -> Result<PurchaseGuard, Denial> {
         let mut tables = self.inner.tables();
         tables.spent.forget(entry.at);
@@ -164,7 +165,7 @@ impl PurchaseRegistry {
         Ok(PurchaseGuard::new(&self.inner, entry))
     }
 
-    /// Reserves what a purchase by a channel deposits, which may be nothing, in the same way.
+    /// Reserves the deposit of a channel purchase in the same way; it may be zero.
     pub(crate) fn reserve_deposit(
         &self,
         entry: JournalEntry,
@@ -180,7 +181,7 @@ impl PurchaseRegistry {
         Ok(PurchaseGuard::new(&self.inner, entry))
     }
 
-    /// Finds a channel, or begins one, and keeps it for the caller.
+    /// Finds a channel, or begins one, and holds it for the caller.
     pub(crate) fn hold_channel(
         &self,
         wanted: &WantedChannel<'_>,
@@ -189,17 +190,17 @@ impl PurchaseRegistry {
         self.inner.hold_channel(wanted, new)
     }
 
-    /// Keeps the channel of that name for its closing; `None` if there is none.
+    /// Holds the channel of that id for closing; returns `None` if there is none.
     pub(crate) fn hold_channel_named(&self, id: ChannelId) -> Option<FoundChannel> {
         self.inner.hold_channel_named(id)
     }
 
-    /// Takes up a channel that the journal does not have, durably.
+    /// Adds a channel that the journal does not have, durably.
     pub(crate) async fn adopt_channel(&self, shell: JournalEntry, record: ChannelRecord) -> Result<(), JournalError> {
         self.inner.adopt_channel(shell, record).await
     }
 
-    /// Waits until something has changed in some channel, or for a moment.
+    /// Waits until some channel changes, or for a short time.
     pub(crate) async fn channel_changes(&self) {
         self.inner.channel_changes().await;
     }
@@ -209,7 +210,7 @@ impl PurchaseRegistry {
         self.inner.channels()
     }
 
-    /// Returns what is known of a channel.
+    /// Returns the record of a channel.
     pub(crate) fn channel(&self, key: ChannelKey) -> Option<ChannelRecord> {
         self.inner.channel(key)
     }
@@ -223,12 +224,12 @@ impl PurchaseRegistry {
         self.inner.change_channel(key, None, change).await
     }
 
-    /// Does the same where the answer is there already.
+    /// Changes the record of a channel when the answer has already arrived: a journal error is only logged.
     pub(crate) async fn note_channel(&self, key: ChannelKey, change: impl FnOnce(&mut ChannelRecord)) {
         self.inner.note_channel(key, change).await;
     }
 
-    /// Returns when an open purchase was begun.
+    /// Returns when an open purchase began.
     pub(crate) fn begun(&self, id: PurchaseId) -> Option<ChainTime> {
         self.unfinished().into_iter().find(|entry| entry.id == id).map(|entry| entry.at)
     }
@@ -238,23 +239,23 @@ impl PurchaseRegistry {
         PurchaseGuard::new(&self.inner, entry)
     }
 
-    /// Pays nothing more to this host in this process.
+    /// Stops payments to this host in this process.
     pub(crate) fn distrust(&self, host: &str, budget: &Budget) {
         self.inner.tables().distrusted.insert(budget.counted_host(host));
     }
 
-    /// Whether nothing more is paid to this host.
+    /// Returns whether nothing more is paid to this host.
     pub(crate) fn distrusts(&self, host: &str, budget: &Budget) -> bool {
         let tables = self.inner.tables();
         !tables.distrusted.is_empty() && tables.distrusted.contains(&budget.counted_host(host))
     }
 
-    /// Returns some finished purchases whose charge the chain has not confirmed, to ask once more.
+    /// Returns some finished purchases whose charge the chain has not confirmed, to check them again.
     pub(crate) fn unconfirmed_charges(&self) -> Vec<JournalEntry> {
         self.inner.tables().unconfirmed.next(self.inner.now())
     }
 
-    /// Records the charge of a finished purchase, which the chain has confirmed: from now on it counts.
+    /// Records the charge of a finished purchase that the chain has confirmed: from now on it counts.
     pub(crate) async fn confirm_charge(&self, entry: JournalEntry) {
         {
             let mut tables = self.inner.tables();
@@ -276,12 +277,14 @@ impl PurchaseRegistry {
         self.inner.tables().open.entries()
     }
 
-    /// Guards the open purchase of that name, if no call works on it. Until it is dropped, the same request pays for no other.
+    /// Guards the open purchase of that id, if no call works on it. Until the guard is dropped, the same request pays
+    /// for no other.
     pub(crate) fn to_cancel(&self, id: PurchaseId) -> Option<PurchaseGuard> {
         self.claimed(Claim::Cancellation, |open| open.free(id))
     }
 
-    /// Closes a purchase after the caller has its answer; `false` if there is no such purchase with a sold answer.
+    /// Closes a purchase after the caller has its answer; returns `false` if there is no such purchase with a sold
+    /// answer.
     pub(crate) async fn acknowledge(&self, id: PurchaseId) -> Result<bool, JournalError> {
         let Some(answered) = self.inner.tables().open.answered(id) else { return Ok(false) };
         let closing = Closing::new(&self.inner, answered);
@@ -290,7 +293,7 @@ impl PurchaseRegistry {
         Ok(true)
     }
 
-    /// Closes a purchase whose answer is kept, also where its seller did not say that it took the payment.
+    /// Closes a purchase whose answer the caller keeps, even if its seller did not confirm the payment.
     pub(crate) async fn close_kept(&self, id: PurchaseId) -> Result<(), JournalError> {
         if !self.acknowledge(id).await? {
             self.close_as(PurchaseState::Answered, id).await?;
@@ -298,7 +301,7 @@ impl PurchaseRegistry {
         Ok(())
     }
 
-    /// Gives an open purchase up; `false` where there is none of that name, or a call works on it.
+    /// Abandons an open purchase; returns `false` if there is none of that id, or a call works on it.
     pub(crate) async fn abandon(&self, id: PurchaseId) -> Result<bool, JournalError> {
         self.close_as(PurchaseState::Refused, id).await
     }

@@ -15,10 +15,10 @@ use crate::{
     },
 };
 
-/// How long a closed purchase is kept after [`JournalEntry::counts_from`]: the day that a budget looks back on, and an hour.
+/// How long a closed purchase is kept after [`JournalEntry::counts_from`]: the day that a budget covers, and an hour.
 pub(crate) const RETENTION: Duration = Duration::from_secs(25 * 60 * 60);
 
-/// How long a seller keeps the answer with a pass after its sale.
+/// How long a seller keeps a pass's answer after the sale.
 const PASS_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The state of a purchase.
@@ -26,19 +26,21 @@ const PASS_KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PurchaseState {
-    /// A transfer is recorded, which may have been sent; or an authorization or a permit, which may have been shown and used.
+    /// A transfer is recorded and may have been sent; or an authorization, a permit or a voucher is recorded and may
+    /// have been shown and used.
     Paying,
-    /// The transfer happened; the answer has not come yet.
+    /// The transfer happened; the answer has not arrived yet.
     Redeeming,
-    /// The transfer happened and is not known to be spent, or the authorization or permit was shown and is not known to be used: the seller
-    /// answered without confirming that it took it. It is put to the next quote for the same request that it covers, and to one for
-    /// another request to the same seller at the very same price; a permit to the same request alone.
+    /// The transfer happened and is not known to be spent; or the authorization or permit was shown and is not known to
+    /// be used. The seller answered without confirming the payment. It is offered for the next quote of the same
+    /// request that it covers, and for another request to the same seller at exactly the same price; a permit only for
+    /// the same request.
     Unspent,
-    /// The answer came.
+    /// The answer arrived.
     Answered,
-    /// The seller refused the payment for good, it is too old for any seller, or it was given up.
+    /// The seller refused the payment for good, it is too old for any seller, or it was abandoned.
     Refused,
-    /// Nothing was transferred, as far as the chain says, and nothing of it ever will be.
+    /// According to the chain, nothing was transferred and nothing ever will be.
     Void,
 }
 
@@ -52,16 +54,16 @@ impl PurchaseState {
 
 /// One purchase, as a journal keeps it. [`to_record`](Self::to_record) returns the text to store.
 ///
-/// It holds signed transactions, authorizations and permits, which a thief could send (they pay only the accounts that they name), and never a key. It also
-/// holds intent, secret and transaction hash, which together are a bearer proof: the first to present them gets the
-/// answer. Keep it where only the payer can read it.
+/// It may hold signed transactions, authorizations and permits, which a thief could send, though they pay only the
+/// accounts that they name. It never holds a key. It also holds intent, secret and transaction hash, which together are
+/// a bearer proof: the first to present them gets the answer. Keep it where only the payer can read it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct JournalEntry {
     /// The purchase's name.
     pub id: PurchaseId,
-    /// When it was begun, by the payer's clock.
+    /// When the purchase began, by the payer's clock.
     pub at: ChainTime,
     /// Its state.
     pub state: PurchaseState,
@@ -71,19 +73,20 @@ pub struct JournalEntry {
     pub request: String,
     /// Identifies the request: 128 bits of a hash over method, address and body.
     pub(crate) fingerprint: String,
-    /// The intent that the payment is redeemed with; empty where the seller names none, and takes authorizations alone.
+    /// The intent under which the payment is redeemed; empty if the seller names none, and takes only signed payments.
     pub intent: String,
-    /// The secret behind the payment's [tag](crate::protocol::PaymentTag), which a permit has not: the original intent of a transfer, which
-    /// stays the same when a fresh one replaces `intent`, or an authorization's own secret. Of an authorization of MPP,
-    /// whose nonce is the hash of its challenge, it is the challenge's id. `None` if this client prepared no payment.
+    /// The secret behind the payment's [tag](crate::protocol::PaymentTag). For a transfer it is the original intent,
+    /// which stays when a fresh one replaces `intent`. For an authorization it is its own secret, but in MPP, where the
+    /// nonce is the hash of a challenge, it is the challenge's id. A permit has none. `None` if this client prepared no
+    /// payment.
     pub secret: Option<String>,
-    /// The last moment at which a payment counts for that intent.
+    /// The latest time at which a payment counts for that intent.
     pub expiry: ChainTime,
     /// The account that is paid.
     pub recipient: Address,
     /// The chain.
     pub network: Network,
-    /// Whether that is another chain than the one that the seller's `Pay` names: a proof then names it.
+    /// Whether the network differs from the one that the seller's `Pay` names: a proof then names it.
     pub(crate) is_elsewhere: bool,
     /// The amount, in base units; of a permit in the scheme `upto`, the maximum.
     pub amount: Amount,
@@ -91,19 +94,19 @@ pub struct JournalEntry {
     pub decimals: u8,
     /// The prepared payment.
     pub(crate) payment: JournalPayment,
-    /// The transaction that paid, once it is known to be in a block.
+    /// The transaction that paid, once it is known to be mined.
     pub transaction: Option<TxHash>,
-    /// When its transfer was found in a block, or found impossible, or its authorization bought an answer, by the payer's clock: the day
-    /// for which it counts against the budget begins here.
+    /// When its transfer was found in a block or found impossible, or its authorization bought an answer, by the
+    /// payer's clock. The day for which it counts against the budget begins here.
     pub settled: Option<ChainTime>,
-    /// Whether the caller got an answer of success (2xx) for it, without a confirmation that the payment was taken.
+    /// Whether the caller got a successful answer (2xx) for it, without a confirmation that the payment was taken.
     pub(crate) delivered: bool,
     /// How many calls ended because the seller answered the proof with another bill.
     pub(crate) billed: u32,
-    /// What was charged of a permit, once the seller has said it.
+    /// What was charged of a permit, once the seller has stated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) charged: Option<PermitCharge>,
-    /// Whether it buys a pass for a layer of passes.
+    /// Whether it buys a pass for a pass layer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_pass: bool,
 }
@@ -113,27 +116,28 @@ pub struct JournalEntry {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub(crate) enum JournalPayment {
-    /// Nothing yet; or it was paid elsewhere.
+    /// None yet, or a payment made elsewhere.
     #[default]
     None,
     /// Transfers, oldest first; at most one of them can be mined.
     Transfer(Vec<PreparedTransfer>),
     /// The one authorization that was signed.
     Authorization {
-        /// The authorization, as it is shown now.
+        /// The authorization, as shown now.
         authorized: PreparedAuthorization,
-        /// Every transaction that was prepared to cancel it, oldest first. Of those with one nonce at most one can be mined.
+        /// Every transaction prepared to cancel it, oldest first. Of those with the same nonce, at most one can be
+        /// mined.
         cancellations: Vec<PreparedTransfer>,
     },
-    /// The one permit that was signed, as it is shown now.
+    /// The purchase's permit, as shown now.
     Permit(PreparedPermit),
-    /// The one voucher that was signed, as it is shown now.
+    /// The purchase's voucher, as shown now.
     Voucher(Box<PreparedVoucher>),
-    /// No purchase, but a channel that purchases are paid by.
+    /// A channel that pays for purchases; such an entry is no purchase itself.
     Channel(Box<ChannelRecord>),
 }
 
-/// Without the intents: together with the transaction they are the proof.
+/// Omits intent and secret, which together with the transaction are the proof.
 impl fmt::Debug for JournalEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JournalEntry")
@@ -152,7 +156,7 @@ impl fmt::Debug for JournalEntry {
 }
 
 impl JournalEntry {
-    /// Returns the transaction to look for: the one that paid, else the one that was prepared last.
+    /// Returns the transaction to look for: the one that paid, or the last one prepared.
     #[must_use]
     pub fn transaction(&self) -> Option<TxHash> {
         self.transaction.or_else(|| self.transfers().iter().rev().find_map(PreparedTransfer::transaction))
@@ -176,16 +180,16 @@ impl JournalEntry {
         if let JournalPayment::Authorization { cancellations, .. } = &self.payment { cancellations } else { &[] }
     }
 
-    /// Returns whether a journal must still have it at `now`: while it is open, and for
-    /// 25 hours after [`counts_from`](Self::counts_from).
+    /// Returns whether a journal must still have it at `now`: while it is open, and for 25 hours after
+    /// [`counts_from`](Self::counts_from).
     #[must_use]
     pub fn is_kept_at(&self, now: ChainTime) -> bool {
         self.state.is_open() || now.unix() < self.counts_from().after(RETENTION).unix()
     }
 
-    /// Returns when the day begins for which it counts against the budget: when its transfer was settled, else when the
-    /// purchase was begun; and where it is paid by an authorization or a permit that no transaction is known to have used, not before the moment at
-    /// which that can no longer be used. Before it is settled it counts however old it is.
+    /// Returns when the day begins for which it counts against the budget: the time when it was settled, or when the
+    /// purchase began. If it is paid by a signature that no transaction is known to have used, the day begins no
+    /// earlier than that signature's end. Before it is settled it counts however old it is.
     #[must_use]
     pub fn counts_from(&self) -> ChainTime {
         let settled = self.settled.unwrap_or(self.at).max(self.at);
@@ -197,19 +201,19 @@ impl JournalEntry {
         outstanding.map_or(settled, |signed| settled.max(signed.valid_before()))
     }
 
-    /// Returns what counts against the budget: the amount, or what was charged of a permit, once the chain has confirmed it; of a voucher, what
-    /// is deposited with it.
+    /// Returns what counts against the budget: the amount, or the charge of a permit once the chain has confirmed it.
+    /// For a voucher, its deposit.
     pub(crate) fn counted(&self) -> Amount {
         if let JournalPayment::Voucher(vouched) = &self.payment {
-            // The voucher is paid out of what was deposited. A deposit that was made counts however the purchase ended.
+            // The voucher is paid from the deposit. A deposit that was made counts however the purchase ended.
             let is_void = self.state == PurchaseState::Void && self.transaction.is_none();
             return if is_void { Amount::ZERO } else { vouched.deposited() };
         }
         self.charged.filter(|charged| charged.is_certain).map_or(self.amount, |charged| charged.amount)
     }
 
-    /// Returns what the seller says that it charged of a maximum, in base units; `None` of a fixed price, or while nothing is said. A
-    /// statement that cannot be true counts as the maximum.
+    /// Returns the seller's stated charge of a maximum, in base units; `None` for a fixed price, or before a statement.
+    /// An impossible statement counts as the maximum.
     #[must_use]
     pub fn charge(&self) -> Option<Amount> {
         self.charged.map(|charged| charged.amount)
@@ -239,7 +243,7 @@ impl JournalEntry {
         matches!(self.payment, JournalPayment::Channel(_))
     }
 
-    /// What was signed for it, and the seller settles.
+    /// Returns its signed payment, which the seller settles.
     pub(crate) const fn signed(&self) -> Option<Signed<'_>> {
         match &self.payment {
             JournalPayment::Authorization { authorized, .. } => Some(Signed::Authorization(authorized)),
@@ -249,7 +253,7 @@ impl JournalEntry {
         }
     }
 
-    /// The moment before which what was signed for it can be used.
+    /// Returns the time before which its signed payment can be used.
     pub(crate) fn valid_before(&self) -> Option<ChainTime> {
         let end = self.signed()?.valid_before();
         Some(end).filter(|end| end.unix() > 0)
@@ -261,7 +265,7 @@ impl JournalEntry {
         Some(&self.authorized()?.signed)
     }
 
-    /// Returns how it is paid.
+    /// Returns the payment method.
     #[must_use]
     pub fn paid_by(&self) -> PaymentMethod {
         match self.signed() {
@@ -272,19 +276,20 @@ impl JournalEntry {
         }
     }
 
-    /// Returns the standard in whose words its authorization or permit is shown; `None` if it is paid by a transfer.
+    /// Returns the standard in which its signed payment is shown; `None` if it is paid by a transfer.
     #[must_use]
     pub fn standard(&self) -> Option<Standard> {
         self.signed().map(|signed| Standard::of_message(signed.message()))
     }
 
-    /// The nonce of its authorization, where that is the hash of a challenge of MPP.
+    /// Returns the nonce of its authorization, if that is the hash of an MPP challenge.
     pub(crate) fn challenge_hash(&self) -> Option<[u8; 32]> {
         let signed = self.authorization().filter(|_| self.standard() == Some(Standard::Mpp))?;
         Some(signed.authorization.nonce)
     }
 
-    /// Whether its proof is worth nothing under another request: the seller's challenge may be for this one alone, or the charge of a permit.
+    /// Returns whether its proof is worthless for another request: the seller's challenge, or a permit's charge, may be
+    /// for this request only.
     pub(crate) fn is_for_its_request(&self) -> bool {
         self.is_pass
             || self.permitted().is_some()
@@ -292,8 +297,8 @@ impl JournalEntry {
             || (self.is_shown() && self.standard() == Some(Standard::Mpp))
     }
 
-    /// The transactions in question, at most one of which can be mined: its transfers, or the latest cancellations of
-    /// its authorization.
+    /// Returns the current transactions, at most one of which can be mined: its transfers, or the latest cancellations
+    /// of its authorization.
     pub(crate) fn current(&self) -> &[PreparedTransfer] {
         if self.signed().is_none() {
             return self.transfers();
@@ -301,20 +306,20 @@ impl JournalEntry {
         self.cancellations().chunk_by(|one, next| one.nonce() == next.nonce()).next_back().unwrap_or_default()
     }
 
-    /// The most that its transactions cost: of those with one nonce, one is mined.
+    /// Returns the highest cost of its transactions. Of those with the same nonce, one is mined.
     pub(crate) fn gas(&self) -> Amount {
         let dearest = |same: &[PreparedTransfer]| same.iter().map(|one| one.fee).max().unwrap_or(Amount::ZERO);
         let cancellations = self.cancellations().chunk_by(|one, next| one.nonce() == next.nonce()).map(dearest);
         cancellations.fold(dearest(self.transfers()), |sum, fee| sum.checked_add(fee).unwrap_or(Amount::MAX))
     }
 
-    /// Returns the token that it is paid with; `None` where nothing was prepared here.
+    /// Returns the token of the payment; `None` if this client prepared none.
     #[must_use]
     pub fn token(&self) -> Option<Address> {
         self.paid_with().map(|(token, _)| token)
     }
 
-    /// The token and the account of the payment: of the transfer that was mined, else of the last one.
+    /// Returns token and account of the payment: of the mined transfer, or the last one.
     pub(crate) fn paid_with(&self) -> Option<(Address, Address)> {
         if let Some(signed) = self.signed() {
             return Some((signed.token(), signed.payer()));
@@ -322,24 +327,24 @@ impl JournalEntry {
         self.transfer_of(self.transaction).map(|transfer| (transfer.token, transfer.payer))
     }
 
-    /// The transfer that this transaction made; of one that only the seller's chain knows, the last.
+    /// Returns the transfer that this transaction made; the last one for an unknown transaction.
     pub(crate) fn transfer_of(&self, transaction: Option<TxHash>) -> Option<&PreparedTransfer> {
         let is_it = |transfer: &&PreparedTransfer| transaction.is_some() && transfer.transaction() == transaction;
         self.transfers().iter().find(is_it).or(self.transfers().last())
     }
 
-    /// Adds a transfer, which excludes those before it.
+    /// Adds a transfer or a cancellation, which replaces the earlier ones on the chain.
     pub(crate) fn push_prepared(&mut self, prepared: PreparedTransfer) {
         match &mut self.payment {
             JournalPayment::Transfer(transfers) => transfers.push(prepared),
             JournalPayment::Authorization { cancellations, .. } => cancellations.push(prepared),
-            // No transaction is made for these.
+            // These need no transaction of the payer.
             JournalPayment::Permit(_) | JournalPayment::Voucher(_) | JournalPayment::Channel(_) => {}
             JournalPayment::None => self.payment = JournalPayment::Transfer(vec![prepared]),
         }
     }
 
-    /// The next transaction to send: the last transfer, or the last cancellation.
+    /// Returns the next transaction to send: the last transfer, or the last cancellation.
     pub(crate) fn last_prepared_mut(&mut self) -> Option<&mut PreparedTransfer> {
         match &mut self.payment {
             JournalPayment::Transfer(prepared) | JournalPayment::Authorization { cancellations: prepared, .. } => {
@@ -352,39 +357,41 @@ impl JournalEntry {
         }
     }
 
-    /// Whether the proof is what was signed: it is not settled, or the seller accepts no other proof.
+    /// Returns whether the proof is the signed message: the payment is not settled, or the seller accepts no other
+    /// proof.
     pub(crate) fn is_shown(&self) -> bool {
         self.signed().is_some() && (self.transaction.is_none() || self.intent.is_empty())
     }
 
-    /// Whether the money of a purchase that [waits](Self::is_idle) has moved for certain: it is a transfer, which was mined, or an
-    /// authorization or a permit that was used.
+    /// Returns whether the money of an [idle](Self::is_idle) purchase has certainly moved: it is a mined transfer, a
+    /// used signature, or a voucher that was sold.
     pub(crate) fn has_moved(&self) -> bool {
         self.signed().is_none() || self.is_settled() || (self.vouched().is_some() && self.is_sold())
     }
 
-    /// Whether it only waits for the same request, which uses its payment or answer, or for its age.
+    /// Returns whether it only waits for the same request, which uses its payment or answer, or until it is too old.
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.state, PurchaseState::Redeeming | PurchaseState::Unspent) || self.is_sold()
     }
 
-    /// Whether its seller may still give its answer for a payment that is too old for any other: the answer is a pass.
+    /// Returns whether its seller may still give the answer when the payment is too old for others, because the answer
+    /// is a pass.
     pub(crate) fn is_kept_by_seller(&self, now: ChainTime) -> bool {
         self.is_pass && now < self.counts_from().after(PASS_KEPT)
     }
 
-    /// Whether it may still cost more than that; a paid purchase costs nothing more.
+    /// Returns whether it may still cost more than `limit`. A paid purchase costs nothing more.
     pub(crate) fn may_cost_more_than(&self, limit: Option<Amount>) -> bool {
         limit.is_some_and(|limit| self.amount > limit) && !self.is_settled() && !self.is_sold()
     }
 
-    /// Whether what was signed bought an answer, by the seller's word, which is not known to be with the caller.
+    /// Returns whether the signed payment bought an answer, according to the seller, that the caller may not have read.
     pub(crate) fn is_sold(&self) -> bool {
         let is_unsettled = self.state == PurchaseState::Paying && self.transaction.is_none();
         is_unsettled && self.settled.is_some() && self.signed().is_some()
     }
 
-    /// The same purchase as it was before its answer came: its payment is shown as it was shown then.
+    /// Returns the purchase in its state before the answer, so that its payment is shown as it was then.
     pub(crate) fn asked_again(self) -> Self {
         if self.signed().is_some() {
             return Self { state: PurchaseState::Paying, transaction: None, ..self };
@@ -392,18 +399,18 @@ impl JournalEntry {
         Self { state: PurchaseState::Redeeming, ..self }
     }
 
-    /// Whether the chain has said that what was signed was used, though perhaps not by which transaction.
+    /// Returns whether the chain has shown the signed payment as used, possibly by an unknown transaction.
     pub(crate) fn is_settled(&self) -> bool {
         self.transaction.is_some() || self.state == PurchaseState::Redeeming
     }
 
-    /// The state after an answer to its authorization. A settlement by an unknown transaction stays recorded.
+    /// Returns the state after an answer to its signed payment. A settlement by an unknown transaction stays recorded.
     pub(crate) fn closed_as(&self, state: PurchaseState) -> PurchaseState {
         let unknown = self.state == PurchaseState::Redeeming && self.transaction.is_none();
         if unknown && state == PurchaseState::Unspent { PurchaseState::Redeeming } else { state }
     }
 
-    /// Takes over the terms under which its authorization is shown from now on.
+    /// Sets the terms under which its signed payment is shown from now on.
     pub(crate) fn takes_signed_terms(&mut self, intent: Option<&IntentId>, message: String) {
         self.intent = intent.map(|intent| intent.as_str().to_owned()).unwrap_or_default();
         match &mut self.payment {
@@ -414,7 +421,7 @@ impl JournalEntry {
         }
     }
 
-    /// Takes over that nothing was used of what was signed, and nothing ever can be.
+    /// Records that nothing of the signed payment was used, and nothing ever can be.
     pub(crate) fn becomes_void(&mut self) {
         self.state = PurchaseState::Void;
         if self.permitted().is_some() || self.vouched().is_some() {
@@ -422,23 +429,23 @@ impl JournalEntry {
         }
     }
 
-    /// Takes over what the chain says of its authorization.
+    /// Records that the chain shows its signed payment as used.
     pub(crate) fn is_settled_by(&mut self, transaction: Option<TxHash>) {
         self.state = PurchaseState::Redeeming;
         self.transaction = transaction.or(self.transaction);
     }
 
-    /// Whether its transfer is one that the quote asks for.
+    /// Returns whether its prepared payment is one that the quote asks for.
     pub(crate) fn pays(&self, quote: &Quote) -> bool {
         self.covers(quote) && self.payment != JournalPayment::None
     }
 
-    /// The same, except for the unknown token of a payment that was made elsewhere.
+    /// Returns the same, but also accepts a payment made elsewhere, whose token is unknown.
     pub(crate) fn covers(&self, quote: &Quote) -> bool {
         self.amount >= quote.amount && self.is_paid_as(quote)
     }
 
-    /// Whether it went to the recipient that the quote names, on its chain and in one of its tokens.
+    /// Returns whether it paid the quote's recipient, on its network and in one of its tokens.
     pub(crate) fn is_paid_as(&self, quote: &Quote) -> bool {
         (self.network, self.recipient, self.decimals) == (quote.network, quote.recipient, quote.decimals)
             && self.token().is_none_or(|token| quote.contracts.contains(&token))
@@ -448,7 +455,7 @@ impl JournalEntry {
         (self.state, self.transaction) = (PurchaseState::Redeeming, Some(transaction));
     }
 
-    /// Takes over a fresh quote for the same payment; `is_elsewhere`: its network is not that of `Pay`.
+    /// Adopts a fresh quote for the same payment. `is_elsewhere`: its network is not that of `Pay`.
     pub(crate) fn takes_terms_of(&mut self, quote: &Quote, is_elsewhere: bool) {
         self.is_elsewhere = is_elsewhere;
         self.intent = quote.intent.as_str().to_owned();

@@ -1,4 +1,4 @@
-//! The boxed twin of [`Journal`], so that the layer is not generic over it.
+//! The object-safe twin of [`Journal`], so that the layer is not generic over the journal.
 
 use std::{future::Future, pin::Pin};
 

@@ -1,4 +1,4 @@
-//! `JournalError`: why a journal cannot be relied on.
+//! `JournalError`: why a journal cannot be used.
 
 use crate::client::box_error::BoxError;
 
@@ -20,19 +20,20 @@ pub enum JournalError {
         "a journal record cannot be read: it is damaged, or a later version wrote it; look at it before paying again"
     )]
     Record,
-    /// The purchase was finished meanwhile. No state follows its last one.
+    /// The purchase was finished meanwhile. Its last state is final.
     #[error("the purchase was finished meanwhile: nothing more is recorded of it")]
     Finished,
     /// An earlier write failed half-way and could not be undone.
     #[error("an earlier write to the journal failed, or another program changed the file: open the journal again")]
     Broken,
-    /// The path, or that of the lock beside it, names something other than a regular file, such as a device or a folder.
+    /// The journal's path, or that of its lock file, names something other than a regular file, such as a device or a
+    /// folder.
     #[error("the journal's path, or its lock's, is no regular file: name one, or a new one in a folder that exists")]
     NotAFile,
     /// The file system refused.
     #[error("the file system refused access to the journal: check its folder, space and permissions")]
     Io(#[from] std::io::Error),
-    /// Anything else, for journals of your own.
+    /// Any other error, for journals of your own.
     #[error("the journal failed: see the source of this error")]
     Other(#[source] BoxError),
 }

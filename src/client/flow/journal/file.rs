@@ -34,8 +34,8 @@ use super::{Journal, JournalEntry, JournalError};
 /// for its owner only (mode 0600); a file that others can read is replaced by such a copy when it is opened. On other
 /// systems, the folder's permissions have to protect it. Protect copies of the file as well.
 ///
-/// Clones share one journal. Use it inside a tokio runtime. A write that has begun is finished even if its caller no longer
-/// waits.
+/// Clones share one journal. Use it inside a tokio runtime. A write that has begun is finished even if its caller no
+/// longer waits.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -56,7 +56,7 @@ pub struct FileJournal {
 }
 
 impl FileJournal {
-    /// Opens the journal at `path`, or begins one; its folder must exist.
+    /// Opens the journal at `path`, or creates one. Its folder must exist.
     ///
     /// # Errors
     /// [`JournalError::Locked`] while another process uses it, [`JournalError::Corrupt`] with the line that cannot be

@@ -1,4 +1,4 @@
-//! `MemoryJournal`: purchases until the process ends.
+//! `MemoryJournal`: keeps purchases until the process ends.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ impl MemoryJournal {
         Self::default()
     }
 
-    /// Returns every purchase that is open or was begun in the last day, in its newest state.
+    /// Returns the newest state of every purchase that is open, or that the budget still counts.
     #[must_use]
     pub fn entries(&self) -> Vec<JournalEntry> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()

@@ -26,10 +26,10 @@ pub(crate) use file::sync_folder;
 pub use memory::MemoryJournal;
 pub(crate) use signed::Signed;
 
-/// A record of purchases: one entry for each, replaced as the purchase goes on.
+/// A record of purchases: one entry for each, replaced as the purchase proceeds.
 ///
-/// Each call has to end by itself, and the calls of one purchase in order. Before money moves, the layer waits for the
-/// write without a limit; otherwise a write counts as failed after ten seconds.
+/// Each call must end by itself, and the calls of one purchase must take effect in order. Before money moves, the layer
+/// waits for the write without a limit; otherwise a write counts as failed after ten seconds.
 ///
 /// A journal has one writer: two would each spend the whole budget.
 ///
@@ -58,17 +58,17 @@ pub(crate) use signed::Signed;
 /// }
 /// ```
 pub trait Journal: Send + Sync + 'static {
-    /// Returns the newest state of every purchase that is open, and of those that the budget still counts:
-    /// [`JournalEntry::is_kept_at`] the time of the newest. Others may be left out.
+    /// Returns the newest state of every purchase that is open or that the budget still counts. Others may be omitted:
+    /// see [`JournalEntry::is_kept_at`], at the time of the newest entry.
     ///
     /// # Errors
-    /// [`JournalError`] if the journal cannot be read in full: nothing is paid then.
+    /// [`JournalError`] if the journal cannot be read in full: the layer then pays nothing.
     fn load(&self) -> impl Future<Output = Result<Vec<JournalEntry>, JournalError>> + Send;
 
-    /// Writes the entry in place of the one with the same id. Once this returns `Ok`, the entry must survive a crash: the
-    /// money moves next.
+    /// Writes the entry, which replaces the one with the same id. Once this returns `Ok`, the entry must survive a
+    /// crash, because the money moves next.
     ///
     /// # Errors
-    /// [`JournalError`] if the entry may not have been written: nothing is sent then.
+    /// [`JournalError`] if the entry may not have been written: the layer then sends nothing.
     fn record(&self, entry: &JournalEntry) -> impl Future<Output = Result<(), JournalError>> + Send;
 }

@@ -1,4 +1,4 @@
-//! How an entry is kept: a JSON object with a version.
+//! The stored form of an entry: a JSON object with a version.
 
 use std::borrow::Cow;
 
@@ -16,8 +16,8 @@ struct Versioned<'a> {
 }
 
 impl JournalEntry {
-    /// Returns the entry as one line of JSON with a version in it, for journals of your own. Its shape is no part of the
-    /// interface: only [`from_record`](Self::from_record) reads it, in this version of the crate and in later ones.
+    /// Returns the entry as one line of JSON with a version, for journals of your own. Its structure is not part of the
+    /// API: only [`from_record`](Self::from_record) reads it, in this and later versions of the crate.
     ///
     /// # Errors
     /// [`JournalError::Record`] if it cannot be written as JSON.
@@ -26,7 +26,7 @@ impl JournalEntry {
         serde_json::to_string(&record).map_err(|_| JournalError::Record)
     }
 
-    /// Reads what [`to_record`](Self::to_record) returned.
+    /// Reads a record of [`to_record`](Self::to_record).
     ///
     /// # Errors
     /// [`JournalError::Record`] if the text is damaged, or was written by a later version of the crate.

@@ -1,4 +1,4 @@
-//! `Signed`: what a payer signed and a seller is shown, of either kind.
+//! `Signed`: a signed payment that a seller is shown, of any kind.
 
 use crate::{
     client::{PreparedAuthorization, PreparedPermit, payer::PreparedVoucher},
@@ -14,7 +14,7 @@ pub(crate) enum Signed<'a> {
 }
 
 impl<'a> Signed<'a> {
-    /// The moment before which it can be used; the beginning of time of a voucher without a deposit, which has no end.
+    /// Returns the time before which it can be used; the Unix epoch for a voucher without a deposit, which has no end.
     pub(crate) const fn valid_before(self) -> ChainTime {
         match self {
             Self::Authorization(authorized) => authorized.signed.authorization.valid_before,
@@ -23,7 +23,7 @@ impl<'a> Signed<'a> {
         }
     }
 
-    /// The account that signed it.
+    /// Returns the account that signed it.
     pub(crate) const fn payer(self) -> Address {
         match self {
             Self::Authorization(authorized) => authorized.signed.authorization.from,
@@ -40,7 +40,7 @@ impl<'a> Signed<'a> {
         }
     }
 
-    /// The message that the seller is shown, as JSON.
+    /// Returns the message shown to the seller, as JSON.
     pub(crate) fn message(self) -> &'a str {
         match self {
             Self::Authorization(authorized) => &authorized.message,

@@ -1,4 +1,4 @@
-//! The flow alone: what it does when a part tells it something that the part cannot settle by itself.
+//! Tests of the flow where a part reports something that it cannot resolve itself.
 
 use std::{
     convert::Infallible,
@@ -39,7 +39,7 @@ async fn inner(wallet: ScriptedPayer, clock: FakeClock, journal: MemoryJournal) 
     })
 }
 
-/// Two sent transfers are lost, and then the quote expires: the seller is asked again before the transfer is sent
+/// Two transfers are lost, and then the quote expires: the seller is asked for a new quote before the transfer is sent
 /// again.
 #[tokio::test(start_paused = true)]
 async fn a_lost_transfer_whose_quote_is_over_is_sent_again_under_a_fresh_one() {

@@ -1,4 +1,4 @@
-//! `ChannelTable`: the payment channels of this payer, as they are now.
+//! `ChannelTable`: the current state of this payer's payment channels.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,28 +16,28 @@ pub(crate) type ChannelKey = (Network, ChannelId);
 pub(super) struct ChannelTable(pub(super) HashMap<ChannelKey, Slot>);
 
 pub(super) struct Slot {
-    /// All but the record.
+    /// The journal entry without the record.
     pub(super) shell: JournalEntry,
     pub(super) record: ChannelRecord,
-    /// A call is about to sign in it.
+    /// Whether a call is about to sign in it.
     pub(super) is_held: bool,
-    /// The journal may have it.
+    /// Whether the journal may have it.
     pub(super) is_recorded: bool,
-    /// Its writes come one after the other, each with the newest state.
+    /// Serializes its writes, each with the newest state.
     pub(super) writing: Arc<Mutex<()>>,
 }
 
 impl Slot {
-    /// Gives its open request up, whose purchase is not open any more.
+    /// Gives up its open request, whose purchase is no longer open.
     pub(super) fn give_up(&mut self, spent: &Spendings, now: ChainTime) {
         if self.record.open.is_some_and(|open| !spent.has(open.purchase)) {
-            // Its call may have ended between the two records.
+            // Its call may have ended between the two journal records.
             self.record.was_never_shown(now);
         }
         self.record.give_up();
     }
 
-    /// Whether something is under way in it, or a deposit is not known to be made.
+    /// Returns whether a request is in progress in it, or a deposit is not known to be made.
     pub(super) fn is_unsettled(&self) -> bool {
         let is_about_to = self.is_held && self.record.phase == ChannelPhase::Open;
         let is_unsettled = is_about_to || self.record.open.is_some() || self.record.doubts_a_deposit();
@@ -53,14 +53,14 @@ impl Slot {
 }
 
 impl ChannelTable {
-    /// Enters a channel that the journal has.
+    /// Adds a channel from the journal.
     pub(super) fn enter(&mut self, entry: JournalEntry, record: ChannelRecord) {
         let key = (entry.network, record.config.id(entry.network));
         let shell = JournalEntry { payment: JournalPayment::None, ..entry };
         self.0.insert(key, Slot { shell, record, is_held: false, is_recorded: true, writing: Arc::default() });
     }
 
-    /// The purchases that deposited, and what came back of it.
+    /// Returns the records of the channels with a refund.
     pub(super) fn refunds(&self) -> impl Iterator<Item = &ChannelRecord> {
         self.0.values().map(|slot| &slot.record).filter(|record| !record.refunded.is_zero())
     }

@@ -1,6 +1,7 @@
-//! `ChannelGuard`: keeps a payment channel for a call that is about to sign in it.
+//! `ChannelGuard`: holds a payment channel for a call that is about to sign in it.
 //!
-//! Once a request is open in a channel, no other is signed for: until its charge is known, or it is given up.
+//! While a request is open in a channel, nothing else is signed in it, until the request's charge is known or it is
+//! given up.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,41 +19,41 @@ use crate::{
     },
 };
 
-/// How long a call that waits for a channel sleeps at most before it looks again.
+/// The longest time that a call waiting for a channel sleeps before it checks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// A channel that a call asks for.
+/// The channel that a call asks for.
 pub(crate) struct WantedChannel<'a> {
     pub(crate) host: &'a str,
-    /// Tells which hosts are one seller.
+    /// Determines which hosts are one seller.
     pub(crate) budget: &'a Budget,
     pub(crate) network: Network,
-    /// Whether the seller takes such a channel, and it is this payer's.
+    /// Whether the seller takes such a channel, and it belongs to this payer.
     pub(crate) fits: &'a (dyn Fn(&ChannelConfig) -> bool + Sync),
 }
 
-/// What there is of it.
+/// The result of a search for a channel.
 pub(crate) enum FoundChannel {
     Held(ChannelGuard),
-    /// Another call is at work in it.
+    /// Another call uses it.
     Busy,
-    /// A purchase was left in it, whose charge is not known.
+    /// A purchase in it was left unfinished, so its charge is not known.
     Left(PurchaseId),
-    /// Its seller is not believed any more.
+    /// Its seller is no longer believed.
     Broken(ChannelId),
-    /// There is none. In another channel of that seller a deposit was signed that is not known to be made.
+    /// There is none, and another channel of that seller has a signed deposit that is not known to be made.
     Doubtful(ChannelGuard),
 }
 
 impl WantedChannel<'_> {
-    /// Whether the host of a journal's entry is the same seller.
+    /// Returns whether the host of a journal entry is the same seller.
     fn is_its_seller(&self, host: &str) -> bool {
         self.budget.counted_host(host) == self.budget.counted_host(self.host)
     }
 }
 
 impl RegistryInner {
-    /// Finds a channel, or begins one, and keeps it for the caller.
+    /// Finds a channel, or begins one, and holds it for the caller.
     pub(super) fn hold_channel(
         self: &Arc<Self>,
         wanted: &WantedChannel<'_>,
@@ -79,7 +80,7 @@ impl RegistryInner {
                     Some(purchase) if open.free(purchase).is_none() => found = Some(FoundChannel::Busy),
                     Some(purchase) => found = Some(FoundChannel::Left(purchase)),
                     None => {
-                        // A purchase that is not open any more was given up.
+                        // A purchase that is no longer open was given up.
                         slot.give_up(spent, now);
                         slot.is_held = true;
                         return FoundChannel::Held(ChannelGuard { registry: Arc::clone(self), key: (*network, *id) });
@@ -97,7 +98,8 @@ impl RegistryInner {
         FoundChannel::Held(ChannelGuard { registry: Arc::clone(self), key })
     }
 
-    /// What is not settled in the seller's other channels: one that varies its terms gets no deposit for each of them.
+    /// Returns an unsettled matter in the seller's other channels, so that a seller that varies its terms gets no
+    /// deposit for each of them.
     fn in_the_way(self: &Arc<Self>, wanted: &WantedChannel<'_>, tables: &mut Tables) -> Option<FoundChannel> {
         let now = self.now();
         let Tables { channels, open, spent, .. } = tables;
@@ -120,7 +122,7 @@ impl RegistryInner {
         None
     }
 
-    /// Keeps the channel of that name, in any phase, for its closing.
+    /// Holds the channel of that id, in any phase, for closing.
     pub(super) fn hold_channel_named(self: &Arc<Self>, id: ChannelId) -> Option<FoundChannel> {
         let now = self.now();
         let Tables { channels, open, spent, .. } = &mut *self.tables();
@@ -137,7 +139,7 @@ impl RegistryInner {
         Some(FoundChannel::Held(ChannelGuard { registry: Arc::clone(self), key: *key }))
     }
 
-    /// Takes up a channel, and keeps it from other calls until the journal has it.
+    /// Adds a channel, and holds it until the journal has it.
     pub(super) async fn adopt_channel(
         self: &Arc<Self>,
         shell: JournalEntry,
@@ -155,13 +157,13 @@ impl RegistryInner {
         let guard = ChannelGuard { registry: Arc::clone(self), key };
         let adopted = guard.change(|_| {}).await;
         if adopted.is_err() {
-            // It is in no journal. Asked again, it is written again.
+            // It is in no journal. Another attempt writes it again.
             self.tables().channels.0.remove(&key);
         }
         adopted
     }
 
-    /// Waits until something has changed in some channel, or for a moment.
+    /// Waits until some channel changes, or for a short time.
     pub(super) async fn channel_changes(&self) {
         let _ = timeout(LOOK_AGAIN, self.channels_changed.notified()).await;
     }
@@ -179,7 +181,8 @@ impl RegistryInner {
         Some(self.tables().channels.0.get(&key)?.record.clone())
     }
 
-    /// Changes a channel's record, durably: in this process first, so that a call that is dropped meanwhile changes it too.
+    /// Changes a channel's record, durably. The process's own copy changes first, so the change holds even if the call
+    /// is dropped.
     pub(super) async fn change_channel(
         &self,
         key: ChannelKey,
@@ -204,7 +207,7 @@ impl RegistryInner {
         self.write(&entry, patience).await
     }
 
-    /// Does the same where the answer is there already: a journal that fails costs no answer.
+    /// Changes a channel's record when the answer has already arrived: a journal error is only logged.
     pub(super) async fn note_channel(&self, key: ChannelKey, change: impl FnOnce(&mut ChannelRecord)) {
         if let Err(error) = self.change_channel(key, Some(PATIENCE), change).await {
             tracing::warn!(%error, channel = %key.1, "the journal did not record what became of a channel");
@@ -212,7 +215,7 @@ impl RegistryInner {
     }
 }
 
-/// A channel that no other call signs in, until it is dropped or a request is open in it.
+/// A channel in which no other call signs, until this is dropped or a request is open in it.
 pub(crate) struct ChannelGuard {
     registry: Arc<RegistryInner>,
     key: ChannelKey,
@@ -223,7 +226,7 @@ impl ChannelGuard {
         self.key.1
     }
 
-    /// What is known of it; `None` only where the process's own table lost it.
+    /// Returns its record; `None` only if the process's table lost it.
     pub(crate) fn record(&self) -> Option<ChannelRecord> {
         self.registry.channel(self.key)
     }
@@ -231,12 +234,12 @@ impl ChannelGuard {
     /// Changes its record, durably, before anything is shown.
     ///
     /// # Errors
-    /// The journal's: nothing may be shown then.
+    /// The journal's error: nothing may be shown then.
     pub(crate) async fn change(&self, change: impl FnOnce(&mut ChannelRecord)) -> Result<(), JournalError> {
         self.registry.change_channel(self.key, None, change).await
     }
 
-    /// Takes over what is known, without a record.
+    /// Changes its record in memory only.
     pub(crate) fn learn(&self, change: impl FnOnce(&mut ChannelRecord)) {
         if let Some(slot) = self.registry.tables().channels.0.get_mut(&self.key) {
             change(&mut slot.record);

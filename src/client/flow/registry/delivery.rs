@@ -1,4 +1,4 @@
-//! `Delivery`: closes a purchase once its answer is with the caller; and `Closing`, which writes its last state.
+//! `Delivery`: closes a purchase once the caller has its answer. `Closing`: writes the purchase's final state.
 
 use std::{
     future::Future,
@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use super::inner::{PATIENCE, RegistryInner};
 use crate::client::{JournalEntry, JournalError, PurchaseId};
 
-/// Writes the last state of a purchase. Until it is dropped, nothing else is recorded of that purchase: the last word of the journal is
-/// this one.
+/// Writes the final state of a purchase. Until this is dropped, nothing else is recorded of the purchase, so the final
+/// state is the journal's last record.
 pub(super) struct Closing {
     registry: Arc<RegistryInner>,
     last: JournalEntry,
@@ -29,7 +29,8 @@ impl Closing {
         self.registry.write(&self.last, Some(PATIENCE)).await
     }
 
-    /// In the registry last: a caller that leaves while the journal writes has not seen the end.
+    /// Closes the purchase in the registry, after the journal: a caller that leaves during the write has not seen the
+    /// end.
     pub(super) fn close(self) {
         self.registry.close(&self.last);
     }
@@ -41,18 +42,18 @@ impl Drop for Closing {
     }
 }
 
-/// Goes with the body of an answer that was sold. Until the body was read to its end the purchase stays open, so that the same
-/// request asks for the same answer: after a crash, too.
+/// Accompanies the body of a sold answer. The purchase stays open until the body was read to its end, so that the same
+/// request asks for the same answer, also after a crash.
 pub(crate) struct Delivery {
     registry: Arc<RegistryInner>,
     purchase: PurchaseId,
-    /// The purchase's last state.
+    /// The purchase's final state.
     answered: Option<Box<JournalEntry>>,
     /// In a mutex, so that a body can be `Sync`: only `poll_close` and `drop` use it.
     closing: Option<Mutex<Pin<Box<dyn Future<Output = ()> + Send>>>>,
-    /// Nothing is left to read.
+    /// Whether nothing is left to read.
     is_whole: bool,
-    /// Found here, because a body may be dropped outside the runtime.
+    /// Captured here, because a body may be dropped outside the runtime.
     runtime: Option<Handle>,
 }
 
@@ -64,12 +65,12 @@ impl Delivery {
         Self { registry, purchase, answered, closing: None, is_whole: false, runtime: Handle::try_current().ok() }
     }
 
-    /// Notes whether anything is left to read: a body is often dropped at its last byte, without a look behind it.
+    /// Notes whether everything was read: a body is often dropped at its last byte, without a further poll.
     pub(crate) const fn is_whole(&mut self, is_whole: bool) {
         self.is_whole = is_whole;
     }
 
-    /// Whether the end of the body was reached.
+    /// Returns whether the end of the body was reached.
     pub(crate) const fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
@@ -91,7 +92,7 @@ impl Delivery {
     }
 }
 
-/// The caller has the answer, even if the journal fails: at worst it is requested once more.
+/// Only warns: the caller has the answer, and at worst it is requested once more.
 fn warn_of(written: Result<(), JournalError>, purchase: PurchaseId) {
     if let Err(error) = written {
         tracing::warn!(%error, %purchase, "the journal did not record that an answer was read");

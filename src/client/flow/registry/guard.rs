@@ -1,4 +1,4 @@
-//! `PurchaseGuard`: a purchase while one call works on it.
+//! `PurchaseGuard`: a purchase that one call works on.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,26 +12,26 @@ use crate::{
     protocol::{Amount, ChainTime},
 };
 
-/// Exclusive access to one purchase. Dropped, it leaves the purchase to the next call of the same request; one that was
-/// never recorded leaves nothing, because nothing can have been sent.
+/// Exclusive access to one purchase. When dropped, it leaves the purchase to the next call with the same request. If
+/// the purchase was never recorded, nothing is left, because nothing can have been sent.
 pub(crate) struct PurchaseGuard {
     registry: Arc<RegistryInner>,
     entry: JournalEntry,
     claim: Claim,
     recorded: bool,
-    /// Whether it was open before this call.
+    /// Whether the purchase was open before this call.
     resumed: bool,
-    /// The last state, once the answer was sold.
+    /// The final state, once the answer was sold.
     sold: Option<JournalEntry>,
 }
 
 impl PurchaseGuard {
-    /// Guards a purchase that is in no journal yet.
+    /// Guards a new purchase, which no journal has yet.
     pub(super) fn new(registry: &Arc<RegistryInner>, entry: JournalEntry) -> Self {
         Self { registry: Arc::clone(registry), entry, claim: Claim::Call, recorded: false, resumed: false, sold: None }
     }
 
-    /// Guards one that was open.
+    /// Guards a purchase that was open.
     pub(super) fn resumed(registry: &Arc<RegistryInner>, entry: JournalEntry, claim: Claim) -> Self {
         Self { registry: Arc::clone(registry), entry, claim, recorded: true, resumed: true, sold: None }
     }
@@ -40,7 +40,7 @@ impl PurchaseGuard {
         &self.entry
     }
 
-    /// Whether it was open before this call: its payment may have been shown.
+    /// Returns whether the purchase was open before this call, so that its payment may have been shown.
     pub(crate) const fn is_resumed(&self) -> bool {
         self.resumed
     }
@@ -49,14 +49,14 @@ impl PurchaseGuard {
         self.registry.now()
     }
 
-    /// Returns whether the transfer of another purchase, which may yet move, was made for that intent: of two transfers
-    /// with one tag it could not be told which purchase paid for which.
+    /// Returns whether another purchase's transfer for that intent may still move. Two transfers with one tag could not
+    /// be told apart.
     pub(crate) fn is_intent_taken(&self, intent: &str) -> bool {
         self.registry.tables().open.is_paid_for(intent, self.entry.id)
     }
 
-    /// Takes the challenge with that hash for this purchase, in one step with the check that no other purchase has it: both would
-    /// have one nonce, so one could be used. `false` where another has it.
+    /// Takes the challenge with that hash for this purchase, atomically with the check that no other purchase has it:
+    /// both would have one nonce, so only one could be used. Returns `false` if another has it.
     pub(crate) fn take_challenge(&self, challenge: [u8; 32]) -> bool {
         self.registry.tables().spent.take_challenge(challenge, self.entry.id)
     }
@@ -67,18 +67,19 @@ impl PurchaseGuard {
         self.registry.tables().spent.set_gas_aside(self.entry.id, self.entry.network, gas, now, budget)
     }
 
-    /// Changes the purchase, durably, before any money moves. Where this fails the change still holds in this process.
+    /// Changes the purchase, durably, before any money moves. If the journal fails, the change still holds in this
+    /// process.
     ///
     /// # Errors
-    /// [`JournalError::Finished`] where the purchase is closed, though not by this call: nothing may be sent for it any more.
+    /// [`JournalError::Finished`] if the purchase was closed, but not by this call: nothing more may be sent for it.
     pub(crate) async fn record(&mut self, change: impl FnOnce(&mut JournalEntry)) -> Result<(), JournalError> {
         self.change(change, None).await
     }
 
-    /// Writes the purchase once more where an earlier call was dropped while the journal wrote what was to be shown.
+    /// Writes the purchase once more if an earlier call was dropped while the journal wrote what was to be shown.
     ///
     /// # Errors
-    /// The journal's: nothing may be shown then.
+    /// The journal's error: nothing may be shown then.
     pub(crate) async fn written(&self) -> Result<(), JournalError> {
         if self.registry.tables().open.is_unwritten(self.entry.id) {
             self.registry.write(&self.entry, None).await?;
@@ -87,7 +88,7 @@ impl PurchaseGuard {
         Ok(())
     }
 
-    /// Does the same where the money has moved already: a journal that fails or hangs costs no answer.
+    /// Changes the purchase when the money has already moved: a journal that fails or hangs loses no answer.
     pub(crate) async fn note(&mut self, change: impl FnOnce(&mut JournalEntry)) {
         match self.change(change, Some(PATIENCE)).await {
             Ok(()) | Err(JournalError::Finished) => {}

@@ -1,4 +1,4 @@
-//! The file system: files that only their owner reads, the lock, and replacing a file whole.
+//! File system access: private files, the lock, and replacement of whole files.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -12,7 +12,7 @@ use super::log::Storage;
 use crate::client::JournalError;
 
 impl Storage for File {
-    /// A file that was deleted under us has none: later writes to it are lost.
+    /// Returns the length. A file that was deleted has none, because later writes to it are lost.
     fn length(&self) -> io::Result<u64> {
         let metadata = self.metadata()?;
         #[cfg(unix)]
@@ -35,7 +35,7 @@ impl Storage for File {
     }
 }
 
-/// Where the file is in truth, so that two ways to it have one lock; it is begun if there is none.
+/// Creates the file if there is none, and returns its canonical path, so that two paths to it share one lock.
 pub(super) fn begin(path: &Path) -> Result<PathBuf, JournalError> {
     begin_or_find(path)?;
     let path = fs::canonicalize(path)?;
@@ -43,14 +43,14 @@ pub(super) fn begin(path: &Path) -> Result<PathBuf, JournalError> {
     Ok(path)
 }
 
-/// For how long a lock that is held is tried again, and how often.
+/// How often, and after which pause, a held lock is tried again.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Keeps others out until it is dropped. The lock is on a file of its own: one on the journal would be lost when
-/// another file takes its place.
+/// Locks out other processes until the returned file is dropped. The lock has its own file, because a lock on the
+/// journal would be lost when the journal is replaced.
 ///
-/// A lock that is held is tried again for a moment: a child process that is being started holds it until its program runs.
+/// A held lock is retried for a moment: a starting child process holds it until its program runs.
 pub(super) fn lock(path: &Path) -> Result<File, JournalError> {
     let path = beside(path, ".lock");
     begin_or_find(&path)?;
@@ -65,8 +65,8 @@ pub(super) fn lock(path: &Path) -> Result<File, JournalError> {
     Err(JournalError::Locked)
 }
 
-/// Creates the file for its owner alone, or finds a regular one. What exists is looked at before it is opened: opening a pipe
-/// waits, and opening a device may have effects.
+/// Creates a file for its owner only, or finds a regular one. It checks an existing file before opening it, because
+/// opening a pipe blocks, and opening a device may have effects.
 fn begin_or_find(path: &Path) -> Result<(), JournalError> {
     match private().create_new(true).open(path) {
         Ok(file) => Ok(file.sync_all()?),
@@ -76,12 +76,13 @@ fn begin_or_find(path: &Path) -> Result<(), JournalError> {
     }
 }
 
-/// Opens what [`begin`] found.
+/// Opens the file that [`begin`] created or found.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     private().open(path)
 }
 
-/// Whether its owner alone may read and write the file. Where permissions are of another kind, the folder's count.
+/// Returns whether only the owner may read and write the file. On systems without such permissions, the folder's
+/// permissions count.
 pub(super) fn is_private(file: &File) -> io::Result<bool> {
     #[cfg(unix)]
     return Ok(std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o077 == 0);
@@ -89,12 +90,12 @@ pub(super) fn is_private(file: &File) -> io::Result<bool> {
     return file.metadata().map(|_| true);
 }
 
-/// Writes a file that is to take the place of `path`; until [`replace`] nothing has changed.
+/// Writes a file that will replace `path`. Nothing changes until [`replace`].
 pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let new = beside(path, ".new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        // Left by a crash, or not there at all.
+        // The file was left by a crash, or there was none.
         _ => {}
     }
     let mut file = private().create_new(true).open(&new)?;
@@ -106,15 +107,15 @@ pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Puts it there.
+/// Replaces `path` with that file.
 pub(super) fn replace(path: &Path) -> io::Result<()> {
     fs::rename(beside(path, ".new"), path)
 }
 
-/// Makes what a folder lists survive a crash.
+/// Makes a folder's listing survive a crash.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
-        // Elsewhere a folder cannot be opened like a file, and renaming is as durable as it gets.
+        // On other systems a folder cannot be opened like a file, and a rename is as durable as it can be.
         Some(folder) if cfg!(unix) => {
             File::open(folder)?.sync_all()?;
             #[cfg(test)]
@@ -146,11 +147,11 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How many folders this thread has synced: what a crash would show cannot be shown otherwise.
+        /// How many folders this thread has synced; a test cannot observe durability in another way.
         pub(super) static FOLDERS_SYNCED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// A device that has nothing to sync says so: an answer of `Ok` would mean that the device was not asked.
+    /// A device without sync reports an error; `Ok` would mean that it was not called.
     #[test]
     #[cfg(target_os = "linux")]
     fn the_disk_is_asked() {
@@ -159,7 +160,7 @@ mod tests {
         assert!(sync_folder(Path::new("/dev/null/file")).is_err());
     }
 
-    /// A file that is new, or has taken another's place, is lost in a crash until its folder is on the disk, too.
+    /// A new or replaced file can be lost in a crash until its folder is synced.
     #[test]
     #[cfg(unix)]
     fn a_folder_is_synced_whenever_it_lists_another_file() {

@@ -1,4 +1,4 @@
-//! The format of the log: a record a line, and what a file of them says.
+//! The format of the log, one record per line, and its reader.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ pub(super) type Entries = BTreeMap<PurchaseId, JournalEntry>;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) entries: Entries,
-    /// How many lines it took.
+    /// The number of lines.
     pub(super) lines: usize,
-    /// Where the last whole line ends. What comes after it was never acknowledged.
+    /// Where the last complete line ends. Anything after it was never acknowledged.
     pub(super) end: usize,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn write(to: &mut Vec<u8>, entry: &JournalEntry) -> Result<(), Journa
     Ok(())
 }
 
-/// Reads whole lines, each of which must be an entry.
+/// Reads the complete lines, each of which must be an entry.
 pub(super) fn read(bytes: &[u8]) -> Result<Found, JournalError> {
     let mut found = Found::default();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -41,8 +41,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Found, JournalError> {
     Ok(found)
 }
 
-/// Drops what need not be kept, by the time of the newest entry, or by `now` if that is earlier: one
-/// entry from a clock gone wrong must not make the others look old.
+/// Drops entries that need not be kept at the newest entry's time, or at `now` if that is earlier: one entry from a
+/// wrong clock must not make the others look old.
 pub(super) fn prune(entries: &mut Entries, now: ChainTime) {
     let newest = entries.values().map(JournalEntry::counts_from).max().unwrap_or(now);
     entries.retain(|_, entry| entry.is_kept_at(now.min(newest)));

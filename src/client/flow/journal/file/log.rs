@@ -1,22 +1,22 @@
-//! `Log`: a write-ahead log. A file that is appended to, and either has all of an addition or nothing of it.
+//! `Log`: a write-ahead log. It appends to a file atomically.
 
 use std::io;
 
 use crate::client::JournalError;
 
-/// What a log needs of a file. Tests have one that fails.
+/// The operations that a log needs of a file. Tests use one that fails.
 pub(super) trait Storage {
-    /// How long it is.
+    /// Returns the file's length.
     fn length(&self) -> io::Result<u64>;
-    /// Adds at the end.
+    /// Appends to the file.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Returns once all of it would survive a crash.
+    /// Returns once all content would survive a crash.
     fn sync(&mut self) -> io::Result<()>;
-    /// Cuts it off there.
+    /// Truncates the file to `length`.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
-/// Adds to a file, and knows where it ends.
+/// Appends to a file, and tracks where it ends.
 #[derive(Debug)]
 pub(super) struct Log<S> {
     storage: S,
@@ -25,7 +25,7 @@ pub(super) struct Log<S> {
 }
 
 impl<S: Storage> Log<S> {
-    /// On a file that ends with a whole line at `length`.
+    /// Creates a log on a file whose last complete line ends at `length`.
     pub(super) fn new(storage: S, length: u64) -> Self {
         Self { storage, length, broken: false }
     }
@@ -38,19 +38,19 @@ impl<S: Storage> Log<S> {
         self.broken
     }
 
-    /// From now on nothing can be added.
+    /// Allows no further additions.
     pub(super) fn give_up(&mut self) {
         self.broken = true;
     }
 
-    /// Adds durably. After an error nothing of it is there, or the log is broken.
+    /// Appends durably. After an error nothing was added, or the log is broken.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
         if self.broken {
             return Err(JournalError::Broken);
         }
         match self.storage.length() {
             Ok(length) if length == self.length => {}
-            // Another program wrote, cut or removed it.
+            // Another program wrote, truncated or removed the file.
             _ => return Err(self.breaks()),
         }
         if let Err(error) = self.storage.append(bytes) {
@@ -58,7 +58,7 @@ impl<S: Storage> Log<S> {
             return Err(error.into());
         }
         if let Err(error) = self.storage.sync() {
-            // What the disk has now is unknown, and asking again does not tell.
+            // The content of the disk is now unknown, and another sync would not tell.
             self.broken = true;
             return Err(error.into());
         }
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk with room for so many bytes, in memory.
+    /// A disk in memory with limited space.
     #[derive(Default)]
     struct Small {
         bytes: Vec<u8>,

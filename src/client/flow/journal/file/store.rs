@@ -16,16 +16,16 @@ use crate::{
     protocol::ChainTime,
 };
 
-/// A file smaller than this is not written anew while it is used, in bytes.
+/// A file smaller than this, in bytes, is not compacted while in use.
 const SMALL: u64 = 1024 * 1024;
-/// How many times longer than what it must hold a file may get.
+/// The factor by which a file may exceed its live content.
 const SLACK: u64 = 4;
 
 pub(super) struct Store {
     path: PathBuf,
     log: Log<File>,
     entries: Entries,
-    /// At which length to see whether the file is worth writing anew.
+    /// The length at which to check whether compaction is worth it.
     look_at: u64,
     _lock: File,
 }
@@ -40,10 +40,10 @@ impl Store {
         if end < bytes.len() {
             file.cut(end as u64)?;
         }
-        // What a crash left unsynced was not acknowledged, but counts from now on.
+        // Entries that a crash left unsynced were not acknowledged, but count from now on.
         file.sync_all()?;
         format::prune(&mut entries, now());
-        // Permissions are set when a file is created, never changed later.
+        // Permissions are set only when a file is created, so a readable file is written anew.
         let is_to_be_written_anew = entries.len() < lines || !disk::is_private(&file)?;
         let mut store = Self { path, log: Log::new(file, end as u64), entries, look_at: SMALL, _lock: lock };
         if is_to_be_written_anew {
@@ -52,7 +52,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Every entry that must be there.
+    /// Returns every entry that must be kept.
     pub(super) fn entries(&self) -> Result<Vec<JournalEntry>, JournalError> {
         if self.log.is_broken() {
             return Err(JournalError::Broken);
@@ -62,7 +62,7 @@ impl Store {
         Ok(entries.into_values().collect())
     }
 
-    /// Writes them all, or none.
+    /// Writes all entries, or none.
     pub(super) fn record(&mut self, entries: Vec<JournalEntry>) -> Result<(), JournalError> {
         let mut bytes = Vec::new();
         for entry in &entries {
@@ -71,7 +71,7 @@ impl Store {
         self.log.append(&bytes)?;
         self.entries.extend(entries.into_iter().map(|entry| (entry.id, entry)));
         if self.log.length() > self.look_at {
-            // The entries are recorded, even if this fails.
+            // The entries are recorded even if this fails.
             let _ = self.shrink();
         }
         Ok(())
@@ -82,7 +82,7 @@ impl Store {
         let live = self.image()?.len() as u64;
         self.look_at = SMALL.max(live.saturating_mul(SLACK));
         if self.log.length() > self.look_at {
-            // As long as that fails, not every record should try.
+            // If compaction fails, do not try again at every record.
             self.look_at = self.log.length().saturating_add(SMALL);
             self.compact()?;
             self.look_at = SMALL.max(live.saturating_mul(SLACK));
@@ -90,14 +90,14 @@ impl Store {
         Ok(())
     }
 
-    /// Puts a file with only the newest of each entry in place of this one.
+    /// Replaces the file with one that has only the newest state of each entry.
     fn compact(&mut self) -> Result<(), JournalError> {
         let image = self.image()?;
-        // A full disk is no reason not to go on with the file that is there.
+        // If the disk is full, continue with the existing file.
         let Ok(file) = disk::write_beside(&self.path, &image) else { return Ok(()) };
         let replaced = disk::replace(&self.path).and_then(|()| disk::sync_folder(&self.path));
         if let Err(error) = replaced {
-            // A crash could leave either file, so a later entry might be in the lost one.
+            // A crash could leave either file, so a later entry might be in the one that is lost.
             self.log.give_up();
             return Err(error.into());
         }

@@ -1,4 +1,4 @@
-//! A journal on a real file: what a crash, a second process and time do to it.
+//! Tests of a journal on a real file: crashes, a second process, and time.
 
 #[cfg(unix)]
 use std::os::unix::fs::PermissionsExt;
@@ -250,7 +250,7 @@ async fn closed_ones_are_kept_for_their_time_and_open_ones_for_ever() {
     let left = place.entries().await;
     assert_eq!(left.iter().map(|entry| entry.state.is_open()).collect::<Vec<_>>(), [true, true, true, false]);
     assert_eq!(place.lines(), 4);
-    // A clock that was wrong once must not make the budget forget.
+    // A clock that was wrong once must not make the budget forget spending.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     place.holding(&[entry(10, now, PurchaseState::Answered), entry(11, u64::MAX / 2, PurchaseState::Answered)]).await;
     assert_eq!(place.entries().await.iter().filter(|entry| !entry.state.is_open()).count(), 2);
@@ -273,7 +273,7 @@ async fn a_crash_while_it_is_written_anew_changes_nothing() {
 async fn what_cannot_be_written_anew_is_used_as_it_is() {
     let place = place();
     let before = place.holding(&[paying(1), entry(1, T0, PurchaseState::Redeeming)]).await;
-    // Where the new file would go there is a folder with something in it.
+    // A non-empty folder occupies the place of the new file.
     fs::create_dir_all(beside(&place.path, ".new").join("in the way")).unwrap();
     let journal = place.open().await;
     journal.record(&paying(2)).await.unwrap();
@@ -318,7 +318,7 @@ async fn a_record_that_nobody_waits_for_is_written() {
     let journal = place.open().await;
     for id in 0..50 {
         let (first, second) = (entry(id, T0, PurchaseState::Paying), entry(id, T0, PurchaseState::Redeeming));
-        // Polled once, then dropped: what comes after it must still come after it.
+        // Polled once, then dropped: the second record must still be written after it.
         let _ = tokio::time::timeout(Duration::ZERO, journal.record(&first)).await;
         journal.record(&second).await.unwrap();
     }
@@ -360,7 +360,7 @@ enum Step {
     Tear(u8),
 }
 
-/// A runtime that ends before it has begun a write: that write failed, and the next ones do not wait for it.
+/// A runtime ends before it begins a write: that write fails, and later ones do not wait for it.
 #[test]
 fn a_runtime_that_ends_does_not_block_the_next_one() {
     let runtime =
@@ -400,8 +400,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is done to it: every entry that must be kept is there as it was last recorded, and nothing else is but
-    /// what once was.
+    /// After any sequence of steps, every entry that must be kept is there in its last recorded state, and no others
+    /// are.
     #[test]
     fn it_is_a_map_that_survives(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

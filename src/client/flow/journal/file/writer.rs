@@ -1,5 +1,5 @@
-//! `Writer`: the queue before the file. Writes happen in the order of the calls, on any thread, even if the caller has
-//! left.
+//! `Writer`: the queue before the file. Writes happen in the order of the calls, on any thread, even if the caller is
+//! gone.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ pub(super) enum Job {
     Load(Answer<Vec<JournalEntry>>),
 }
 
-/// Writes to one file, one thread at a time. Clones are one writer.
+/// Writes to one file, on one thread at a time. Clones share the queue.
 #[derive(Clone)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -35,7 +35,8 @@ impl Writer {
         Self { shared: Arc::new(Shared { jobs: Mutex::default(), store: Mutex::new(store) }) }
     }
 
-    /// Queues a job. The first one of an empty queue sends a thread for it and for all that come until that one is there.
+    /// Queues a job. The first job of an empty queue starts a thread, which also takes the jobs queued until it has the
+    /// file.
     pub(super) fn push(&self, job: Job) {
         let mut jobs = self.shared.jobs();
         jobs.push_back(job);
@@ -53,13 +54,13 @@ impl Shared {
     }
 }
 
-/// A thread's way to the file and back.
+/// A thread's visit to the file.
 struct Errand {
     shared: Arc<Shared>,
     done: bool,
 }
 
-/// A runtime that shuts down forgets threads it has not begun. No other thread would come for the jobs.
+/// A runtime that shuts down drops tasks that it has not begun. No other thread would process the jobs.
 impl Drop for Errand {
     fn drop(&mut self) {
         if !self.done {
@@ -74,11 +75,11 @@ impl Errand {
             let store = self.shared.store.lock();
             let jobs = mem::take(&mut *self.shared.jobs());
             self.done = true;
-            // After a panic it is unknown what the file says; to drop the jobs is to answer `Broken`.
+            // After a panic the file's content is unknown. Dropping the jobs answers them with `Broken`.
             let Ok(mut store) = store else { return };
             work(&mut store, jobs)
         };
-        // Release the journal first, so that a caller with the answer can close it and open it again.
+        // Release the journal first, so that a caller with an answer can close and reopen it.
         drop(self);
         for answer in answers {
             answer();
@@ -86,7 +87,7 @@ impl Errand {
     }
 }
 
-/// Does the jobs in their order, with one write for all that is recorded in a row. Gives the answers, to be sent.
+/// Processes the jobs in order, with one write for consecutive records. Returns functions that send the answers.
 fn work(store: &mut Store, jobs: VecDeque<Job>) -> Vec<Box<dyn FnOnce()>> {
     let mut answers: Vec<Box<dyn FnOnce()>> = Vec::new();
     let (mut entries, mut waiting) = (Vec::new(), Vec::new());
@@ -112,13 +113,13 @@ fn record(store: &mut Store, entries: Vec<JournalEntry>, waiting: Vec<Answer<()>
         return None;
     }
     let recorded = store.record(entries);
-    // The caller may be gone: it is recorded all the same.
+    // If the caller is gone, it is recorded all the same.
     Some(Box::new(move || {
         waiting.into_iter().for_each(|answer| drop(answer.send(recorded.as_ref().copied().map_err(alike))));
     }))
 }
 
-/// The same error again: one write can fail for many.
+/// Copies an error, because one failed write may fail many records.
 fn alike(error: &JournalError) -> JournalError {
     match error {
         JournalError::Io(error) => {
