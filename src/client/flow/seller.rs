@@ -1,4 +1,4 @@
-//! `Seller`: the service that sells, and the request that it is sent, with and without a proof of payment.
+//! `Seller`: the selling service, and the request that is sent with and without a proof of payment.
 
 use std::{future::poll_fn, time::Duration};
 
@@ -27,14 +27,14 @@ pub(crate) struct Seller<S, B> {
     request: ReplayRequest<B>,
 }
 
-/// What a request without proof is answered with.
+/// The reply to a request without proof.
 pub(crate) enum Offered<R> {
     Answered(Response<ResponseBody<R>>),
-    /// With the response that it came in.
+    /// A bill, with its response.
     Billed(Box<Bill>, Response<ResponseBody<R>>),
 }
 
-/// What a request with a proof is answered with.
+/// The reply to a request with a proof.
 pub(crate) struct Replied<R> {
     pub(crate) parts: Parts,
     pub(crate) reply: SellerReply,
@@ -42,7 +42,7 @@ pub(crate) struct Replied<R> {
 }
 
 impl<S, B> Seller<S, B> {
-    /// `service` was polled ready.
+    /// Creates a seller. `service` was polled ready.
     pub(crate) const fn new(service: S, request: ReplayRequest<B>) -> Self {
         Self { service, request }
     }
@@ -53,7 +53,7 @@ impl<S, B> Seller<S, B> {
 }
 
 impl<S: Clone, B> Seller<S, B> {
-    /// Gives the readiness of the service back: it must not be held while the chain is asked.
+    /// Replaces the service with a clone, to release its readiness while the chain is asked.
     pub(crate) fn drop_readiness(&mut self) {
         self.service = self.service.clone();
     }
@@ -66,14 +66,14 @@ where
     B: ReplayBody,
     R: Body<Data = Bytes>,
 {
-    /// Sends the request as it is, and returns the answer.
+    /// Sends the request unchanged, and returns the answer.
     pub(crate) async fn forward(&mut self) -> Result<Response<ResponseBody<R>>, Failure> {
         let request = self.request.take_plain().ok_or(Failure::NotReplayable)?;
         let response = self.send(request).await.map_err(Failure::Forwarded)?;
         Ok(response.map(ResponseBody::untouched))
     }
 
-    /// Sends the request as it is, unless its first answer is there already, and reads a bill from the answer.
+    /// Sends the request unchanged, unless its first answer is already there, and reads a bill from the answer.
     pub(crate) async fn bill(
         &mut self,
         first: Option<Response<R>>,
@@ -87,7 +87,7 @@ where
             Some(response) => response,
             None => self.send(request).await.map_err(Failure::Http)?,
         };
-        // A HEAD gets the price, and can redeem nothing.
+        // A HEAD request gets the price, but cannot redeem anything.
         if response.status() != StatusCode::PAYMENT_REQUIRED || self.request.is_head() {
             return Ok(Offered::Answered(response.map(ResponseBody::untouched)));
         }
@@ -98,7 +98,7 @@ where
         }
     }
 
-    /// Sends a request with its proof; `None` where no answer came.
+    /// Sends a request with its proof; returns `None` if no answer came.
     pub(crate) async fn present(&mut self, proven: Request<B>, patience: Duration) -> Option<Replied<R>> {
         let exchange = async { reply::read(self.send(proven).await.ok()?).await.ok() };
         let (parts, code, body) = timeout(patience, exchange).await.ok()??;

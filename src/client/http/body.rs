@@ -14,9 +14,9 @@ use http_body_util::{BodyExt as _, Empty, Full, combinators::BoxBody};
 
 use crate::client::{box_error::BoxError, http::Exclusive};
 
-/// A request body that can be sent more than once: without payment, and again with its proof.
+/// A request body that can be sent more than once: first without payment, then with its proof.
 pub trait ReplayBody: HttpBody<Data = Bytes> + Sized {
-    /// Returns a body with the same content; `None` if there cannot be one.
+    /// Returns a body with the same content, or `None` if that is impossible.
     fn replay(&self) -> Option<Self>;
 
     /// Returns the whole content, if it is in memory.
@@ -63,7 +63,7 @@ impl ReplayBody for Empty<Bytes> {
     }
 }
 
-/// A request body for every case: bytes in memory, a stream that can be opened again, a stream that cannot.
+/// A request body of any kind: bytes in memory, a stream that can be opened again, or a stream that can be sent once.
 ///
 /// ```
 /// use tower_x402::client::{Body, ReplayBody};
@@ -83,7 +83,7 @@ enum Kind {
 
 type Stream = BoxBody<Bytes, BoxError>;
 
-/// A stream that is opened when it is first asked for anything, which is when it is sent.
+/// A stream that is opened at its first use, which is when it is sent.
 struct Factory {
     name: Arc<str>,
     make: Arc<dyn Fn() -> Stream + Send + Sync>,
@@ -120,9 +120,10 @@ impl Body {
         Self::from(Bytes::new())
     }
 
-    /// Creates a body that `make` opens anew for every attempt, when that attempt is sent. Its proof travels in the header.
+    /// Creates a body that `make` opens anew for each attempt, when that attempt is sent. Its proof travels in the
+    /// header.
     ///
-    /// `name` identifies the content in the journal: two requests to one address with the same name are the same
+    /// `name` identifies the content in the journal. Two requests to one address with the same name count as the same
     /// request, so an unfinished purchase is finished before another one begins.
     pub fn from_factory<B>(name: impl Into<Arc<str>>, make: impl Fn() -> B + Send + Sync + 'static) -> Self
     where
@@ -133,8 +134,8 @@ impl Body {
         Self(Kind::Factory(Factory { name: name.into(), make, stream: OnceLock::new() }))
     }
 
-    /// Creates a body that can be sent only once. It reaches services that are free; one that asks for money is not paid,
-    /// because nothing would be left to send with the proof.
+    /// Creates a body that can be sent only once. It works for free services. A service that asks for money is not
+    /// paid, because nothing would be left to send with the proof.
     pub fn once<B>(body: B) -> Self
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
@@ -232,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream that is opened and not sent is a file or a connection too many.
+    /// An opened stream that is not sent would waste a file or a connection.
     #[tokio::test]
     async fn a_stream_is_opened_when_it_is_sent_and_once_for_each_attempt() {
         let opened = Arc::new(AtomicU32::new(0));

@@ -1,4 +1,4 @@
-//! `Exclusive`: a body that several threads may hold, though only one may use it.
+//! `Exclusive`: makes a body `Sync`, so that several threads may hold it, though only one uses it.
 
 use std::{
     pin::Pin,
@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// Makes a body `Sync` that is not. Polling takes no lock, for it has the body to itself.
+/// Makes a body `Sync`. Polling takes no lock, because it has exclusive access.
 pub(crate) struct Exclusive<B>(Mutex<Pin<Box<B>>>);
 
 impl<B> Exclusive<B> {

@@ -1,28 +1,28 @@
-//! The host of a request, in one spelling.
+//! The canonical form of a request's host.
 
 use std::net::IpAddr;
 
 use http::uri::Authority;
 use url::Url;
 
-/// All addresses of this machine are counted under this name.
+/// The common name for all addresses of this machine.
 const THIS_MACHINE: &str = "localhost";
 
-/// A host name or address in the one spelling that limits and recipients go by, as the WHATWG's URL standard has it:
-/// lower case, addresses in their usual form (`127.1`, `0x7f.1` and `2130706433` are `127.0.0.1`), no dot at the end.
-/// `None` where it is none.
+/// Returns a host name or address in the canonical form of the WHATWG URL standard, by which limits and recipients are
+/// looked up: lower case, addresses in their usual form (`127.1`, `0x7f.1` and `2130706433` are `127.0.0.1`), and no
+/// trailing dot. Returns `None` if it is no valid host.
 pub(crate) fn spelled(host: &str) -> Option<String> {
     let parsed = |host: &str| Some(Url::parse(&format!("http://{host}/")).ok()?.host_str()?.to_owned());
     if host.contains(['/', '\\', '?', '#', '@']) {
         return None;
     }
-    // Once more, for what an escaped dot at the end hid.
+    // Parse again, to remove trailing dots that were percent-encoded.
     let once = parsed(host.trim_end_matches('.'))?;
     parsed(once.trim_end_matches('.'))
 }
 
-/// The name under which a budget counts a host. User, password and port are removed, an IPv4 address within IPv6
-/// becomes that address, and all names of this machine are one.
+/// Returns the name under which a budget counts a host. It removes user, password and port, unwraps an IPv4 address
+/// within IPv6, and maps all names of this machine to one.
 pub(crate) fn without_port(authority: &str) -> Option<String> {
     let host = spelled(authority.parse::<Authority>().ok()?.host())?;
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&host);
@@ -34,12 +34,12 @@ pub(crate) fn without_port(authority: &str) -> Option<String> {
     }
 }
 
-/// The same for the host of a journal's entry, which has its port.
+/// Returns the same for the host of a journal entry, which may have a port.
 pub(crate) fn of_entry(host: &str) -> String {
     without_port(host).unwrap_or_else(|| host.to_owned())
 }
 
-/// With its port, where that is not the one that is usual for its scheme.
+/// Returns the canonical host with its port, unless that is the scheme's default.
 pub(crate) fn with_port(authority: &Authority, usual: Option<u16>) -> Option<String> {
     let host = spelled(authority.host())?;
     Some(match authority.port_u16().filter(|port| Some(*port) != usual) {

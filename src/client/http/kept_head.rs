@@ -1,16 +1,16 @@
-//! `KeptHead`: a request's head, kept until its first answer is there.
+//! `KeptHead`: a request's head, kept until the first answer arrives.
 
 use http::{
     Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, request::Parts, uri::PathAndQuery,
 };
 
-/// How many bytes of text are kept without memory of their own: enough for most requests.
+/// How many bytes of text are kept inline, without an allocation: enough for most requests.
 const ROOM: usize = 512;
 
-/// The head of a request that was sent. Most answers are free, so it allocates nothing unless the head is long.
+/// The head of a sent request. Most answers are free, so it allocates nothing unless the head is long.
 pub(super) struct KeptHead {
     pub(super) method: Method,
-    /// `None` where it is a path alone, which is the first text.
+    /// `None` if the address is only a path, which is then the first text.
     uri: Option<Uri>,
     version: Version,
     extensions: Extensions,
@@ -19,7 +19,7 @@ pub(super) struct KeptHead {
 
 #[expect(clippy::large_enum_variant, reason = "a box would be the allocation that this saves")]
 enum Kept {
-    /// Behind the path name, sensitivity and value of each header.
+    /// The path, then name, sensitivity and value of each header.
     Texts(Texts),
     Map(HeaderMap),
 }
@@ -43,7 +43,7 @@ impl KeptHead {
             Kept::Map(headers) => parts.headers = headers,
             Kept::Texts(texts) => {
                 let mut texts = texts.iter();
-                // They were a path, names and values before; the fall-backs cannot be reached.
+                // They were a path, names and values before, so the fallbacks cannot be reached.
                 parts.uri = texts
                     .next()
                     .and_then(|path| PathAndQuery::try_from(path).ok())
@@ -74,14 +74,14 @@ fn is_path(uri: &Uri) -> bool {
 
 const SENSITIVE: &[u8] = b"1";
 
-/// Texts in a row, each behind its length.
+/// A sequence of texts, each preceded by its length.
 struct Texts {
     bytes: [u8; ROOM],
     end: usize,
 }
 
 impl Texts {
-    /// `None` where there is no room for all of them.
+    /// Returns `None` if the texts do not fit.
     fn of(uri: &Uri, headers: &HeaderMap) -> Option<Self> {
         let mut texts = Self { bytes: [0; ROOM], end: 0 };
         let path = uri.path_and_query().filter(|_| is_path(uri)).map_or("/", PathAndQuery::as_str);
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_was_sent() {
         let long = "x".repeat(ROOM);
-        // As long as what has room, and a byte longer.
+        // The longest value that fits, and one a byte longer.
         let [fits, too_long] = [ROOM - 12, ROOM - 11].map(|length| "y".repeat(length));
         for (uri, headers, allocates) in [
             ("/", &[][..], false),

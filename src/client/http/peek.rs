@@ -6,7 +6,8 @@ use http_body_util::BodyExt as _;
 
 use crate::client::{ResponseBody, http::Rest};
 
-/// What every piece of a body counts at least: one of empty pieces would never reach a limit, nor let a time-out in between.
+/// The least that each piece of a body counts: otherwise a body of empty pieces would never reach a limit, nor let a
+/// time-out fire.
 const PIECE_MIN: usize = 64;
 
 /// A partly read body.
@@ -21,16 +22,16 @@ impl<B: Body<Data = Bytes>> Peek<B> {
         Self::of_rest(ResponseBody::untouched(body))
     }
 
-    /// Goes on where a body was left.
+    /// Continues with a body that may be partly read.
     pub(crate) fn of_rest(body: ResponseBody<B>) -> Self {
         let (start, rest) = body.into_rest();
         Self { counted: start.len(), start: start.into(), rest }
     }
 
-    /// Reads until the end, or until more than `limit` bytes are there. Dropped in between, it has lost nothing.
+    /// Reads until the end, or until more than `limit` bytes are there. It is cancel-safe: if dropped, nothing is lost.
     ///
     /// # Errors
-    /// The body's own.
+    /// The body's error.
     pub(crate) async fn read(&mut self, limit: usize) -> Result<(), B::Error> {
         while let Rest::Unread(body) = &mut self.rest
             && self.counted <= limit
@@ -58,7 +59,7 @@ impl<B: Body<Data = Bytes>> Peek<B> {
         if matches!(self.rest, Rest::Unread(_)) { None } else { Some(&self.start) }
     }
 
-    /// Returns the body as if nothing had been read.
+    /// Returns the whole body, including what was read.
     pub(crate) fn into_body(self) -> ResponseBody<B> {
         ResponseBody::peeked(self.start.freeze(), self.rest)
     }

@@ -1,4 +1,4 @@
-//! A request that may be sent several times: without payment, and with its proof.
+//! `ReplayRequest`: a request that may be sent several times, without payment and with its proof.
 
 use std::collections::HashMap;
 
@@ -27,32 +27,32 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProofIn {
-    /// In the `x402-payment` header: for every body, on every route.
+    /// In the `x402-payment` header: works for every body, on every route.
     #[default]
     Header,
-    /// As members of the JSON body, where that is an object; else, and where the seller will not have it, in the header.
+    /// As members of the JSON body, if that is an object. Otherwise, or if the seller rejects that, in the header.
     Body,
 }
 
-/// A proof of payment, as it travels.
+/// A proof of payment in its transport form.
 pub(crate) enum CarriedProof {
-    /// In a header; and the name of its purchase, for `Idempotency-Key`.
+    /// A header, and the name of its purchase for `Idempotency-Key`.
     Header(HeaderName, HeaderValue, Option<HeaderValue>),
-    /// Of the JSON object that is the body.
+    /// Members for the JSON object in the body.
     Members(String),
 }
 
 impl CarriedProof {
-    /// `text` is ASCII without control characters.
+    /// Creates a proof in a header. `text` must be ASCII without control characters.
     pub(crate) fn in_header(name: HeaderName, text: String) -> Self {
-        // That is a header value; the fall-back cannot be reached.
+        // Such text is a valid header value, so the fallback cannot be reached.
         let mut value = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
-        // The first to present it gets the answer.
+        // Sensitive, because the first to present it gets the answer.
         value.set_sensitive(true);
         Self::Header(name, value, None)
     }
 
-    /// The same, with the name of its purchase beside it; `purchase` is as plain.
+    /// Adds the name of its purchase. `purchase` must be such text as well.
     pub(crate) fn naming(self, purchase: Option<String>) -> Self {
         match self {
             Self::Header(name, value, _) => {
@@ -65,22 +65,22 @@ impl CarriedProof {
 
 pub(crate) struct ReplayRequest<B> {
     parts: Parts,
-    /// `None` once it was sent and could not be kept.
+    /// The body; `None` once it was sent and could not be kept.
     body: Option<B>,
-    /// The body, where it is in memory.
+    /// The body's bytes, if it is in memory.
     bytes: Option<Bytes>,
     pub(crate) identity: RequestIdentity,
 }
 
-/// What tells a request from others.
+/// The properties that identify a request.
 pub(crate) struct RequestIdentity {
-    /// Host, and port where it is not the scheme's own, in their one spelling; empty where the request names none.
+    /// The host in canonical form, with the port unless it is the scheme's default; empty if the request names none.
     pub(crate) host: String,
     /// Method and path, for the journal.
     pub(crate) what: String,
-    /// Tells the same request again from any other; `None` where its body cannot be told.
+    /// Identifies the same request; `None` if its body cannot be identified.
     pub(crate) fingerprint: Option<String>,
-    /// A layer of passes buys one by it.
+    /// Whether a pass layer buys a pass with it.
     pub(crate) is_pass: bool,
 }
 
@@ -102,7 +102,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.extensions.get::<ResumeOnly>().is_some()
     }
 
-    /// The finished purchase; the request asks for its answer once more.
+    /// Returns the finished purchase whose answer the request asks for again.
     pub(crate) fn asks_again(&self) -> Option<PurchaseId> {
         self.parts.extensions.get::<AskAgain>().map(|again| again.0)
     }
@@ -111,7 +111,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.extensions.get::<QuoteOnly>().is_some()
     }
 
-    /// What a layer of passes asks for.
+    /// Returns the order of a pass layer, if there is one.
     pub(crate) fn pass_order(&self) -> Option<&PassOrder> {
         self.parts.extensions.get()
     }
@@ -124,13 +124,13 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.extensions.get::<MaxPrice>().map(|max| max.0)
     }
 
-    /// The same for a purchase that is resumed: the price of a quote for a pass binds new payments alone.
+    /// Returns the limit for a resumed purchase. A pass's quoted price limits only new payments.
     pub(crate) fn max_price_of_resumed(&self) -> Option<Amount> {
         let most = self.max_price();
         self.pass_order().map_or(most, |order| order.limit_of_resumed(most))
     }
 
-    /// When the call and its answer have to be over.
+    /// Returns the deadline of the call and its answer.
     pub(crate) fn limit(&self, started: Instant) -> Option<Instant> {
         started.checked_add(self.parts.extensions.get::<Deadline>()?.0)
     }
@@ -139,17 +139,17 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.extensions.get::<AlreadyPaid>().map(|paid| paid.0)
     }
 
-    /// Whether the caller sends a proof of his own: then he pays for himself.
+    /// Returns whether the caller sends its own proof, and so pays for itself.
     pub(crate) fn has_own_proof(&self) -> bool {
         has_proof(&self.parts.headers)
     }
 
-    /// Whether the caller shows the service credentials of its own.
+    /// Returns whether the request has the caller's own credentials for the service.
     pub(crate) fn is_authorized(&self) -> bool {
         self.parts.headers.contains_key(header::AUTHORIZATION)
     }
 
-    /// Whether a proof would take the place of the caller's own credentials.
+    /// Returns whether a proof would replace the caller's own credentials.
     pub(crate) fn has_in_the_way(&self, proof: &CarriedProof) -> bool {
         matches!(proof, CarriedProof::Header(name, ..) if *name == header::AUTHORIZATION) && self.is_authorized()
     }
@@ -158,8 +158,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.method == Method::HEAD
     }
 
-    /// Whether an answer can be changed on the path, as far as can be told: where the request does not say
-    /// how it travels, it can.
+    /// Returns whether the answer could be changed on the path. A request that names no scheme counts as plain HTTP.
     pub(crate) fn is_plain_http(&self) -> bool {
         let uri = &self.parts.uri;
         let is_here = || uri.scheme() == Some(&Scheme::HTTP) && uri.host().is_some_and(is_loopback);
@@ -174,36 +173,36 @@ impl<B: ReplayBody> ReplayRequest<B> {
         self.parts.uri.path()
     }
 
-    /// The address without the query, which may hold secrets; and the method.
+    /// Returns the address without the query, which may hold secrets, and the method.
     pub(crate) fn place(&self) -> (String, String) {
         let Parts { uri, method, .. } = &self.parts;
         let scheme = uri.scheme_str().unwrap_or("https");
         (format!("{scheme}://{}{}", self.identity.host, uri.path()), method.to_string())
     }
 
-    /// The request as the caller made it.
+    /// Returns a copy of the caller's request; `None` if the body cannot be replayed.
     pub(crate) fn plain(&self) -> Option<Request<B>> {
         Some(Request::from_parts(self.parts.clone(), self.body.as_ref()?.replay()?))
     }
 
-    /// The same, once.
+    /// Returns the caller's request, and gives up the body.
     pub(crate) fn take_plain(&mut self) -> Option<Request<B>> {
         Some(Request::from_parts(self.parts.clone(), self.body.take()?))
     }
 
-    /// Whether a proof can travel in the body.
+    /// Returns whether a proof can travel in the body.
     pub(crate) fn takes_proof_in_body(&self) -> bool {
         self.with_members("").is_some()
     }
 
-    /// The request with a proof; `None` where the body cannot be sent again, or can hold no proof.
+    /// Returns the request with a proof; `None` if the body cannot be sent again, or cannot hold a proof.
     pub(crate) fn proven(&self, proof: &CarriedProof) -> Option<Request<B>> {
         match proof {
             CarriedProof::Header(name, value, purchase) => {
                 let mut request = self.plain()?;
                 request.headers_mut().insert(name, value.clone());
                 if let Some(purchase) = purchase {
-                    // A caller's own name for it is as good.
+                    // A name set by the caller serves equally well.
                     request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert_with(|| purchase.clone());
                 }
                 Some(request)
@@ -216,7 +215,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
         }
     }
 
-    /// The JSON object with these members put in front; every other byte stays as it is.
+    /// Returns the JSON object with these members in front; every other byte is unchanged.
     fn with_members(&self, proof: &str) -> Option<B> {
         let (text, members) = members(&self.parts.headers, self.bytes.as_ref()?)?;
         if members.keys().any(|name| is_proof_member(name)) {
@@ -228,7 +227,7 @@ impl<B: ReplayBody> ReplayRequest<B> {
     }
 }
 
-/// Whether a request asks for more than to be sent, and paid for where that is needed.
+/// Returns whether a request has extensions that direct the payment.
 pub(crate) fn has_directives(extensions: &Extensions) -> bool {
     extensions.get::<ResumeOnly>().is_some()
         || extensions.get::<AlreadyPaid>().is_some()
@@ -239,22 +238,22 @@ pub(crate) fn has_directives(extensions: &Extensions) -> bool {
         || extensions.get::<PassOrder>().is_some()
 }
 
-/// Whether there is a proof of the caller's own.
+/// Returns whether the caller sent its own proof in a header.
 pub(crate) fn has_proof(headers: &HeaderMap) -> bool {
     let shows_credential = |value: &HeaderValue| mpp::token(value.as_bytes()).is_some();
-    // By the names that are there: each that is looked for would have to be hashed.
+    // Iterate over the existing names: a lookup would hash each name searched for.
     headers.iter().any(|(name, value)| {
         [X402_PAYMENT, PAYMENT_SIGNATURE, X_PAYMENT, PAYMENT_AUTHORIZATION].contains(name)
             || (name == header::AUTHORIZATION && shows_credential(value))
     })
 }
 
-/// Whether the body has one, or something that looks like it.
+/// Returns whether the body has members that are or look like a proof.
 pub(crate) fn has_proof_members(headers: &HeaderMap, body: &[u8]) -> bool {
     members(headers, body).is_some_and(|(_, members)| members.keys().any(|name| is_proof_member(name)))
 }
 
-/// The members of a JSON object that is the body, with its text.
+/// Returns the members of a JSON object body, with its text.
 fn members<'a>(headers: &HeaderMap, body: &'a [u8]) -> Option<(&'a str, HashMap<String, &'a RawValue>)> {
     if Media::of(headers) != Media::Json || headers.contains_key(header::CONTENT_ENCODING) {
         return None;
@@ -263,7 +262,7 @@ fn members<'a>(headers: &HeaderMap, body: &'a [u8]) -> Option<(&'a str, HashMap<
     Some((text, serde_json::from_str(text).ok()?))
 }
 
-/// By the address, else by the only `Host` header.
+/// Returns the host of the address, or of the only `Host` header.
 fn host_of(parts: &Parts) -> Option<String> {
     if let Some(authority) = parts.uri.authority() {
         let usual = match parts.uri.scheme().map(Scheme::as_str) {
@@ -310,7 +309,7 @@ mod tests {
         Body::from_factory(name, Body::empty)
     }
 
-    /// Two that are mistaken for one are paid once, and one of them is never answered.
+    /// Two requests mistaken for one would be paid once, and one of them never answered.
     #[test]
     fn requests_that_differ_anywhere_are_different() {
         let print_of = |method, uri, body: &'static str| print(method, uri, Body::from(body));
@@ -325,13 +324,13 @@ mod tests {
             print_of("POST", "https://a.example/x?q", "body"),
             print_of("POST", "https://a.example/x", "other"),
             print_of("POST", "https://a.example/x", ""),
-            // The same bytes in a row, cut at other places.
+            // The same concatenated bytes, split at other places.
             print_of("POST", "https://a.example/xbytes", ""),
             print_of("POST", "https://a.example/", "xbytesbody"),
             print_of("POST", "https://a.example/xbytesbytesbody", ""),
             print_of("POST", "https://a.example/xbytes", "bytesbody"),
             print_of("POST", "https://a.example/x", "bytesbytesbody"),
-            // What it is called is not what it says.
+            // A name differs from equal content.
             print("POST", "https://a.example/x", named("body")),
             print("POST", "https://a.example/x", named("")),
         ];
@@ -340,7 +339,7 @@ mod tests {
         }
         let spelled = print_of("POST", "https://me:pass@A.Example.:443/x", "body");
         assert_eq!(all[0], spelled, "one host has one spelling");
-        // A journal's open purchases are found by it: an update must not forget them.
+        // Open purchases in a journal are found by the fingerprint, so an update must not change it.
         assert_eq!(all[0], "428a425d080e4037104eb02bbc0e03e7");
     }
 }

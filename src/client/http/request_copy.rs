@@ -10,15 +10,15 @@ use crate::client::{
     },
 };
 
-/// A request that can be sent again.
+/// A copy of a request that can be sent again.
 pub(crate) struct RequestCopy<B> {
     head: KeptHead,
     body: B,
 }
 
 impl<B: ReplayBody> RequestCopy<B> {
-    /// Keeps a request: cheaply, for most answers are free. `None` where it cannot be sent again, or asks for more than to be
-    /// sent.
+    /// Copies a request, cheaply, because most answers are free. Returns `None` if the request cannot be sent again, or
+    /// has directives or a proof of its own.
     pub(crate) fn of(request: &Request<B>) -> Option<Self> {
         if has_directives(request.extensions()) || has_proof(request.headers()) {
             return None;
@@ -27,7 +27,7 @@ impl<B: ReplayBody> RequestCopy<B> {
         Some(Self { head: KeptHead::of(request), body })
     }
 
-    /// Whether this status asks for a payment: a HEAD gets the price, and can redeem nothing.
+    /// Returns whether this status asks for a payment. A HEAD request gets the price, but cannot redeem anything.
     pub(crate) fn is_billed(&self, status: StatusCode) -> bool {
         status == StatusCode::PAYMENT_REQUIRED && self.head.method != Method::HEAD
     }

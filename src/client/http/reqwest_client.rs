@@ -21,8 +21,8 @@ use crate::{
 
 /// A [`Service`] over `reqwest::Client` for [`PayLayer`](crate::client::PayLayer): takes `http::Request`s with any body.
 ///
-/// It follows no redirect: a redirect followed on the way would carry a proof of payment to any server that the seller
-/// names. A response of status 3xx reaches the caller.
+/// It follows no redirects: otherwise a redirect could carry a proof of payment to any server that the seller names. A
+/// 3xx response reaches the caller.
 ///
 /// **This machine.** Requests over plain HTTP to a loopback address never use a proxy, regardless of `HTTP_PROXY` and
 /// the builder: the layer pays loopback quotes over plain HTTP because nothing is on the path, unlike with a proxy. A
@@ -35,7 +35,8 @@ use crate::{
 /// # Ok::<(), reqwest::Error>(())
 /// ```
 ///
-/// An answer becomes a `reqwest::Response`, with its [`Purchase`](crate::client::Purchase) still among its extensions:
+/// To convert an answer to a `reqwest::Response`, with its [`Purchase`](crate::client::Purchase) still in its
+/// extensions:
 ///
 /// ```
 /// # use tower_x402::client::{Purchase, ResponseBody};
@@ -48,7 +49,7 @@ use crate::{
 #[derive(Clone)]
 pub struct ReqwestClient {
     client: Client,
-    /// For plain HTTP to this machine.
+    /// The client for plain HTTP to this machine.
     loopback: Client,
 }
 
@@ -66,7 +67,7 @@ impl ReqwestClient {
     }
 
     /// Wraps an existing client. It must have been built with
-    /// [`redirect::Policy::none`](reqwest::redirect::Policy::none): a client cannot be asked whether it was, and one that
+    /// [`redirect::Policy::none`](reqwest::redirect::Policy::none). A client does not reveal its policy, and one that
     /// follows redirects gives proofs of payment to any server that a seller names.
     ///
     /// ```
@@ -82,8 +83,8 @@ impl ReqwestClient {
         Ok(Self { client, loopback: direct(Client::builder())? })
     }
 
-    /// Sends requests over plain HTTP to this machine by a client with these settings, but for redirects and proxies,
-    /// which are off, and `localhost`, which is the loopback address.
+    /// Sets the settings of the client for plain HTTP to this machine. Its redirects and proxies stay off, and
+    /// `localhost` stays the loopback address.
     ///
     /// # Errors
     /// Those of [`ClientBuilder::build`].
@@ -123,19 +124,19 @@ where
             let client = if is_here(request.url()) { loopback } else { client };
             Ok(client.execute(request).await?.into())
         };
-        // An address may hold secrets, in its query above all.
+        // Remove the URL from errors, because it may hold secrets, in particular in its query.
         Box::pin(async move { open.await.map_err(reqwest::Error::without_url) })
     }
 }
 
-/// So that an answer becomes a `reqwest::Response`.
+/// Converts an answer's body, so that an answer can become a `reqwest::Response`.
 impl From<ResponseBody<Body>> for Body {
     fn from(body: ResponseBody<Body>) -> Self {
         Self::wrap(body)
     }
 }
 
-/// What the builder was given may hold a proxy's password.
+/// Shows no settings, because they may include a proxy's password.
 impl fmt::Debug for ReqwestClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ReqwestClient")

@@ -1,4 +1,4 @@
-//! The answer's body, with a possibly read beginning.
+//! `ResponseBody`: the answer's body, whose beginning may have been read.
 
 use std::{
     error::Error,
@@ -20,10 +20,10 @@ use crate::client::flow::Delivery;
 pin_project! {
     /// The body of an answer, as the client returned it.
     ///
-    /// Of an answer that was sold, the purchase stays open until the body was read to its end, or until
-    /// [`PayLayer::acknowledge`](crate::client::PayLayer::acknowledge): dropped before that, or broken off, it leaves the purchase to the same
-    /// request, which asks the seller for the same answer with the same payment. The end of the body is reported once the journal has
-    /// recorded it.
+    /// The purchase of a sold answer stays open until the body was read to its end, or until
+    /// [`PayLayer::acknowledge`](crate::client::PayLayer::acknowledge). If the body is dropped before, or breaks off,
+    /// the same request asks the seller for the same answer with the same payment. The body reports its end only after
+    /// the journal has recorded it.
     pub struct ResponseBody<B> {
         #[pin]
         kind: Content<B>,
@@ -37,12 +37,12 @@ pin_project! {
     #[project = ContentProjection]
     enum Content<B> {
         Untouched { #[pin] body: B },
-        // Its beginning was read: to learn whether it is a refusal of the seller's, or whether it comes to its end.
+        // The beginning was read, to see whether the answer is a refusal, or whether it is complete.
         Peeked { start: Option<Bytes>, rest: Rest<B> },
     }
 }
 
-/// Until when a body may take.
+/// The time limit of a body.
 enum Ending {
     Never,
     At(Pin<Box<Sleep>>),
@@ -78,7 +78,7 @@ impl<E: Error> Error for BodyError<E> {
     }
 }
 
-/// The rest after the read beginning.
+/// The part after the read beginning.
 pub(crate) enum Rest<B> {
     Unread(Pin<Box<B>>),
     Trailers(Box<HeaderMap>),
@@ -90,7 +90,7 @@ impl<B> ResponseBody<B> {
         Self { kind: Content::Untouched { body }, delivery: None, ending: Ending::Never }
     }
 
-    /// The same, which must come to its end before that moment.
+    /// Sets the time before which the body must end.
     pub(crate) fn ending(mut self, until: Option<Instant>) -> Self {
         self.ending = until.map_or(Ending::Never, |until| Ending::At(Box::pin(sleep_until(until))));
         self
@@ -121,7 +121,7 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
         let mut this = self.project();
         if this.delivery.as_ref().is_none_or(|delivery| !delivery.is_closing()) {
             if let Some(delivery) = this.delivery.as_mut() {
-                // A caller that asks for more waits for the end, and has no answer if it does not come.
+                // The caller polls again, so the answer only counts as read if the end comes.
                 delivery.is_whole(false);
             }
             if let Ending::Over = this.ending {
@@ -207,14 +207,14 @@ impl<B: HttpBody<Data = Bytes>> Content<B> {
         }
     }
 
-    /// Whether no byte is left to read, as far as the body tells.
+    /// Returns whether no byte is left to read, as far as the body tells.
     fn is_read(&self) -> bool {
         self.is_end_stream() || self.size_hint().exact() == Some(0)
     }
 }
 
 impl<B: HttpBody<Data = Bytes>> ResponseBody<B> {
-    /// The body of an answer that was sold: at its end the purchase is closed.
+    /// Attaches the delivery of a sold answer: at the body's end the purchase is closed.
     pub(crate) fn delivering(mut self, mut delivery: Delivery) -> Self {
         delivery.is_whole(self.kind.is_read());
         self.delivery = Some(Box::new(delivery));

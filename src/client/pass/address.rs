@@ -1,11 +1,11 @@
-//! `Address`: where a pass is bought.
+//! `Address`: the address where a pass is bought.
 
 use http::Uri;
 
 use super::held::PassError;
 use crate::{client::http::host::with_port, protocol::is_loopback};
 
-/// Scheme, host and port in one spelling.
+/// Returns scheme, host and port in canonical form.
 pub(super) fn origin(uri: &Uri) -> Option<String> {
     let scheme = uri.scheme_str()?;
     let usual = match scheme {
@@ -16,7 +16,7 @@ pub(super) fn origin(uri: &Uri) -> Option<String> {
     Some(format!("{scheme}://{}", with_port(uri.authority()?, Some(usual))?))
 }
 
-/// Where a pass is bought, and the seller's name of it, where a quote told it.
+/// The address where a pass is bought, and the seller's name for the pass, if a quote gave one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) url: Uri,
@@ -24,15 +24,15 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Takes an absolute `https` URL, or an `http` URL of this machine.
+    /// Accepts an absolute `https` URL, or an `http` URL of this machine.
     pub(super) fn new(url: &str, name: Option<String>) -> Result<Self, PassError> {
         let url: Uri = url.parse().map_err(|_| PassError::Url)?;
         let is_private = url.scheme_str() == Some("https") || url.host().is_some_and(is_loopback);
         (is_private && origin(&url).is_some()).then_some(Self { url, name }).ok_or(PassError::Url)
     }
 
-    /// Takes what a quote of this origin names, a path or a URL there; `None` if it is anything else. The address has one spelling, without
-    /// the credentials that a URL may have: it is kept, and shown.
+    /// Accepts the address that a quote of this origin names, as a path or as a URL of that origin; returns `None` for
+    /// anything else. The result is canonical and without a URL's credentials, because it is stored and shown.
     pub(super) fn quoted(origin_of_quote: &str, named: &str, name: String) -> Option<Self> {
         let path = if named.starts_with('/') && !named.starts_with("//") {
             named.to_owned()

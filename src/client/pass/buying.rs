@@ -22,18 +22,18 @@ use crate::{
     protocol::Amount,
 };
 
-/// A pass that a quote names: where it is sold, at which price, and what it is good for.
+/// A pass that a quote names: its address, its price, and what it promises.
 pub(super) struct Offer {
     pub(super) address: Address,
     pub(super) price: Amount,
     pub(super) promise: Promise,
 }
 
-/// What came of an attempt to buy.
+/// The outcome of an attempt to buy.
 enum Bought {
-    /// What was sold is here, be it of use or not.
+    /// Something was sold and is held here, usable or not.
     Sold,
-    /// It was here before: a purchase that was not closed went on, or was refused, and is closed now.
+    /// The pass was already here: an unclosed purchase was resumed or refused, and is closed now.
     Again,
     /// Nothing was paid, and no payment is open.
     Nothing,
@@ -44,14 +44,14 @@ enum Bought {
 /// One request for a pass.
 struct Attempt<'a> {
     url: &'a Uri,
-    /// What a quote said that it costs.
+    /// The price that a quote stated.
     price: Option<Amount>,
     /// It fetches what an earlier attempt bought, which was never here, and pays nothing new.
     goes_on: bool,
 }
 
 impl<S> Errand<S> {
-    /// Buys a pass, unless another request just did, or this one may not pay what a quote asks for it.
+    /// Buys a pass, unless another request just did, or this one may not pay the quoted price.
     pub(super) async fn buy<B, R>(&mut self, shop: &Arc<Shop>, offer: Option<Offer>) -> Option<Showing>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -75,10 +75,10 @@ impl<S> Errand<S> {
         };
         let mut bought = Bought::Again;
         for _ in 0..2 {
-            // What bars others may have been found meanwhile.
+            // The first attempt may have found something that forbids another.
             if matches!(bought, Bought::Again) && shop.may_buy(now(), within_limits) {
                 shop.begins(address.clone(), promise, now());
-                // Before it is paid for. Where the file cannot be written, only a later process does not know of it.
+                // Save it before paying. If the file cannot be written, only a later process will not know of it.
                 self.passes.lock().save();
                 let attempt = Attempt { url: &address.url, price, goes_on: false };
                 bought = self.order(shop, &attempt).await;
@@ -91,17 +91,17 @@ impl<S> Errand<S> {
         self.held(shop)
     }
 
-    /// Shows the pass that is held there.
+    /// Begins to show the pass that is held there.
     pub(super) fn held(&self, shop: &Arc<Shop>) -> Option<Showing> {
         Showing::begin(shop, &self.passes)
     }
 
-    /// Whether a pass was bought there that never came, and is to be asked for now.
+    /// Returns whether a pass was bought there that did not arrive, and may be fetched now.
     pub(super) fn may_fetch(&self, shop: &Shop) -> bool {
         shop.unfinished(now(), self.limits.are_set()).is_some()
     }
 
-    /// Fetches a pass that was bought and never came, and pays nothing new.
+    /// Fetches a pass that was bought and did not arrive, without a new payment.
     pub(super) async fn fetch<B, R>(&mut self, shop: &Arc<Shop>) -> Option<Showing>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -114,8 +114,8 @@ impl<S> Errand<S> {
         self.fetched(shop).await
     }
 
-    /// The pass that is held, or was bought and never came; it is this request's turn. While the payment for that one is open, none is
-    /// bought.
+    /// Returns the held pass, or fetches one that was bought and did not arrive. The caller has the shop's turn. While
+    /// that payment is open, no other pass is bought.
     async fn fetched<B, R>(&mut self, shop: &Arc<Shop>) -> Option<Showing>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -123,7 +123,7 @@ impl<S> Errand<S> {
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        // What is held may have ended since this request began.
+        // The held pass may have ended since this request began.
         if shop.ends(now()) {
             self.passes.lock().save();
         }
@@ -138,12 +138,12 @@ impl<S> Errand<S> {
         self.held(shop)
     }
 
-    /// Gives up the instance that was polled: idle, it would keep its readiness from its clones.
+    /// Drops the polled instance: while idle, it would keep its readiness from its clones.
     fn idles(&mut self) {
         self.polled = None;
     }
 
-    /// Sends one request for a pass, and keeps what it sells before the purchase is closed.
+    /// Sends one request for a pass, and keeps the pass before the purchase is closed.
     async fn order<B, R>(&mut self, shop: &Arc<Shop>, attempt: &Attempt<'_>) -> Bought
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -168,7 +168,7 @@ impl<S> Errand<S> {
         if let Some(paid) = order.paid().filter(|_| !matches!(ending, Ending::Unpaid)) {
             self.limits.spend(paid);
         }
-        // By a payment whatever the status; and a pass may cost nothing.
+        // A payment sells it whatever the status. A free pass needs status 200.
         let is_sold = |answer: &Response<R>| matches!(ending, Ending::Sold(_)) || answer.status() == StatusCode::OK;
         let Some(answer) = answer.ok().filter(is_sold) else { return self.unsold(shop, attempt, &order, &ending) };
         let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
@@ -176,12 +176,13 @@ impl<S> Errand<S> {
         self.keep(shop, attempt, (&order, ending), purchase, &body).await
     }
 
-    /// Remembers what an attempt that sold nothing means for the next one.
+    /// Records what an attempt without a sale means for the next one.
     fn unsold(&self, shop: &Shop, attempt: &Attempt<'_>, order: &PassOrder, ending: &Ending) -> Bought {
         let bought = match ending {
             Ending::Open(_) | Ending::Sold(_) => return Bought::Stopped,
             Ending::Unpaid => Bought::Nothing,
-            // Its pass came, or this shop would wait for it: only its purchase was not closed. Without a file, an earlier process waited for it.
+            // Its pass arrived, or this shop would wait for it: only its purchase was not closed. Without a file, an
+            // earlier process may have waited for it.
             Ending::Lost if order.has_resumed() && !attempt.goes_on && self.knows_of_all(shop) => Bought::Again,
             Ending::Lost => {
                 tracing::warn!(url = %attempt.url, "a pass was paid for, and its seller does not give it: no other is bought for a day");
@@ -194,12 +195,13 @@ impl<S> Errand<S> {
         bought
     }
 
-    /// Whether a pass that was bought there and did not come is known of here.
+    /// Returns whether this layer would know of a pass that was bought there and did not arrive.
     fn knows_of_all(&self, shop: &Shop) -> bool {
         shop.had_one() || self.passes.lock().is_in_file()
     }
 
-    /// Takes what was sold. The purchase is closed once that is in the file, so that a crash in between leaves it to the same request.
+    /// Keeps what was sold. The purchase is closed only once that is in the file, so that after a crash the same
+    /// request gets it again.
     async fn keep(
         &mut self,
         shop: &Shop,
@@ -211,7 +213,7 @@ impl<S> Errand<S> {
         let sold = Sold::read(body);
         let is_known = sold.as_ref().is_some_and(|sold| shop.knows(&sold.pass));
         let is_pass = sold.is_some() && !is_known;
-        // A proxy may have dropped the word that the payment was taken: a new token is that word.
+        // A proxy may have dropped the payment's confirmation. A new token proves that the payment was taken.
         let is_open = matches!(ending, Ending::Open(_)) && !is_pass;
         let (is_unsaid, is_unpaid) = (matches!(ending, Ending::Open(_)), matches!(ending, Ending::Unpaid));
         let sale = match ending {
@@ -228,14 +230,14 @@ impl<S> Errand<S> {
             return if is_open { Bought::Stopped } else { Bought::Again };
         }
         if let Some(sold) = sold.filter(|_| !is_known) {
-            // Where no attempt waits for it, an earlier one may have had it, by another quote.
+            // If no attempt waits for it, an earlier one may have got it, by another quote.
             let is_own = attempt.goes_on || !order.has_resumed();
             shop.hold(sold, is_own, now());
         }
         let is_useless = !shop.holds_one(now());
-        // It was here before, and has been of use: after a crash its purchase was not closed yet.
+        // The pass was here before and was used; a crash prevented closing its purchase.
         let is_old = is_pass && order.has_resumed() && !attempt.goes_on;
-        // A page of some proxy bars nothing: it was not paid for, or the payment stays good for the pass.
+        // A proxy's page blocks nothing: it was not paid for, or the payment remains usable for the pass.
         if is_useless && !is_open && !is_unpaid && !is_old {
             let purchase = purchase.map(tracing::field::display);
             tracing::warn!(url = %attempt.url, purchase, "what was sold as a pass is none, or is over by this clock: no other is bought for a day");
@@ -249,7 +251,7 @@ impl<S> Errand<S> {
             }
             is_saved
         };
-        // The caller can close none whose payment nobody said to be taken.
+        // A caller cannot close a purchase whose payment was not confirmed.
         if let Some(sale) = sale.filter(|sale| is_saved && (is_unsaid || !sale.is_callers)) {
             sale.close().await;
         }

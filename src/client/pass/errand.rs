@@ -1,4 +1,4 @@
-//! `Errand`: one request on its way, with what it is sent by.
+//! `Errand`: one request in progress, with what is needed to send it.
 
 use std::{future::poll_fn, pin::pin, time::Duration};
 
@@ -12,12 +12,12 @@ use tower_service::Service;
 use super::{limits::Limits, purse::SharedPurse};
 use crate::client::{Deadline, box_error::BoxError};
 
-/// The longest answer with a pass, and the longest quote, that is read, in bytes.
+/// The longest pass answer or quote that is read, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// How long its body may take.
+/// The time limit for its body.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One request on its way.
+/// One request in progress.
 pub(super) struct Errand<S> {
     pub(super) service: S,
     /// The instance that was polled ready, until it is called.
@@ -27,7 +27,7 @@ pub(super) struct Errand<S> {
 }
 
 impl<S> Errand<S> {
-    /// Sends a request by the instance that was polled, or by another one, in what is left of the time.
+    /// Sends a request within the remaining time, by the polled instance or by a new clone.
     pub(super) async fn send<B, R>(&mut self, mut request: Request<B>) -> Result<Response<R>, S::Error>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -47,7 +47,7 @@ impl<S> Errand<S> {
     }
 }
 
-/// All of a short body. One that stalls is none: other requests wait for this one.
+/// Reads a short body to its end. A stalled body is given up, because other requests wait for it.
 pub(super) async fn read<R: Body<Data = Bytes>>(body: R) -> Option<Bytes>
 where
     R::Error: Into<BoxError>,

@@ -1,4 +1,4 @@
-//! `HeldPass` and `PassError`: a pass as its holder sees it, and why one cannot be used.
+//! `HeldPass` and `PassError`: a pass as its holder sees it, and the errors of a pass layer.
 
 use std::{collections::BTreeSet, fmt, io};
 
@@ -13,13 +13,13 @@ use crate::protocol::Amount;
 pub struct HeldPass {
     /// Where it was bought.
     pub url: String,
-    /// The seller's name of it, where a quote told it.
+    /// The seller's name for it, if a quote gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The token. Its holder can spend the calls.
+    /// The token. Anyone who has it can spend the calls.
     pub token: String,
-    /// What was left at the last answer, as the seller says it: calls, or an amount. `None` if it was not used yet, or nothing is
-    /// counted.
+    /// What was left at the last answer, in the seller's words: calls, or an amount. `None` if it was not used yet, or
+    /// counts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining: Option<String>,
     /// When it expires, in Unix seconds.
@@ -28,31 +28,31 @@ pub struct HeldPass {
     /// The amount that it was sold with, if it holds one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) worth: Option<String>,
-    /// It counts nothing, and lasts for a time.
+    /// Whether it counts nothing, and lasts for a time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_timed: bool,
-    /// The least that a call was charged of its amount, as far as is known.
+    /// The smallest known charge of a call, if it holds an amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) least: Option<Amount>,
-    /// Methods and paths where it was taken.
+    /// Methods and paths where the seller took it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) taken: BTreeSet<String>,
-    /// How many calls were answered by it.
+    /// How many calls it paid for that were answered.
     #[serde(default)]
     pub(super) calls: u64,
-    /// A call with it had no answer, whatever its seller said. In the file: or may have none, where none was answered before.
+    /// Whether a call with it had no answer. In the file: or may have none, if no call was answered before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) has_failed: bool,
-    /// When it was refused where it was taken before, in Unix seconds, if no answer by it came since.
+    /// When it was refused on a route that took it before, in Unix seconds, if no answer by it came since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refused_at: Option<u64>,
-    /// What the quote said of it; without a token, of the next one.
+    /// What the quote promised; without a token, for the next pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) promise: Option<Promise>,
-    /// Without a token: what was sold there could not be used, and until then, in Unix seconds, no other is bought.
+    /// Only without a token: a sold pass was unusable, and no other is bought until this time, in Unix seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unusable_until: Option<u64>,
-    /// Without a token: a purchase has begun there, and may have been paid without an answer.
+    /// Only without a token: a purchase has begun there, and may have been paid without an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_unfinished: bool,
 }
@@ -78,15 +78,15 @@ impl HeldPass {
         }
     }
 
-    /// Whether it is worse than its quote said, where it is over at this Unix time, after so many calls. A quote counts calls by its own
-    /// price: what an amount buys at several routes says nothing of that.
+    /// Returns whether it is worse than its quote promised, if it ends at `now` after `calls` calls. A quote counts
+    /// calls at its own price, so an amount charged on several routes is not judged.
     pub(super) fn breaks_its_promise(&self, calls: u64, now: u64) -> bool {
         let is_counted = self.worth.is_none() || self.taken.len() <= 1;
         is_counted && self.promise.is_some_and(|promise| promise.is_broken(calls, now))
     }
 }
 
-/// Without the token.
+/// Omits the token.
 impl fmt::Debug for HeldPass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HeldPass")
@@ -98,14 +98,14 @@ impl fmt::Debug for HeldPass {
     }
 }
 
-/// The reason why a [`PassLayer`](super::PassLayer) cannot be made.
+/// The error of building a [`PassLayer`](super::PassLayer).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PassError {
     /// The address of a pass is not an absolute `https` URL, nor an `http` URL of this machine.
     #[error("the address of a pass is an absolute https URL, or an http URL of this machine")]
     Url,
-    /// Two passes are for one origin.
+    /// Two passes have the same origin.
     #[error("two passes for one shop: name one address for each scheme, host and port")]
     ShopTwice,
     /// The file of passes cannot be read or written.

@@ -1,4 +1,4 @@
-//! `RegistryInner`: what the registry and its guards have in common.
+//! `RegistryInner`: the state that the registry and its guards share.
 
 use std::{
     collections::HashSet,
@@ -16,13 +16,13 @@ use crate::{
     protocol::ChainTime,
 };
 
-/// How long the journal may take over what the money does not wait for.
+/// The time limit for journal writes that no money waits for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct RegistryInner {
     pub(super) journal: Box<dyn ErasedJournal>,
     clock: Arc<dyn Clock>,
-    /// Tells those that wait for a channel.
+    /// Wakes calls that wait for a channel.
     pub(super) channels_changed: Notify,
     tables: Mutex<Tables>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Tables {
     pub(super) spent: Spendings,
     pub(super) unconfirmed: UnconfirmedCharges,
     pub(super) channels: ChannelTable,
-    /// Hosts that stated a charge that cannot be true.
+    /// Hosts that stated an impossible charge.
     pub(super) distrusted: HashSet<String>,
 }
 
@@ -47,8 +47,8 @@ impl RegistryInner {
                 tables.channels.enter(entry, record);
                 continue;
             }
-            // A purchase without a transfer of ours was paid elsewhere. A failed transfer still counts: its failure is
-            // only a node's report.
+            // A purchase without a prepared payment was paid elsewhere. A failed transfer still counts, because its
+            // failure is only a node's report.
             if entry.payment != JournalPayment::None {
                 tables.spent.set_aside(&entry);
                 tables.spent.follow(&entry);
@@ -65,7 +65,7 @@ impl RegistryInner {
         Ok(Self { journal, clock, channels_changed: Notify::new(), tables: Mutex::new(tables) })
     }
 
-    /// Writes to the journal. One that takes longer than `patience` has failed.
+    /// Writes to the journal. A write that takes longer than `patience` fails.
     pub(super) async fn write(&self, entry: &JournalEntry, patience: Option<Duration>) -> Result<(), JournalError> {
         let written = self.journal.record(entry);
         let Some(patience) = patience else { return written.await };
@@ -73,7 +73,7 @@ impl RegistryInner {
         timeout(patience, written).await.unwrap_or_else(late)
     }
 
-    /// Takes a purchase out that has its last state.
+    /// Removes a purchase in its final state.
     pub(super) fn close(&self, last: &JournalEntry) {
         let mut tables = self.tables();
         tables.spent.follow(last);

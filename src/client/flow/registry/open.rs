@@ -1,4 +1,4 @@
-//! `OpenPurchases`: the purchases that are not finished, found by request, by seller and price, and by age.
+//! `OpenPurchases`: the unfinished purchases, indexed by request, by seller and price, and by age.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,27 +7,27 @@ use crate::{
     protocol::{Address, Amount, ChainTime, Quote},
 };
 
-/// In the order in which purchases are resumed: the oldest is the first that the seller will no longer accept.
+/// The order in which purchases are resumed: oldest first, because the seller stops accepting that one first.
 type Place = (ChainTime, PurchaseId);
 /// The properties that a payment must share with a quote to match it exactly.
 type Terms = (String, Address, Amount);
 
-/// Open purchases. Each is in `records`, and in the indexes that lead to it.
+/// The open purchases. Each is in `records`, and in the indexes that refer to it.
 #[derive(Default)]
 pub(super) struct OpenPurchases {
     records: HashMap<PurchaseId, Record>,
     by_request: HashMap<String, BTreeSet<Place>>,
     by_secret: HashMap<String, BTreeSet<Place>>,
     unspent: HashMap<Terms, BTreeSet<Place>>,
-    /// Those that wait for nothing but the same request, by the moment from which on they count.
+    /// Those that only wait for the same request, ordered by the time from which they count.
     idle_by_age: BTreeSet<Place>,
 }
 
 pub(super) struct Record {
     entry: JournalEntry,
-    /// What works on it.
+    /// What works on it, if anything.
     claim: Option<Claim>,
-    /// The part that is kept regardless of the records.
+    /// The part that survives replacement of the entry.
     aside: Aside,
 }
 
@@ -38,16 +38,16 @@ pub(crate) enum Claim {
     Cancellation,
 }
 
-/// What the journal does not know of a purchase.
+/// The part of a purchase that is not in the journal.
 #[derive(Default)]
 struct Aside {
-    /// Its last state, where its answer is on the way to the caller.
+    /// Its final state, while the caller reads its answer.
     sold: Option<JournalEntry>,
-    /// How many callers read its answer now.
+    /// The number of callers that are reading its answer.
     readers: u32,
-    /// How many are about to write its last state.
+    /// The number of callers that are about to write its final state.
     closings: u32,
-    /// The journal may not have its present state, before which nothing may be shown.
+    /// Whether the journal may lack its present state; then nothing may be shown.
     unwritten: bool,
 }
 
@@ -56,7 +56,7 @@ impl OpenPurchases {
         self.records.is_empty()
     }
 
-    /// Enters a purchase in its current state.
+    /// Inserts a purchase in its current state.
     pub(super) fn enter(&mut self, entry: JournalEntry, claim: Option<Claim>) {
         let aside = self.close(entry.id).map_or_else(Aside::default, |before| before.aside);
         let place = place(&entry);
@@ -81,24 +81,24 @@ impl OpenPurchases {
         self.by_request.contains_key(fingerprint)
     }
 
-    /// Notes the last state of a purchase whose answer is on the way to the caller.
+    /// Notes the final state of a purchase whose answer the caller is reading.
     pub(super) fn sold(&mut self, last: JournalEntry) {
         if let Some(record) = self.records.get_mut(&last.id) {
             record.aside.sold = Some(last);
         }
     }
 
-    /// Whether its answer was sold, and was on its way to a caller.
+    /// Returns whether its answer was sold and handed to a caller.
     pub(super) fn is_sold(&self, id: PurchaseId) -> bool {
         self.records.get(&id).is_some_and(|record| record.aside.sold.is_some())
     }
 
-    /// Whether its next state may be recorded: it is not finished, and nothing writes its last state.
+    /// Returns whether its next state may be recorded: it is unfinished, and no final state is being written.
     pub(super) fn is_going_on(&self, id: PurchaseId) -> bool {
         self.records.get(&id).is_some_and(|record| record.aside.closings == 0)
     }
 
-    /// Notes whether the journal may lack its present state.
+    /// Sets whether the journal may lack its present state.
     pub(super) fn set_unwritten(&mut self, id: PurchaseId, unwritten: bool) {
         if let Some(record) = self.records.get_mut(&id) {
             record.aside.unwritten = unwritten;
@@ -109,23 +109,23 @@ impl OpenPurchases {
         self.records.get(&id).is_some_and(|record| record.aside.unwritten)
     }
 
-    /// Counts the writers of its last state.
+    /// Updates the number of writers of its final state.
     pub(super) fn closed_by(&mut self, id: PurchaseId, count: impl FnOnce(u32) -> u32) {
         if let Some(record) = self.records.get_mut(&id) {
             record.aside.closings = count(record.aside.closings);
         }
     }
 
-    /// Returns the last state of a purchase after its caller has the answer; `None` if no answer was sold.
+    /// Returns the final state of a purchase after its caller has the answer; `None` if no answer was sold.
     pub(super) fn answered(&self, id: PurchaseId) -> Option<JournalEntry> {
         let Record { entry, aside, .. } = self.records.get(&id)?;
-        // After a restart only the journal tells that it was paid.
+        // After a restart only the journal shows that it was paid.
         let paid = || (entry.state == PurchaseState::Redeeming || entry.is_sold()).then(|| entry.clone());
         let last = aside.sold.clone().or_else(paid)?;
         Some(JournalEntry { state: PurchaseState::Answered, ..last })
     }
 
-    /// Takes a purchase out.
+    /// Removes a purchase.
     pub(super) fn close(&mut self, id: PurchaseId) -> Option<Record> {
         let record = self.records.remove(&id)?;
         let entry = &record.entry;
@@ -143,21 +143,21 @@ impl OpenPurchases {
         Some(record)
     }
 
-    /// Marks a purchase as worked on.
+    /// Claims a purchase; returns `None` if it is unknown or already claimed.
     pub(super) fn claim(&mut self, id: PurchaseId, claim: Claim) -> Option<JournalEntry> {
         let record = self.records.get_mut(&id).filter(|record| record.claim.is_none())?;
         record.claim = Some(claim);
         Some(record.entry.clone())
     }
 
-    /// Leaves a purchase to others as it is.
+    /// Releases the claim on a purchase.
     pub(super) fn leave(&mut self, id: PurchaseId) {
         if let Some(record) = self.records.get_mut(&id) {
             record.claim = None;
         }
     }
 
-    /// A purchase of that request that is being cancelled.
+    /// Returns a purchase of that request that is being cancelled.
     pub(super) fn cancelled(&self, fingerprint: &str) -> Option<&JournalEntry> {
         let mut records = self.by_request.get(fingerprint)?.iter().filter_map(|(_, id)| self.records.get(id));
         records.find(|record| record.claim == Some(Claim::Cancellation)).map(|record| &record.entry)
@@ -186,19 +186,19 @@ impl OpenPurchases {
         others.filter_map(|(_, id)| self.records.get(id)).any(moves)
     }
 
-    /// The first that was left before that moment, and whose answer no caller reads.
+    /// Returns the oldest unclaimed purchase from before `moment` whose answer no caller reads.
     pub(super) fn idle_before(&self, moment: ChainTime, fits: impl Fn(&JournalEntry) -> bool) -> Option<PurchaseId> {
         let old = self.idle_by_age.range(..(moment, PurchaseId::new([0; 16])));
         let fits = |record: &Record| record.claim.is_none() && record.aside.readers == 0 && fits(&record.entry);
         old.map(|(_, id)| *id).find(|id| self.records.get(id).is_some_and(fits))
     }
 
-    /// Whether a caller reads its answer now.
+    /// Returns whether a caller is reading its answer.
     pub(super) fn is_read(&self, id: PurchaseId) -> bool {
         self.records.get(&id).is_some_and(|record| record.aside.readers > 0)
     }
 
-    /// Counts the readers of its answer.
+    /// Updates the number of readers of its answer.
     pub(super) fn read_by(&mut self, id: PurchaseId, count: impl FnOnce(u32) -> u32) {
         if let Some(record) = self.records.get_mut(&id) {
             record.aside.readers = count(record.aside.readers);
@@ -209,7 +209,7 @@ impl OpenPurchases {
         self.records.get(&id).is_some_and(|record| record.claim.is_none()).then_some(id)
     }
 
-    /// All of them, oldest first.
+    /// Returns all open purchases, oldest first.
     pub(super) fn entries(&self) -> Vec<JournalEntry> {
         let mut open: Vec<JournalEntry> = self.records.values().map(|record| record.entry.clone()).collect();
         open.sort_by_key(place);

@@ -1,7 +1,7 @@
 //! `Spendings`: what counts against the limits of a budget, and for how long.
 //!
-//! A payment counts from the moment its money is set aside until a day after its transfer was settled, without a gap:
-//! one that is approved late, or mined days after it was sent, counts in the day in which its money moves.
+//! A payment counts from the reservation of its money until a day after its transfer was settled, without a gap. So a
+//! payment that is approved late, or mined days after it was sent, counts on the day on which its money moves.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,8 +14,8 @@ use crate::{
     protocol::{Amount, ChainTime, Network},
 };
 
-/// After how long a payment is dropped from memory: long after it no longer counts, so that a clock that
-/// goes wrong for a moment does not make the day forgotten.
+/// When a payment is dropped from memory: long after it stops counting, so that a momentarily wrong clock does not
+/// erase the day's spending.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * DAY.as_secs());
 
 #[derive(Default)]
@@ -23,27 +23,27 @@ pub(super) struct Spendings(HashMap<PurchaseId, Spending>);
 
 struct Spending {
     from: ChainTime,
-    /// Its money may move at any time.
+    /// Whether its money may move at any time.
     is_under_way: bool,
-    /// Without its port.
+    /// The host, without its port.
     host: String,
     amount: Amount,
-    /// What came back of a deposit.
+    /// What came back of its deposit.
     returned: Amount,
     network: Network,
-    /// The most that its transactions cost, in the coin of the network.
+    /// The highest cost of its transactions, in the network's coin.
     gas: Amount,
-    /// The hash of the challenge of MPP that an authorization was signed for, or is about to be.
+    /// The hash of the MPP challenge for which an authorization was or is about to be signed.
     challenge: Option<[u8; 32]>,
 }
 
 impl Spendings {
-    /// Counts a purchase from now on, with any outcome.
+    /// Counts a purchase from now on, whatever its outcome.
     pub(super) fn set_aside(&mut self, entry: &JournalEntry) {
         self.set_amount_aside(entry, entry.counted());
     }
 
-    /// Counts so much for a purchase, whose price is no measure of what is paid for it.
+    /// Counts this amount for a purchase whose price is not the amount paid.
     pub(super) fn set_amount_aside(&mut self, entry: &JournalEntry, amount: Amount) {
         let host = host::of_entry(&entry.host);
         let (from, gas) = (entry.counts_from(), entry.gas());
@@ -52,7 +52,7 @@ impl Spendings {
         self.0.insert(entry.id, spending);
     }
 
-    /// Takes over the current state of a purchase; one that was paid elsewhere does not count.
+    /// Updates a purchase to its current state. Payments made elsewhere are not counted.
     pub(super) fn follow(&mut self, entry: &JournalEntry) {
         if let Some(spending) = self.0.get_mut(&entry.id) {
             spending.is_under_way = entry.state == PurchaseState::Paying && !entry.is_sold();
@@ -63,7 +63,7 @@ impl Spendings {
         }
     }
 
-    /// Counts that so much came back, in all, of the deposits of these purchases, the latest first.
+    /// Sets the total that came back of these purchases' deposits. It reduces the latest deposits first.
     pub(super) fn take_back(&mut self, deposits: &[PurchaseId], mut returned: Amount) {
         for id in deposits.iter().rev() {
             let Some(spending) = self.0.get_mut(id) else { continue };
@@ -72,8 +72,8 @@ impl Spendings {
         }
     }
 
-    /// Takes the challenge with that hash for a purchase whose money is set aside; `false` where another purchase has it, finished or
-    /// not: as far back as purchases are known.
+    /// Takes the challenge with that hash for a purchase with reserved money. Returns `false` if another known purchase
+    /// has it, finished or not.
     pub(super) fn take_challenge(&mut self, challenge: [u8; 32], id: PurchaseId) -> bool {
         if self.0.iter().any(|(other, one)| *other != id && one.challenge == Some(challenge)) {
             return false;
@@ -81,8 +81,8 @@ impl Spendings {
         self.0.get_mut(&id).map(|own| own.challenge = Some(challenge)).is_some()
     }
 
-    /// Counts the highest cost of a purchase's transactions, one of which is about to be recorded, in one step with the
-    /// check of the others.
+    /// Reserves the highest cost of a purchase's transactions, one of which is about to be recorded, atomically with
+    /// the check of the other fees.
     pub(super) fn set_gas_aside(
         &mut self,
         id: PurchaseId,
@@ -100,12 +100,12 @@ impl Spendings {
         Ok(())
     }
 
-    /// Stops counting a purchase without a sent transaction, which can no longer send one.
+    /// Stops counting a purchase that has sent no transaction, and can no longer send one.
     pub(super) fn give_back(&mut self, id: PurchaseId) {
         self.0.remove(&id);
     }
 
-    /// Whether a purchase of that name is or was under way.
+    /// Returns whether the purchase is known.
     pub(super) fn has(&self, id: PurchaseId) -> bool {
         self.0.contains_key(&id)
     }
@@ -129,7 +129,7 @@ impl Spendings {
         spent
     }
 
-    /// Those that count now: they are under way, or of the last day.
+    /// Returns the purchases that count now: those in progress, and those of the last day.
     fn counted(&self, now: ChainTime) -> impl Iterator<Item = (&PurchaseId, &Spending)> {
         let day_ago = before(now, DAY);
         self.0.iter().filter(move |(_, one)| one.is_under_way || one.from > day_ago)
@@ -140,7 +140,7 @@ fn add(sum: Amount, one: Amount) -> Amount {
     sum.checked_add(one).unwrap_or(Amount::MAX)
 }
 
-/// That much earlier.
+/// Returns the time `span` earlier.
 const fn before(moment: ChainTime, span: Duration) -> ChainTime {
     ChainTime::from_unix(moment.unix().saturating_sub(span.as_secs()))
 }
@@ -159,7 +159,7 @@ mod tests {
         budget.build().unwrap()
     }
 
-    /// The network fees of one network say nothing about another's coin.
+    /// Network fees count only on their own network, in its coin.
     #[test]
     fn network_fees_count_on_their_network_alone() {
         let mut spendings = Spendings::default();
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(pays(5, Network::BASE, "1"), Ok(()));
         assert!(matches!(pays(6, Network::BASE_SEPOLIA, "21"), Err(Denial::GasPerDay { spent, .. }) if spent == "50"));
         assert_eq!(pays(7, Network::BASE_SEPOLIA, "20"), Ok(()));
-        // Prices are in one unit, and count together.
+        // All prices are in one unit, and count together.
         let spent = spendings.at(NOW, "api.example", &budget);
         assert_eq!(spent.in_all, Amount::from_base_units(4 * 490_000));
     }

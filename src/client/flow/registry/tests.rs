@@ -1,4 +1,4 @@
-//! Calls in one moment, on threads of their own: what is checked and entered in two steps would let both through.
+//! Races of two threads: a check and an entry in two steps would let both through.
 
 use std::{
     hint::spin_loop,
@@ -15,7 +15,8 @@ use crate::{client::MemoryJournal, protocol::Asset, testing::FakeClock};
 const ROUNDS: usize = 1_000;
 const ENTRY: &str = r#"{"version":1,"entry":{"id":"01010101010101010101010101010101","at":1700000000,"state":"paying","host":"api.example","request":"POST /v1","fingerprint":"00ff","intent":"","secret":null,"expiry":1700000060,"recipient":"0x0202020202020202020202020202020202020202","network":"eip155:8453","isElsewhere":false,"amount":"1","decimals":6,"payment":"none","transaction":null,"settled":null,"delivered":false,"billed":0}}"#;
 
-/// Waits until both threads are there. The one that waits keeps its core, so that both go on at once.
+/// Waits until both threads have arrived. Spinning keeps both cores busy, so that the threads continue at the same
+/// moment.
 fn meet(counter: &AtomicUsize, round: usize) {
     counter.fetch_add(1, SeqCst);
     while counter.load(SeqCst) < 2 * (round + 1) {

@@ -1,4 +1,4 @@
-//! `UnconfirmedCharges`: finished purchases whose charge is only the seller's word. The budget counts their maximum.
+//! `UnconfirmedCharges`: finished purchases whose charge only the seller states. The budget counts their maximum.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,13 +7,13 @@ use crate::{
     protocol::ChainTime,
 };
 
-/// How often the chain is asked about one charge: one that it never confirms counts as the maximum for its day.
+/// How often the chain is asked about one charge. A charge that is never confirmed counts as the maximum for its day.
 const QUESTIONS_MAX: u32 = 8;
-/// How long after its end a permit is deep enough in the chain to be known as unused.
+/// How long after its end an unused permit is deep enough in the chain to be known as unused.
 const DEEP: Duration = Duration::from_secs(60);
-/// How many are asked about before one purchase.
+/// How many charges are checked before one purchase.
 const AT_ONCE: usize = 4;
-/// How many are kept: the oldest go first.
+/// How many charges are kept. The oldest is dropped first.
 const KEPT_MAX: usize = 1_000;
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Unconfirmed {
 }
 
 impl UnconfirmedCharges {
-    /// Adds a purchase, if it is one of these.
+    /// Adds a purchase, if its charge is unconfirmed.
     pub(super) fn add(&mut self, entry: &JournalEntry) {
         let is_one = entry.state == PurchaseState::Answered && entry.charged.is_some_and(|charged| !charged.is_certain);
         if !is_one {
@@ -37,8 +37,8 @@ impl UnconfirmedCharges {
         self.0.insert((entry.at, entry.id), Unconfirmed { entry: entry.clone(), questions: 0 });
     }
 
-    /// Returns the next ones to ask about: those that were asked about least. A permit of which nothing was charged can be used until it
-    /// ends, so the chain is not asked before.
+    /// Returns the next purchases to check: those checked least often. A permit without a transaction can be used until
+    /// it ends, so the chain is not asked before.
     pub(super) fn next(&mut self, now: ChainTime) -> Vec<JournalEntry> {
         let is_due = |entry: &JournalEntry| {
             entry.transaction.is_some() || entry.valid_before().is_some_and(|end| end.after(DEEP) <= now)

@@ -1,4 +1,4 @@
-//! A seller alone: a scripted service, no wallet and no journal.
+//! Tests of the seller alone, with a scripted service, no wallet and no journal.
 
 use std::{convert::Infallible, future::pending};
 
@@ -27,7 +27,7 @@ fn bill() -> Answer {
     builder.header("x-payment-contracts", "0x0303030303030303030303030303030303030303").body(Full::default()).unwrap()
 }
 
-/// What a service that answers so makes of a request without proof.
+/// Returns the result of a request without proof to a service with this answer.
 async fn offered(answer: fn() -> Answer, body: RequestBody) -> Result<Offered<Full<Bytes>>, Failure> {
     let service = service_fn(move |_: Request<RequestBody>| std::future::ready(Ok::<_, Infallible>(answer())));
     Seller::new(service, request(body)).bill(None, &Budget::nothing(), ChainTime::from_unix(1)).await
