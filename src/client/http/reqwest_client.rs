@@ -94,7 +94,7 @@ impl ReqwestClient {
 }
 
 fn direct(builder: ClientBuilder) -> reqwest::Result<Client> {
-    // With the port of the request.
+    // Port 0 means the port of the request.
     let here = [SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))];
     builder.redirect(redirect::Policy::none()).no_proxy().resolve_to_addrs("localhost", &here).build()
 }

@@ -27,7 +27,7 @@ pin_project! {
     pub struct ResponseBody<B> {
         #[pin]
         kind: Content<B>,
-        // Of an answer that was sold, until its end.
+        // For a sold answer, until its end.
         delivery: Option<Box<Delivery>>,
         ending: Ending,
     }

@@ -46,7 +46,7 @@ struct Attempt<'a> {
     url: &'a Uri,
     /// The price that a quote stated.
     price: Option<Amount>,
-    /// It fetches what an earlier attempt bought, which was never here, and pays nothing new.
+    /// Whether it only fetches what an earlier attempt bought and did not get, without a new payment.
     goes_on: bool,
 }
 

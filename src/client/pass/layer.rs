@@ -99,22 +99,25 @@ impl PassLayer {
     /// Buys a pass that a quote names, if `calls` calls cost less with such passes than at the quote's price; of
     /// several, the cheapest.
     ///
-    /// For this, the first request to an address asks for the price alone, and is then sent again. Where it fails before the seller names a price,
-    /// it is not sent again: it may have acted. A pass is bought at the origin of the request only. Call it before [`kept_in`](Self::kept_in).
+    /// For this, the first request to an address asks for the price alone, and is then sent again. If it fails before
+    /// the seller names a price, it is not sent again, because it may have acted. A pass is bought only at the origin
+    /// of the request. Call it before [`kept_in`](Self::kept_in).
     pub fn expecting(self, calls: u64) -> Self {
         self.purse.lock().wanted = Some(Wanted::Calls(calls));
         self
     }
 
-    /// Buys the pass of this name where a quote names it, whatever single answers cost. Otherwise as [`expecting`](Self::expecting).
+    /// Buys the pass of this name if a quote names it, whatever single answers cost. Otherwise like
+    /// [`expecting`](Self::expecting).
     pub fn preferring(self, name: &str) -> Self {
         self.purse.lock().wanted = Some(Wanted::Named(name.into()));
         self
     }
 
-    /// Reads the passes in this file, if it is there, and keeps them in it from now on, readable by its owner alone on Unix. Call it after
-    /// [`buying`](Self::buying), [`expecting`](Self::expecting) or [`preferring`](Self::preferring): without the latter two, passes of other
-    /// addresses are dropped. One process uses the file at a time.
+    /// Reads the passes in this file, if it exists, and keeps them there from now on; on Unix, only the owner can read
+    /// the file. Call it after [`buying`](Self::buying), [`expecting`](Self::expecting) or
+    /// [`preferring`](Self::preferring): without the latter two, passes of other addresses are dropped. One process
+    /// uses the file at a time.
     ///
     /// # Errors
     /// [`PassError::File`] if it cannot be read or written, or is not such a file.
@@ -128,8 +131,9 @@ impl PassLayer {
         self.purse.lock().held()
     }
 
-    /// Returns the purchases of passes since this layer was made. What they bought is kept, in the file if there is one: where the caller
-    /// [acknowledges](crate::client::PayLayerBuilder::acknowledged_by_caller) purchases, it can close them.
+    /// Returns the purchases of passes since this layer was created whose passes are kept, in the file if there is one.
+    /// A caller that [acknowledges](crate::client::PayLayerBuilder::acknowledged_by_caller) purchases itself can close
+    /// them.
     #[must_use]
     pub fn purchases(&self) -> Vec<PurchaseId> {
         self.purse.lock().bought.clone()

@@ -1,4 +1,4 @@
-//! `Limits`: what a request may cost and take, the pass that is bought for it included.
+//! `Limits`: the price and time limits of a request, including the pass that is bought for it.
 
 use std::{future::Future, time::Duration};
 
@@ -22,49 +22,49 @@ impl Limits {
         Self { price: price.map(|max| max.0), deadline: deadline.map(|deadline| deadline.0), since: Instant::now() }
     }
 
-    /// Whether the request has any.
+    /// Returns whether the request has any limits.
     pub(super) const fn are_set(&self) -> bool {
         self.price.is_some() || self.deadline.is_some()
     }
 
-    /// Takes off what was paid for a pass.
+    /// Subtracts what was paid for a pass.
     pub(super) fn spend(&mut self, paid: Amount) {
         self.price = self.price.map(|most| most.checked_sub(paid).unwrap_or(Amount::ZERO));
     }
 
-    /// Has the request cost no more than is left.
+    /// Limits the request's price to what is left.
     pub(super) fn bind<B>(&self, request: &mut Request<B>) {
         if let Some(most) = self.price {
             request.extensions_mut().insert(MaxPrice(most));
         }
     }
 
-    /// Whether this price is above what the request may cost.
+    /// Returns whether this price exceeds the request's limit.
     pub(super) fn exclude(&self, price: Amount) -> bool {
         self.price.is_some_and(|most| price > most)
     }
 
-    /// The most that the request may cost.
+    /// Returns the request's price limit.
     pub(super) const fn price(&self) -> Option<Amount> {
         self.price
     }
 
-    /// The most that a pass may cost for which a quote told this price.
+    /// Returns the price limit of a pass with this quoted price.
     pub(super) fn price_of(&self, quoted: Option<Amount>) -> Option<MaxPrice> {
         self.price.into_iter().chain(quoted).min().map(MaxPrice)
     }
 
-    /// What is left of the time.
+    /// Returns the remaining time.
     pub(super) fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_sub(self.since.elapsed()))
     }
 
-    /// Leaves out the time that an approval took.
+    /// Adds the time that an approval took, which does not count.
     pub(super) fn extend(&mut self, approving: Duration) {
         self.deadline = self.deadline.map(|deadline| deadline.saturating_add(approving));
     }
 
-    /// Waits no longer than is left; `None` where that is not enough.
+    /// Waits for `work` within the remaining time; returns `None` if that ends first.
     pub(super) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         match self.left() {
             Some(left) => timeout(left, work).await.ok(),

@@ -1,7 +1,7 @@
-//! Uses passes: calls that were paid for at once.
+//! Passes: several calls paid for at once.
 //!
-//! A [`PassLayer`] stands outside a [`PayLayer`](super::PayLayer). It shows the pass of a shop with each request there, and buys one, by the
-//! layer inside and within its budget, where there is none.
+//! A [`PassLayer`] wraps a [`PayLayer`](super::PayLayer). It shows a shop's pass with each request there. If there is
+//! none, it buys one through the inner layer and within its budget.
 
 mod address;
 mod buying;

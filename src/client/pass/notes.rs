@@ -1,10 +1,10 @@
-//! `Notes`: routes where a pass does not count, as far as is known.
+//! `Notes`: the routes where a pass is known not to count.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// How long what was found at a route holds: one stray answer is not to count for as long as the process lives.
+/// How long a note holds, so that one stray answer does not count for the life of the process.
 pub(super) const LASTING: Duration = Duration::from_secs(600);
 /// How many routes are remembered.
 const MOST: usize = 1_000;

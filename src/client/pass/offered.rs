@@ -1,4 +1,4 @@
-//! `Offered`: the passes that a quote names, and which of them is worth its price.
+//! `Offered`: the passes that a quote names, and the choice among them.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use super::promise::Promise;
 use crate::protocol::{Amount, Quote};
 
-/// What a client wants of passes.
+/// The pass that a client wants.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
     /// The pass of this name.
     Named(Arc<str>),
-    /// The cheapest way to make so many calls.
+    /// The cheapest way to make this many calls.
     Calls(u64),
 }
 
-/// A pass, as a quote names it.
+/// A pass in a quote.
 #[derive(Debug, Deserialize)]
 pub(super) struct Offered {
     pub(super) name: String,
@@ -34,7 +34,7 @@ struct Quoted {
 }
 
 impl Wanted {
-    /// Chooses among the passes in a quote's body; `None` where none is wanted.
+    /// Chooses a pass in a quote's body; returns `None` if no pass qualifies.
     pub(super) fn choose(&self, body: &[u8], quote: &Quote) -> Option<Offered> {
         let passes = serde_json::from_slice::<Quoted>(body).ok()?.passes.into_iter();
         let mut passes = passes.filter(|pass| pass.url.is_some());
@@ -49,33 +49,33 @@ impl Wanted {
         }
     }
 
-    /// What a pass that was chosen is to be good for, at the least, where it is bought at this Unix time.
+    /// Returns what a chosen pass must at least provide, if it is bought at this Unix time.
     pub(super) fn promise(&self, offered: &Offered, quote: &Quote, now: u64) -> Promise {
         Promise { saves: matches!(self, Self::Calls(_)), ..offered.promise(quote, now) }
     }
 }
 
 impl Offered {
-    /// Its price, in base units; `None` where it cannot be read.
+    /// Returns its price, in base units; `None` if it cannot be read.
     pub(super) fn price_in(&self, quote: &Quote) -> Option<Amount> {
         Amount::parse_decimal(&self.price, quote.decimals).ok()
     }
 
-    /// What it is good for, at the least, where it is bought at this Unix time.
+    /// Returns what it must at least provide, if it is bought at this Unix time.
     fn promise(&self, quote: &Quote, now: u64) -> Promise {
         let singly = || self.price_in(quote).and_then(units)?.checked_div(units(quote.amount)?);
         let calls = singly().unwrap_or(0).min(self.holds(quote).unwrap_or(0));
         Promise::new(calls.try_into().unwrap_or(u64::MAX), self.seconds, now)
     }
 
-    /// What so many calls cost by passes of this kind, in base units; `None` where it covers none.
+    /// Returns the cost of this many calls by such passes, in base units; `None` if a pass covers none.
     fn cost_of(&self, calls: u64, quote: &Quote) -> Option<u128> {
         let (price, holds) = (self.price_in(quote).and_then(units)?, self.holds(quote)?);
         let passes = if holds == 0 { return None } else { u128::from(calls).div_ceil(holds) };
         price.checked_mul(passes)
     }
 
-    /// How many calls it covers at the quote's price.
+    /// Returns how many calls it covers at the quote's price.
     fn holds(&self, quote: &Quote) -> Option<u128> {
         match (&self.worth, self.calls, self.seconds) {
             (Some(worth), ..) => {
@@ -83,7 +83,7 @@ impl Offered {
                 worth.checked_div(units(quote.amount)?)
             }
             (None, Some(held), _) => Some(held.into()),
-            // As many as there is time for.
+            // As many as the time allows.
             (None, None, Some(_)) => Some(u128::MAX),
             (None, None, None) => None,
         }
@@ -128,13 +128,13 @@ mod tests {
         for (calls, expected) in [
             (0, None),
             (1, None),
-            // Seven answers cost 3.43, and eight 3.92.
+            // Seven single answers cost 3.43, and eight 3.92.
             (7, None),
             (8, Some("ten")),
             (10, Some("ten")),
-            // Two of ten cost 7.80, and one of a worth of ten answers 4.50.
+            // Two passes for ten calls cost 7.80. Two of the purse, worth ten answers each, cost 9.00.
             (20, Some("ten")),
-            // Four of ten: 15.60.
+            // Four passes for ten calls cost 15.60.
             (31, Some("day")),
             (1_000_000, Some("day")),
             (u64::MAX, Some("day")),

@@ -1,4 +1,4 @@
-//! `PassOrder`: what a `PassLayer` asks of the layer inside, and what that tells it.
+//! `PassOrder`: what a `PassLayer` asks of the inner layer, and what the inner layer reports back.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,7 +16,7 @@ use crate::{
 /// The longest bill that is read, in bytes.
 pub(crate) const BILL_MAX: usize = 64 * 1024;
 
-/// A request extension. Clones are one order.
+/// A request extension. Clones share one report.
 #[derive(Clone)]
 pub(crate) struct PassOrder {
     wish: Wish,
@@ -25,10 +25,10 @@ pub(crate) struct PassOrder {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// Finish what this request has paid for, and pay nothing new: a bill is returned as it is.
+    /// Finish what this request has paid for, and pay nothing new: a bill is returned unchanged.
     NothingNew,
-    /// Buy a pass, and leave its purchase open until it is kept. The request's `MaxPrice` holds for a new payment, and may be the price of a
-    /// quote; `limit` is that of a payment that was made before.
+    /// Buy a pass, and leave its purchase open until the pass is kept. The request's `MaxPrice` limits a new payment,
+    /// and may be a quoted price; `limit` applies to an earlier payment.
     Pass { limit: Option<Amount> },
 }
 
@@ -42,21 +42,21 @@ struct Told {
     ending: Option<Ending>,
 }
 
-/// How an order ended for its money.
+/// What happened to the money of an order.
 #[derive(Clone)]
 pub(crate) enum Ending {
     /// Nothing was paid, and no payment of this request is open.
     Unpaid,
-    /// A payment of this request is open, be it that of the answer, or another one. The same request goes on with it.
+    /// A payment of this request is open, for the answer or an earlier one. The same request resumes it.
     Open(Option<PassSale>),
-    /// It was paid, and closed without an answer.
+    /// It was paid, and its purchase closed without an answer.
     Lost,
-    /// The answer is here. The purchase, where it is known, is open until that is kept.
+    /// The answer arrived. Its purchase, if known, stays open until the answer is kept.
     Sold(Option<PassSale>),
 }
 
 impl Ending {
-    /// Tells it by what came of a call, and whether a purchase of its request is open after that.
+    /// Derives the ending from the result of a call, and from whether a purchase of its request is still open.
     pub(crate) fn of<B>(
         came: &Result<Response<B>, Failure>,
         is_open: bool,
@@ -68,7 +68,7 @@ impl Ending {
             (told, _) if is_open => Self::Open(told.map(|(_, id)| sale(id))),
             (Some((PurchaseState::Refused, _)), _) => Self::Lost,
             (_, Ok(_)) => Self::Unpaid,
-            // Nothing was charged by a voucher that is refused.
+            // A refused voucher charged nothing.
             (_, Err(Failure::VoucherRefused { .. })) => Self::Unpaid,
             (_, Err(failure)) => match failure.facts().1 {
                 Money::Untouched | Money::FeeSpent { .. } => Self::Unpaid,
@@ -77,7 +77,8 @@ impl Ending {
         }
     }
 
-    /// Tells it by the answer alone, where the layer inside tells nothing. Without a word about the price, a payment may be open.
+    /// Derives the ending from the answer alone, if the inner layer reports nothing. Without a price in the answer, a
+    /// payment may be open.
     pub(super) fn of_another<B, E>(answer: &Result<Response<B>, E>) -> Self {
         match answer.as_ref().map(Response::status) {
             Ok(StatusCode::OK) => Self::Sold(None),
@@ -92,7 +93,7 @@ impl PassOrder {
         Self { wish: Wish::NothingNew, told: Arc::default() }
     }
 
-    /// `limit` holds for a payment that was made before.
+    /// Creates an order for a pass. `limit` applies to an earlier payment.
     pub(super) fn pass(limit: Option<Amount>) -> Self {
         Self { wish: Wish::Pass { limit }, told: Arc::default() }
     }
@@ -105,7 +106,7 @@ impl PassOrder {
         matches!(self.wish, Wish::Pass { .. })
     }
 
-    /// The most that a purchase may yet cost that is resumed, for a request that pays so much at most.
+    /// Returns the limit for a resumed purchase, given the request's own limit.
     pub(crate) fn limit_of_resumed(&self, most: Option<Amount>) -> Option<Amount> {
         match self.wish {
             Wish::NothingNew => most,
@@ -113,38 +114,38 @@ impl PassOrder {
         }
     }
 
-    /// Tells whether an earlier purchase of the request goes on, or ended, and the request begins anew.
+    /// Reports whether an earlier purchase of the request is resumed, or ended so that the request begins anew.
     pub(crate) fn resumes(&self, resumes: bool) {
         self.told().has_resumed = resumes;
     }
 
-    /// Tells that a payment of so much is made that is new to this request: what comes now is bought by that one, whatever was resumed before.
+    /// Reports a new payment of this amount: from now on that one buys the answer, whatever was resumed before.
     pub(crate) fn pays(&self, amount: Amount) {
         let mut told = self.told();
         (told.has_resumed, told.paid) = (false, Some(amount));
     }
 
-    /// Tells that the purchase that goes on is yet to cost so much.
+    /// Reports the amount that the resumed purchase will still cost.
     pub(crate) fn owes(&self, amount: Amount) {
         self.told().paid = Some(amount);
     }
 
-    /// Tells how long the approval took, which counts against no deadline.
+    /// Reports how long the approval took, which counts against no deadline.
     pub(crate) fn approved_after(&self, time: Duration) {
         self.told().approving += time;
     }
 
-    /// Tells that the seller asked for a payment.
+    /// Reports that the seller asked for a payment.
     pub(crate) fn bills(&self) {
         self.told().is_billed = true;
     }
 
-    /// Tells what a bill says that is returned as it is, where all of it could be read.
+    /// Reports the text of a bill that is returned unchanged; `None` if it was not fully read.
     pub(crate) fn reads(&self, bill: Option<&[u8]>) {
         self.told().bill = bill.map(Bytes::copy_from_slice);
     }
 
-    /// Tells how it ended.
+    /// Reports the ending.
     pub(crate) fn ends(&self, ending: Ending) {
         self.told().ending = Some(ending);
     }
@@ -153,7 +154,7 @@ impl PassOrder {
         self.told().has_resumed
     }
 
-    /// What was paid for this request, if it is known, and was not in vain.
+    /// Returns what was paid for this request, if known. The caller ignores it for an unpaid ending.
     pub(super) fn paid(&self) -> Option<Amount> {
         self.told().paid
     }
@@ -170,7 +171,7 @@ impl PassOrder {
         self.told().bill.clone()
     }
 
-    /// `None` where the layer inside does not tell it.
+    /// Returns the ending; `None` if the inner layer reports none.
     pub(super) fn ending(&self) -> Option<Ending> {
         self.told().ending.clone()
     }
@@ -185,7 +186,7 @@ impl PassOrder {
 pub(crate) struct PassSale {
     pub(crate) registry: PurchaseRegistry,
     pub(crate) id: PurchaseId,
-    /// The caller closes purchases.
+    /// Whether the caller closes purchases itself.
     pub(crate) is_callers: bool,
 }
 

@@ -1,29 +1,30 @@
-//! `Promise`: what a quote said of a pass, by which the pass is judged once it is over.
+//! `Promise`: the terms that a quote stated for a pass, to compare with what it delivered.
 
 use serde::{Deserialize, Serialize};
 
-/// What a pass is good for, by the quote that named it.
+/// What a quote says that a pass provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Promise {
-    /// So many calls its price buys singly, or as many as it covers, where that is fewer.
+    /// The number of calls that its price buys singly, or that it covers, whichever is less.
     pub(super) calls: u64,
-    /// It lasts that long, in Unix seconds, with something off for clocks that differ. `None` if it has no end.
+    /// The Unix time until which it must last, with a tenth taken off for clock differences. `None` if the quote states
+    /// no duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<u64>,
-    /// It was bought to save money: after fewer calls it has cost more than they would have cost singly.
+    /// Whether it was bought to save money: with fewer calls it has cost more than single answers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) saves: bool,
 }
 
 impl Promise {
-    /// Of a pass for so many calls, and that many seconds, which is bought at this Unix time.
+    /// Creates the promise of a pass with this many calls and seconds, bought at this Unix time.
     pub(super) fn new(calls: u64, seconds: Option<u64>, now: u64) -> Self {
         let until = seconds.map(|seconds| now.saturating_add(seconds - seconds / 10));
         Self { calls, until, saves: false }
     }
 
-    /// Whether a pass that is over at this Unix time, after so many calls, was worse than half of that; or than all of it, however long it was
-    /// good, where it was to save money.
+    /// Returns whether a pass that ended at `now` after `calls` calls broke the promise: by fewer than half the calls
+    /// before its time. If it was to save money: by fewer than all the calls, however long it lasted.
     pub(super) fn is_broken(self, calls: u64, now: u64) -> bool {
         if self.saves {
             return calls < self.calls;

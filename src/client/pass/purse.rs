@@ -1,4 +1,4 @@
-//! `Purse`: all passes of a client, in memory and in a file.
+//! `Purse`: all passes of a client, in memory and optionally in a file.
 
 use std::{
     collections::HashMap,
@@ -21,10 +21,10 @@ use super::{
 };
 use crate::client::{PurchaseId, flow::journal::sync_folder};
 
-/// How many such addresses are remembered.
+/// How many addresses without a wanted pass are remembered.
 const MOST_LOOKED_AT: usize = 1_000;
 
-/// One purse, for all clones of a layer and their services.
+/// One purse, shared by all clones of a layer and their services.
 #[derive(Clone, Default)]
 pub(super) struct SharedPurse(Arc<Mutex<Purse>>);
 
@@ -34,7 +34,7 @@ impl SharedPurse {
     }
 }
 
-/// Shows what is held, without tokens.
+/// Shows the held passes, without tokens.
 impl fmt::Debug for SharedPurse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lock().held().fmt(f)
@@ -46,21 +46,21 @@ impl fmt::Debug for SharedPurse {
 pub(super) struct Purse {
     shops: Vec<Arc<Shop>>,
     file: Option<PathBuf>,
-    /// Which passes of quotes are bought, if any.
+    /// Which passes of quotes to buy, if any.
     pub(super) wanted: Option<Wanted>,
-    /// What was bought since it was opened, and is kept.
+    /// The purchases since it was created whose passes are kept.
     pub(super) bought: Vec<PurchaseId>,
-    /// Where no quote named such a pass, by origin and path.
+    /// The addresses where no quote named a wanted pass, by origin and path.
     looked: HashMap<(String, String), Instant>,
 }
 
 impl Purse {
-    /// Whether what is bought is kept for later processes.
+    /// Returns whether passes are kept for later processes.
     pub(super) const fn is_in_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Adds a shop whose address is known.
+    /// Adds a shop with a known address.
     pub(super) fn add(&mut self, address: Address) -> Result<(), PassError> {
         let shop = Shop::new(address, false).ok_or(PassError::Url)?;
         if self.at(shop.origin()).is_some() {
@@ -74,7 +74,7 @@ impl Purse {
         self.shops.iter().find(|shop| shop.origin() == origin)
     }
 
-    /// The shop whose passes are bought where this address of a quote is.
+    /// Returns the shop for an address that a quote named, if passes of quotes are bought there.
     fn of_quotes(&mut self, address: &Address) -> Option<Arc<Shop>> {
         let origin = address.origin()?;
         if self.at(&origin).is_none() {
@@ -83,7 +83,8 @@ impl Purse {
         self.at(&origin).filter(|shop| shop.is_quoted).cloned()
     }
 
-    /// The shop to which a request goes, and which passes of quotes are bought there. Neither for the request that buys a pass itself.
+    /// Returns the shop of a request, and which passes of quotes to buy there. Returns neither for the request that
+    /// buys a pass itself.
     pub(super) fn for_request(&self, uri: &Uri) -> (Option<Arc<Shop>>, Option<Wanted>) {
         let shop = origin(uri).and_then(|origin| self.at(&origin));
         if shop.is_some_and(|shop| shop.address().url.path() == uri.path()) {
@@ -92,14 +93,14 @@ impl Purse {
         (shop.cloned(), self.looks_at(uri))
     }
 
-    /// Whether a quote for this address is asked for first, since it may name a pass.
+    /// Returns the wanted pass if a quote for this address must be requested first, because it may name a pass.
     fn looks_at(&self, uri: &Uri) -> Option<Wanted> {
         let (wanted, origin) = (self.wanted.clone()?, origin(uri)?);
         let looked = self.looked.get(&(origin, uri.path().to_owned()));
         looked.is_none_or(|looked| looked.elapsed() >= LASTING).then_some(wanted)
     }
 
-    /// There is no such pass at this address.
+    /// Notes that this address offers no wanted pass.
     pub(super) fn looked(&mut self, uri: &Uri) {
         if self.looked.len() >= MOST_LOOKED_AT {
             self.looked.retain(|_, looked| looked.elapsed() < LASTING);
@@ -109,10 +110,10 @@ impl Purse {
         }
     }
 
-    /// The shop of a pass that a quote for this address named, and where it is sold: at the same origin, and no other.
+    /// Returns the shop and the address of a pass that a quote for this address named. It must be at the same origin.
     pub(super) fn found(&mut self, uri: &Uri, offered: Offered) -> Option<(Arc<Shop>, Address)> {
         let address = Address::quoted(&origin(uri)?, &offered.url?, offered.name)?;
-        // An answer is not bought as a pass.
+        // The address of the answer itself cannot sell its pass.
         let address = (address.url.path() != uri.path()).then_some(address)?;
         Some((self.of_quotes(&address)?, address))
     }
@@ -125,7 +126,7 @@ impl Purse {
         self.shops.iter().flat_map(|shop| shop.kept()).collect()
     }
 
-    /// Reads the file, if it is there, and writes every change to it from now on.
+    /// Reads the file, if it exists, and writes every change to it from now on.
     pub(super) fn keep_in(&mut self, path: &Path) -> Result<(), PassError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -135,19 +136,19 @@ impl Purse {
         let passes: Vec<HeldPass> = serde_json::from_str(&text).map_err(io::Error::from)?;
         for pass in passes {
             let Ok(address) = Address::new(&pass.url, pass.name.clone()) else { continue };
-            // Those that quotes named are at any address.
+            // A pass that a quote named may be at any address.
             let quoted = if self.wanted.is_some() { self.of_quotes(&address) } else { None };
             let shop = quoted.or_else(|| self.shops.iter().find(|shop| shop.address().url == address.url).cloned());
             if let Some(shop) = shop {
                 shop.restore(pass, address, now());
             }
         }
-        // Its folder is needed, which the working directory of a later moment may not have.
+        // Make it absolute: its folder is needed, and the working directory may change later.
         self.file = Some(std::path::absolute(path)?);
         Ok(self.write()?)
     }
 
-    /// Writes the file, whole: a crash leaves the old one or the new one. Tells whether that was done.
+    /// Writes the whole file: a crash leaves either the old or the new one. Returns whether that succeeded.
     pub(super) fn save(&self) -> bool {
         let written = self.write();
         if let Err(error) = &written {
@@ -171,7 +172,7 @@ impl Purse {
     }
 }
 
-/// The time by which a pass expires.
+/// Returns the Unix time, by which passes expire.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -38,11 +38,11 @@ use crate::{
     },
 };
 
-/// How often a call waits for others by the same pass, and how long at most each time.
+/// How often a call waits while other calls hold the same pass, and the longest wait each time.
 const MOST_BUSY: u32 = 6;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// An HTTP client that shows passes: the [`Service`] that [`PassLayer`](super::PassLayer) makes.
+/// An HTTP client that shows passes: the [`Service`] of a [`PassLayer`](super::PassLayer).
 #[derive(Clone, Debug)]
 pub struct UsePass<S> {
     service: S,
@@ -73,7 +73,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The instance that was polled is the one that is called.
+        // Call the instance that was polled.
         let unpolled = self.service.clone();
         let mut polled = mem::replace(&mut self.service, unpolled.clone());
         let (shop, wanted) = match goes_on_as_it_is(&request) {
@@ -89,7 +89,8 @@ where
     }
 }
 
-/// Whether a request has a pass or a payment of its own, or asks for something else than its answer at its price. No pass counts for a HEAD.
+/// Returns whether a request must be sent unchanged: it has its own pass or payment, asks for something other than its
+/// answer at its price, or is a HEAD, where no pass counts.
 fn goes_on_as_it_is<B>(request: &Request<B>) -> bool {
     let asks = |extensions: &Extensions| {
         extensions.get::<QuoteOnly>().is_some()
@@ -102,7 +103,7 @@ fn goes_on_as_it_is<B>(request: &Request<B>) -> bool {
     request.method() == Method::HEAD || has_own || asks(request.extensions())
 }
 
-/// A request like this one; `None` if its body cannot be sent twice.
+/// Returns a copy of the request; `None` if its body cannot be sent twice.
 fn copy<B: ReplayBody>(request: &Request<B>) -> Option<Request<B>> {
     let mut copy = Request::new(request.body().replay()?);
     copy.method_mut().clone_from(request.method());
@@ -113,27 +114,27 @@ fn copy<B: ReplayBody>(request: &Request<B>) -> Option<Request<B>> {
     Some(copy)
 }
 
-/// What a pass counts for, or not: a method and a path. One path may have two prices.
+/// Returns the unit for which a pass counts or not: a method and a path. One path may have two prices.
 fn route<B>(request: &Request<B>) -> String {
     format!("{} {}", request.method(), request.uri().path())
 }
 
-/// Whether a payment of the caller's own is in the body of a request.
+/// Returns whether a request's body contains the caller's own payment.
 fn is_paid_in_body<B: ReplayBody>(request: &Request<B>) -> bool {
     request.body().bytes().is_some_and(|bytes| has_proof_members(request.headers(), &bytes))
 }
 
-/// How a request goes on.
+/// How a request continues.
 enum Step<R> {
-    /// With a pass.
+    /// It is sent with a pass.
     Shown(Showing),
-    /// Without one.
+    /// It is sent without one.
     Plain,
-    /// It has its answer.
+    /// It already has its answer.
     Answered(R),
 }
 
-/// What a look at the quote of a request has found.
+/// The result of asking for a request's quote.
 enum Looked<R> {
     Offer(Arc<Shop>, Offer),
     Nothing,
@@ -141,10 +142,10 @@ enum Looked<R> {
     Answered(R),
 }
 
-/// What came of a request with a pass.
+/// The result of a request with a pass.
 enum Outcome<B, R> {
     Answered(R),
-    /// Nothing was done for it. The pass does not count for it, or is over.
+    /// The request had no effect. The pass does not count for it, or is over.
     Again(Request<B>, Shortfall),
 }
 
@@ -162,7 +163,7 @@ impl<S> Errand<S> {
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        // Once more where a pass turns out to be over.
+        // Try a second time if a pass turns out to be over.
         for _ in 0..2 {
             let showing = match self.prepare(&mut request).await? {
                 Step::Shown(showing) => showing,
@@ -181,7 +182,7 @@ impl<S> Errand<S> {
         self.send(request).await
     }
 
-    /// Finds a pass for a request, or buys one.
+    /// Finds or buys a pass for a request.
     async fn prepare<B, R>(&mut self, request: &mut Request<B>) -> Result<Step<Response<R>>, S::Error>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -198,7 +199,7 @@ impl<S> Errand<S> {
         if known.as_ref().is_some_and(ends) {
             self.passes.lock().save();
         }
-        // What was paid for comes first, whatever the quotes of now say, and whether they can be asked for.
+        // A paid pass comes first, whatever current quotes say, and whether or not one can be requested.
         if let Some(shop) = known.as_ref().filter(|shop| shop.counts_at(&route, now()) && self.may_fetch(shop))
             && let Some(showing) = self.fetch(shop).await
         {
@@ -220,25 +221,25 @@ impl<S> Errand<S> {
         if !shop.counts_at(&route, now()) {
             return Ok(Step::Plain);
         }
-        // By no older quote: the price may have risen since.
+        // Buy by a current quote only: the price may have risen.
         let is_priced = !shop.is_quoted || offer.is_some();
         let showing = match self.held(&shop) {
             Some(showing) => Some(showing),
             None if is_priced && shop.may_buy(now(), self.limits.are_set()) => self.buy(&shop, offer).await,
             None => None,
         };
-        // A pass that was bought for it is a part of what it may cost.
+        // A pass bought for the request counts against its price limit.
         self.limits.bind(request);
         Ok(showing.map_or(Step::Plain, Step::Shown))
     }
 
-    /// Whether a pass is bought there for a request of this route, once a quote has told its price of now.
+    /// Returns whether a pass would be bought there for this route, but first needs a quote with the current price.
     fn needs_quote(&self, shop: &Shop, route: &str) -> bool {
         let may_buy = shop.counts_at(route, now()) && shop.may_buy(now(), self.limits.are_set());
         shop.is_quoted && !shop.holds_one(now()) && may_buy
     }
 
-    /// Sends a request with a pass, and waits while others hold what is left of it.
+    /// Sends a request with a pass, and waits while other calls hold what is left of it.
     async fn show<B, R>(
         &mut self,
         mut request: Request<B>,
@@ -258,12 +259,12 @@ impl<S> Errand<S> {
             let (again, order) = (copy(&request), showing.order());
             request.extensions_mut().insert(order.clone());
             let answer = self.send(request).await?;
-            // It was paid for before, and says nothing of the pass.
+            // An earlier payment bought this answer, so it says nothing about the pass.
             if order.has_resumed() {
                 return Ok(Outcome::Answered(answer));
             }
             let Some(mut again) = again else {
-                // It cannot be sent again, and gets the bill; the next request may get another pass.
+                // It cannot be sent again, so the caller gets the bill. The next request may get another pass.
                 showing.learn(&route, Word::of(answer.status(), answer.headers(), order.bill().as_deref()));
                 return Ok(Outcome::Answered(answer));
             };
@@ -275,7 +276,7 @@ impl<S> Errand<S> {
             }
             if answer.status() != StatusCode::PAYMENT_REQUIRED {
                 let word = match Word::of(answer.status(), answer.headers(), None) {
-                    // The payment is the one in its body.
+                    // The confirmation is for the payment in its body.
                     Word::Billed if is_paid_in_body(&again) => Word::Nothing,
                     word => word,
                 };
@@ -295,7 +296,7 @@ impl<S> Errand<S> {
         }
     }
 
-    /// Asks for the quote of a request, and chooses a pass in it. What the request has paid for before goes on instead.
+    /// Requests a quote, and chooses a pass in it. If the request was paid for before, it gets that answer instead.
     async fn look<B, R>(&mut self, mut asked: Request<B>, wanted: &Wanted) -> Result<Looked<Response<R>>, S::Error>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -308,9 +309,9 @@ impl<S> Errand<S> {
         asked.extensions_mut().insert(order.clone());
         let answer = match self.send(asked).await {
             Ok(answer) => answer,
-            // It asked for the price, so nothing was done for it: the request itself tells what is wrong.
+            // The failed request only asked for the price, so nothing was done. The request itself will show the error.
             Err(_) if order.is_billed() && !order.has_resumed() => return Ok(Looked::Nothing),
-            // Sent again, it might act twice.
+            // Sending it again might act twice.
             Err(error) => return Err(error),
         };
         if order.has_resumed() || answer.status() != StatusCode::PAYMENT_REQUIRED {
@@ -339,7 +340,7 @@ impl<S> Errand<S> {
     }
 }
 
-/// How long to wait where what is left of a pass is held by other calls.
+/// Returns how long to wait if other calls hold what is left of a pass.
 fn busy_for(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok();
     if text(X402_ERROR)? != "pass_busy" {

@@ -1,4 +1,4 @@
-//! `Shop`: a seller of passes, the pass that is held there, and whether another one is bought.
+//! `Shop`: a seller of passes, its held pass, and whether to buy another one.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -20,53 +20,53 @@ use super::{
     word::{Sold, Word},
 };
 
-/// How long nothing is bought after an attempt that failed.
+/// How long nothing is bought after a failed attempt.
 const PAUSE: Duration = Duration::from_secs(60);
-/// The same, in seconds, after one that was sold, and is no pass that can be used: the next one would be no better.
+/// The same, in seconds, after something unusable was sold: the next one would be no better.
 const LONG_PAUSE: u64 = 24 * 60 * 60;
 
-/// A seller of passes: one for each origin, for as long as the process lives.
+/// A seller of passes: one for each origin, for the life of the process.
 pub(super) struct Shop {
     origin: String,
-    /// Quotes name its passes: each is bought at the price, and at the address, of a quote of now.
+    /// Whether quotes name its passes: each is bought at the price and address of a current quote.
     pub(super) is_quoted: bool,
-    /// One purchase at a time.
+    /// Held by the one request that may buy.
     buying: AsyncMutex<()>,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Where the last one was bought, or the next one is. Only the turn to buy changes it.
+    /// Where the last pass was bought, or the next one will be. Changes only during a turn to buy.
     address: Address,
-    /// What a quote said of that one.
+    /// What a quote promised for that pass.
     promise: Option<Promise>,
-    /// A purchase at that address has begun, and may have been paid without an answer.
+    /// Whether a purchase at that address has begun, and may have been paid without an answer.
     is_unfinished: bool,
     held: Option<InUse>,
-    /// The last token that was given up.
+    /// The token that was given up last.
     given_up: Option<String>,
-    /// Passes that were given up while requests were under way with them, and when they ended, in Unix seconds.
+    /// Passes that were given up with requests in progress, and when they ended, in Unix seconds.
     leaving: Vec<(InUse, u64)>,
-    /// Nothing new is bought until then, in Unix seconds: what came could not be used.
+    /// Nothing new is bought until this Unix time, because something unusable was sold.
     unusable_until: Option<u64>,
     pause: Option<Instant>,
-    /// The same for requests with limits of their own.
+    /// The same for requests with their own limits.
     pause_within: Option<Instant>,
     /// Methods and paths where no pass counts.
     refused: Notes,
 }
 
-/// What follows from the answer to a request with a pass.
+/// What the answer to a request with a pass implies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Learned {
-    /// What is kept has changed.
+    /// Whether the state to save has changed.
     pub(super) is_news: bool,
-    /// The pass is over, and was given up by this answer or before.
+    /// Whether the pass is over, given up by this answer or earlier.
     pub(super) is_over: bool,
 }
 
 impl Shop {
-    /// `None` if the address has no origin.
+    /// Returns `None` if the address has no origin.
     pub(super) fn new(address: Address, is_quoted: bool) -> Option<Self> {
         let origin = address.origin()?;
         let state = State {
@@ -92,24 +92,24 @@ impl Shop {
         self.state().address.clone()
     }
 
-    /// Waits for the turn to buy.
+    /// Waits for its turn to buy.
     pub(super) async fn turn(&self) -> AsyncMutexGuard<'_, ()> {
         self.buying.lock().await
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // There are whole assignments only.
+        // A panic cannot leave a half-made change, because each change is one assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is or was a pass of it in this process.
+    /// Returns whether this process has or had a pass of this shop.
     pub(super) fn had_one(&self) -> bool {
         let state = self.state();
         state.held.is_some() || state.given_up.is_some()
     }
 
-    /// What is kept: the pass that is held, as if its process ended now; and, without a token, what holds for the next one, as if those that
-    /// were given up bought nothing while that is in doubt. A pass that is over may be of another address.
+    /// Returns what to save: the held pass, as if the process ended now; and an entry without a token for the next
+    /// pass, as if given-up passes still in doubt bought nothing. A pass that is over may have another address.
     pub(super) fn kept(&self) -> impl Iterator<Item = HeldPass> + use<> {
         let state = self.state();
         let (unusable_until, is_unfinished, promise) =
@@ -119,7 +119,7 @@ impl Shop {
         state.held.as_ref().map(InUse::kept).into_iter().chain(next)
     }
 
-    /// Takes over what was kept, and is of this address, at this Unix time.
+    /// Restores what was saved for this address, at this Unix time.
     pub(super) fn restore(&self, kept: HeldPass, address: Address, now: u64) {
         let mut state = self.state();
         if kept.token.is_empty() {
@@ -130,12 +130,13 @@ impl Shop {
         }
     }
 
-    /// Whether a pass that is not over is held, at this Unix time.
+    /// Returns whether it holds a pass that is not over at this Unix time.
     pub(super) fn holds_one(&self, now: u64) -> bool {
         self.state().header(now).is_some()
     }
 
-    /// Begins a request with the pass, unless that is over: the header that shows it, and whether that is news.
+    /// Begins a request with the pass, unless that is over. Returns its header, and whether there is something new to
+    /// save.
     pub(super) fn show(&self, now: u64) -> Option<(HeaderValue, bool)> {
         let mut state = self.state();
         let value = state.header(now)?;
@@ -145,7 +146,7 @@ impl Shop {
         Some((value, before != held.record()))
     }
 
-    /// Learns from the answer to a request with that header, of this method and path, at this Unix time.
+    /// Evaluates the answer to a request with that header, on this route, at this Unix time.
     pub(super) fn learn(&self, shown: &HeaderValue, route: &str, word: Word, now: u64) -> Learned {
         let mut state = self.state();
         let Some(held) = state.shown(shown) else {
@@ -169,7 +170,8 @@ impl Shop {
         Learned { is_news: is_news || is_over || fate == Fate::Closed, is_over }
     }
 
-    /// A request with that header was left at this Unix time, and whether it was charged is open. Tells whether that is news.
+    /// Notes that a request with that header was dropped at this Unix time, possibly after a charge. Returns whether
+    /// there is something new to save.
     pub(super) fn leaves(&self, shown: &HeaderValue, now: u64) -> bool {
         let mut state = self.state();
         let Some(held) = state.shown(shown) else { return state.ends_late(shown, &Word::Nothing, now) };
@@ -178,29 +180,30 @@ impl Shop {
         before != held.record()
     }
 
-    /// Whether a pass counts for this method and path, at this Unix time, as far as is known.
+    /// Returns whether a pass is believed to count on this route at this Unix time.
     pub(super) fn counts_at(&self, route: &str, now: u64) -> bool {
         let state = self.state();
         let held = state.held.as_ref().filter(|_| state.header(now).is_some());
         held.is_none_or(|held| held.counts_at(route)) && !state.refused.has(route)
     }
 
-    /// Whether one may be bought at this Unix time, for a request with limits of its own or without.
+    /// Returns whether a request, with or without its own limits, may buy a pass at this Unix time.
     pub(super) fn may_buy(&self, now: u64, within_limits: bool) -> bool {
         let state = self.state();
-        // The next one would be no better than one that turns out to have bought nothing.
+        // If a pass may still turn out to have bought nothing, the next one would be no better.
         let is_in_doubt = state.leaving.iter().any(|(given_up, _)| given_up.is_in_doubt());
         !state.is_paused(within_limits) && !state.is_unfinished && !state.is_barred(now) && !is_in_doubt
     }
 
-    /// Where one was bought that never came, if none is held at this Unix time. It is fetched also where nothing new is bought.
+    /// Returns where a pass was bought that did not arrive, if none is held at this Unix time. It is fetched even while
+    /// nothing new is bought.
     pub(super) fn unfinished(&self, now: u64, within_limits: bool) -> Option<Uri> {
         let state = self.state();
         let is_due = state.is_unfinished && state.header(now).is_none() && !state.is_paused(within_limits);
         is_due.then(|| state.address.url.clone())
     }
 
-    /// Buys nothing for a while: where the attempt had limits of its request, for such requests alone.
+    /// Pauses buying. If the attempt had its request's own limits, only for such requests.
     pub(super) fn pause(&self, within_limits: bool) {
         let (mut state, until) = (self.state(), Instant::now().checked_add(PAUSE));
         match within_limits {
@@ -209,12 +212,13 @@ impl Shop {
         }
     }
 
-    /// What came cannot be used at this Unix time: nothing is bought for long, by later processes either.
+    /// Stops buying for a day, in later processes too, because what was sold is unusable at this Unix time.
     pub(super) fn set_aside(&self, now: u64) {
         self.state().set_aside(now, now);
     }
 
-    /// A purchase begins there, at this Unix time: until it has its answer, it is finished before another one begins.
+    /// Begins a purchase at this address and Unix time. Until it has its answer, it is finished before another one
+    /// begins.
     pub(super) fn begins(&self, address: Address, promise: Option<Promise>, now: u64) {
         let mut state = self.state();
         (state.promise, state.is_unfinished) = (promise, true);
@@ -222,24 +226,24 @@ impl Shop {
             state.refused = Notes::new();
             state.address = address;
         }
-        // What bars others may have been found a moment ago.
+        // Another attempt may have set it a moment ago.
         state.unusable_until = state.unusable_until.filter(|_| state.is_barred(now));
     }
 
-    /// No purchase is left at the address.
+    /// Notes that no purchase is unfinished at the address.
     pub(super) fn is_finished(&self) {
         self.state().is_unfinished = false;
     }
 
-    /// Whether this is the token that is held, or was given up last.
+    /// Returns whether this token is held, or was given up last.
     pub(super) fn knows(&self, token: &str) -> bool {
         let state = self.state();
         let held = state.held.as_ref().map(|held| held.pass.token.as_str());
         [held, state.given_up.as_deref()].contains(&Some(token))
     }
 
-    /// Gives up a pass whose time is over, where that is worse than its quote said, or it bought nothing, at this Unix time; tells whether
-    /// there was one.
+    /// Gives up an expired pass if it delivered less than its quote promised, or nothing, by this Unix time. Returns
+    /// whether it did.
     pub(super) fn ends(&self, now: u64) -> bool {
         let mut state = self.state();
         let ends = state.held.as_ref().is_some_and(|held| held.ends_badly(now));
@@ -249,8 +253,8 @@ impl Shop {
         ends
     }
 
-    /// Gives up a pass of which its seller said that nothing is left, at this Unix time; tells whether there was one. What was lost of it may
-    /// come back, but only a request that can be sent again may find out.
+    /// Gives up a pass of which nothing is left, according to its seller, at this Unix time. Returns whether it did. A
+    /// lost call may still come back, but only a repeatable request can find out.
     pub(super) fn gives_up_empty(&self, now: u64) -> bool {
         let mut state = self.state();
         let is_empty = |held: &InUse| held.under_way == 0 && held.pass.remaining.as_deref() == Some("0");
@@ -261,17 +265,18 @@ impl Shop {
         gives_up
     }
 
-    /// Holds what was sold, at this Unix time: in the purchase that was begun, whose quote it is judged by, or in one of long ago.
+    /// Holds what was sold, at this Unix time. With `is_own`, the present purchase bought it, and its quote's promise
+    /// applies; otherwise an earlier one did.
     pub(super) fn hold(&self, sold: Sold, is_own: bool, now: u64) {
         let mut state = self.state();
-        // One whose time is over, which calls may be under way with.
+        // The expired one, with which calls may be in progress.
         state.give_up(now);
         let promise = state.promise.filter(|_| is_own);
         let is_timed = sold.is_timed();
         let pass = state.pass(sold.pass);
         let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, promise, ..pass };
         state.held = Some(InUse::bought(pass, is_own));
-        // What came of an earlier one meanwhile bars the next.
+        // A failed attempt meanwhile also prevents the next purchase, so both pauses end.
         (state.pause, state.pause_within) = (None, None);
     }
 }
@@ -281,7 +286,7 @@ impl State {
         HeldPass::new(self.address.url.to_string(), self.address.name.clone(), token)
     }
 
-    /// The header with a pass that is not over, at this Unix time.
+    /// Returns the header with a pass that is not over at this Unix time.
     fn header(&self, now: u64) -> Option<HeaderValue> {
         let is_good = |held: &&InUse| held.pass.expires.is_none_or(|end| now < end);
         let held = self.held.as_ref().filter(is_good)?;
@@ -300,29 +305,31 @@ impl State {
     }
 
     fn is_barred(&self, now: u64) -> bool {
-        // A moment further off was written by a clock that was ahead.
+        // A time further ahead came from a clock that was ahead.
         let soon = now..=now.saturating_add(LONG_PAUSE);
         self.unusable_until.is_some_and(|until| now < until && soon.contains(&until))
     }
 
-    /// Bars others from a moment on that was earlier than now. What was found before may bar them for longer.
+    /// Prevents purchases for a day from `since`, which may be earlier than now. An earlier finding may prevent them
+    /// for longer.
     fn set_aside(&mut self, since: u64, now: u64) {
         let before = self.unusable_until.filter(|_| self.is_barred(now));
         self.unusable_until = before.max(Some(since.saturating_add(LONG_PAUSE)));
     }
 
-    /// Gives the pass up at this Unix time. While requests are under way with it, it keeps its word by them.
+    /// Gives up the pass at this Unix time. While requests with it are in progress, it stays in `leaving`.
     fn give_up(&mut self, now: u64) {
         let Some(held) = self.held.take() else { return };
         self.given_up = Some(held.pass.token.clone());
-        // Its time may have been over for long.
+        // It may have expired long ago.
         let ended = held.pass.expires.map_or(now, |end| end.min(now));
         if !self.judge(&held, ended, now) && held.under_way > 0 {
             self.leaving.push((held, ended));
         }
     }
 
-    /// Judges a pass that ended at this Unix time, which may be long ago; tells whether it was bad. Then the next one would be no better.
+    /// Judges a pass that ended at this Unix time, possibly long ago. Returns whether it was bad; then the next one
+    /// would be no better.
     fn judge(&mut self, given_up: &InUse, ended: u64, now: u64) -> bool {
         let (pass, was_bad) = (&given_up.pass, given_up.was_bad(ended));
         if was_bad {
@@ -332,8 +339,8 @@ impl State {
         was_bad
     }
 
-    /// A request with a pass that was given up has ended. After the last one the pass is judged again, by those that were answered. Tells
-    /// whether that is news.
+    /// Ends a request with a given-up pass. After the last one, the pass is judged again by its answered calls. Returns
+    /// whether there is something new to save.
     fn ends_late(&mut self, value: &HeaderValue, word: &Word, now: u64) -> bool {
         let is_it = |(pass, _): &(InUse, u64)| pass.pass.token.as_bytes() == value.as_bytes();
         let Some(at) = self.leaving.iter().position(is_it) else { return false };
@@ -348,7 +355,7 @@ impl State {
         self.judge(&given_up, ended, now) || was_in_doubt
     }
 
-    /// Until when others are barred if no call that is under way with a pass that was given up is answered.
+    /// Returns until when purchases are prevented if no call in progress with a given-up pass is answered.
     fn doubtful_until(&self) -> Option<u64> {
         let doubtful = self.leaving.iter().filter(|(pass, _)| pass.is_in_doubt());
         doubtful.map(|(_, ended)| ended.saturating_add(LONG_PAUSE)).max()

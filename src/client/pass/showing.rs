@@ -1,4 +1,4 @@
-//! `Showing`: a pass in a request that is under way.
+//! `Showing`: a pass in a request in progress.
 
 use std::{mem, sync::Arc};
 
@@ -11,19 +11,20 @@ use super::{
     word::Word,
 };
 
-/// A pass while a request is under way with it. Dropped without an answer, it leaves open whether the request was charged.
+/// A pass while a request with it is in progress. If dropped without an answer, whether the request was charged stays
+/// open.
 pub(super) struct Showing {
     shop: Arc<Shop>,
     purse: SharedPurse,
     value: HeaderValue,
-    /// Tells whether what the request had paid for before goes on instead.
+    /// Reports whether an earlier payment of the request was resumed instead.
     order: PassOrder,
     is_answered: bool,
 }
 
 impl Showing {
-    /// Shows the pass that is held there, unless it is over. Where none was answered by it before, the file has that first: the process may
-    /// be killed.
+    /// Shows the held pass, unless it is over. Before its first answered call this is saved first, because the process
+    /// may be killed.
     pub(super) fn begin(shop: &Arc<Shop>, purse: &SharedPurse) -> Option<Self> {
         let (value, is_news) = shop.show(now())?;
         let order = PassOrder::nothing_new();
@@ -32,7 +33,7 @@ impl Showing {
         Some(showing)
     }
 
-    /// The order of one request with it.
+    /// Creates the order of one request with it.
     pub(super) fn order(&mut self) -> PassOrder {
         self.order = PassOrder::nothing_new();
         self.order.clone()
@@ -42,7 +43,7 @@ impl Showing {
         self.value.clone()
     }
 
-    /// Learns from the answer to the request, of this method and path; tells whether the pass is over.
+    /// Evaluates the answer to the request on this route; returns whether the pass is over.
     pub(super) fn learn(mut self, route: &str, word: Word) -> bool {
         self.is_answered = true;
         let learned = self.shop.learn(&self.value, route, word, now());

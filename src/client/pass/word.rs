@@ -1,4 +1,4 @@
-//! `Word` and `Sold`: what a seller says of a pass, in an answer and at its sale.
+//! `Word` and `Sold`: what a seller says about a pass, in an answer and at its sale.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, de::IgnoredAny};
@@ -8,37 +8,37 @@ use crate::protocol::{
     headers::{PAYMENT_RESPONSE, X402_ERROR, X402_PASS_REMAINING},
 };
 
-/// The longest token that is taken.
+/// The longest accepted token.
 const LONGEST: usize = 256;
 
-/// What an answer to a request that showed a pass says of it.
+/// What an answer says about the pass that its request showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// So much is left.
+    /// This much is left.
     Left {
         left: String,
-        /// The answer delivers something: it is one of the calls that the pass bought.
+        /// Whether the answer delivers something, and so is one of the calls that the pass bought.
         is_answer: bool,
     },
-    /// It does not count for this request, or for none any more.
+    /// The pass does not count for this request, or no longer at all.
     Invalid,
-    /// It does not hold enough for this request.
+    /// The pass does not hold enough for this request.
     UsedUp,
-    /// Its time is over.
+    /// The pass has expired.
     Expired,
-    /// The request costs money, and nothing is said of the pass.
+    /// The request costs money, and the answer does not mention the pass.
     Billed,
-    /// An answer that says nothing of it.
+    /// A successful answer that does not mention it.
     Answered,
-    /// A failure of the seller's that says nothing of it.
+    /// A failure of the seller that does not mention it.
     Failed,
-    /// The request had a payment beside it, which counts in its place.
+    /// The request had its own payment, which counts instead.
     Beside,
     Nothing,
 }
 
 impl Word {
-    /// Reads an answer; `body` is that of a 402.
+    /// Reads an answer; `body` is the body of a 402.
     pub(super) fn of(status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>) -> Self {
         #[derive(Deserialize)]
         struct Quoted {
@@ -68,7 +68,7 @@ impl Word {
     }
 }
 
-/// What a seller answers to the payment for a pass.
+/// The answer to a payment for a pass.
 #[derive(Deserialize)]
 pub(super) struct Sold {
     pub(super) pass: String,
@@ -78,14 +78,14 @@ pub(super) struct Sold {
 }
 
 impl Sold {
-    /// Reads the answer; `None` where it is no pass.
+    /// Reads the answer; returns `None` if it is no pass.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         let sold: Self = serde_json::from_slice(body).ok()?;
         let is_token = !sold.pass.is_empty() && sold.pass.len() <= LONGEST && HeaderValue::from_str(&sold.pass).is_ok();
         is_token.then_some(sold)
     }
 
-    /// Whether it counts nothing, and lasts for a time.
+    /// Returns whether it counts nothing, and lasts for a time.
     pub(super) const fn is_timed(&self) -> bool {
         self.calls.is_none() && self.worth.is_none() && self.expires.is_some()
     }

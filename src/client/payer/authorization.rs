@@ -1,4 +1,4 @@
-//! An authorization (EIP-3009): asked for, and what became of it.
+//! Requests for an authorization (EIP-3009), and its status.
 
 use std::time::Duration;
 
@@ -15,24 +15,25 @@ pub struct AuthorizationRequest {
     pub purchase: PurchaseId,
     /// The chain.
     pub network: Network,
-    /// The token, and the domain under which its authorizations are signed, as [`Authorizer::authorizes`](super::Authorizer::authorizes) said.
+    /// The token, and the domain of its authorizations, as [`Authorizer::authorizes`](super::Authorizer::authorizes)
+    /// returned it.
     pub domain: TokenDomain,
-    /// The account that is to be paid.
+    /// The account to pay.
     pub recipient: Address,
     /// The amount, in base units.
     pub amount: Amount,
-    /// The nonce: the tag of a secret that only this client knows; in MPP the hash of the seller's challenge.
+    /// The nonce: the tag of a secret that only this client knows; in MPP, the hash of the seller's challenge.
     pub nonce: PaymentTag,
     /// The present time, by the layer's clock.
     pub now: ChainTime,
-    /// For how long the authorization is to be valid: no longer than the seller asks for.
+    /// How long the authorization should be valid: at most as long as the seller asks for.
     pub valid_for: Duration,
-    /// The moment at which it must end at the latest, where the seller names one.
+    /// The latest time at which it must end, if the seller names one.
     pub not_after: Option<ChainTime>,
 }
 
 impl AuthorizationRequest {
-    /// Asks for an authorization of that amount for that account, valid for a minute: for the tests of a payer.
+    /// Creates a request for an authorization that is valid for a minute, for the tests of a payer.
     #[must_use]
     pub fn new(
         purchase: PurchaseId,
@@ -56,8 +57,8 @@ impl AuthorizationRequest {
         }
     }
 
-    /// Returns the authorization that is asked for, of this payer. It is valid at once, and ends `valid_for` after the later one of
-    /// `now` and `chain_time`: a clock that is slow must not make it invalid; but never after `not_after`.
+    /// Returns the requested authorization for this payer. It is valid at once, and ends `valid_for` after the later of
+    /// `now` and `chain_time`, so that a slow clock does not make it invalid, but never after `not_after`.
     #[must_use]
     pub fn authorization(&self, payer: Address, chain_time: Option<ChainTime>) -> Authorization {
         let now = self.now.max(chain_time.unwrap_or(self.now));
@@ -67,26 +68,26 @@ impl AuthorizationRequest {
             .valid_between(ChainTime::from_unix(0), end.unwrap_or(now))
     }
 
-    /// Returns whether this matches the request, apart from its time, which only must not be later than `not_after`.
+    /// Returns whether an authorization meets the request. Of its times, only an end after `not_after` fails.
     pub(crate) fn is_met_by(&self, signed: &Authorization) -> bool {
         let ends_in_time = self.not_after.is_none_or(|latest| signed.valid_before <= latest);
         ends_in_time && (signed.to, signed.value, &signed.nonce) == (self.recipient, self.amount, self.nonce.as_bytes())
     }
 }
 
-/// What became of an authorization, by the chain.
+/// The status of an authorization on the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum AuthorizationStatus {
-    /// It is not used, and may yet be.
+    /// It is not used, but may still be.
     Unused,
-    /// It was used: the money is with the recipient.
+    /// It was used: the recipient has the money.
     Used {
-        /// The transaction that used it, where it was found.
+        /// The transaction that used it, if found.
         transaction: Option<TxHash>,
     },
-    /// It was not used, or was cancelled, and can never be used: its time is over at a block that will not vanish. Return it only
-    /// if that will not change: another authorization may be signed then.
+    /// It was not used, and never can be: it expired or was cancelled at a block that will not vanish. Return it only
+    /// if that cannot change, because another authorization may be signed then.
     Void,
 }

@@ -12,18 +12,18 @@ use crate::protocol::{Amount, Asset, ChainTime, TokenDomain, v2::SignedAuthoriza
 /// Signs authorizations (EIP-3009): an optional capability of a [`Payer`](super::Payer), which
 /// [`Payer::authorizations`](super::Payer::authorizations) returns. [`WalletPayer`](crate::client::WalletPayer) has it.
 ///
-/// The layer asks [`authorizes`](Self::authorizes), then [`authorize`](Self::authorize). *The journal records the signature, durably*, and
-/// the seller is shown it. While its fate is uncertain, the layer asks [`authorization_status`](Self::authorization_status). To
-/// [cancel](crate::client::PayLayer::cancel) it, the layer calls [`prepare_cancellation`](Self::prepare_cancellation), and sends the
-/// transaction as it sends a transfer.
+/// The layer calls [`authorizes`](Self::authorizes), then [`authorize`](Self::authorize). *The journal records the
+/// signature, durably*, and the seller is shown it. While its outcome is uncertain, the layer calls
+/// [`authorization_status`](Self::authorization_status). To [cancel](crate::client::PayLayer::cancel) it, the layer
+/// calls [`prepare_cancellation`](Self::prepare_cancellation), and sends that transaction like a transfer.
 pub trait Authorizer: Send + Sync + 'static {
-    /// Returns the domain under which this payer would sign an authorization of that amount of a token; `None` where it cannot: the token
-    /// has none, or the account has less.
+    /// Returns the domain under which this payer would sign an authorization of that amount of a token. Returns `None`
+    /// if it cannot: the token has no domain, or the account holds less.
     ///
-    /// The name and version are the token's own, as its contract states them: a seller's word is compared with this one.
+    /// Name and version must be the token's own, as its contract states them: the seller's are compared with these.
     ///
     /// # Errors
-    /// [`PayerError`] if that cannot be found out now.
+    /// [`PayerError`] if that cannot be determined now.
     fn authorizes(
         &self,
         asset: &Asset,
@@ -42,7 +42,7 @@ pub trait Authorizer: Send + Sync + 'static {
     /// Returns the state of an authorization that was signed at `since`.
     ///
     /// # Errors
-    /// [`PayerError`] if it cannot be found out. That says nothing about the payment.
+    /// [`PayerError`] if it cannot be determined. That says nothing about the payment.
     fn authorization_status(
         &self,
         prepared: &PreparedAuthorization,
@@ -54,7 +54,7 @@ pub trait Authorizer: Send + Sync + 'static {
     /// The layer treats it like a transfer: it holds the [`submit_guard`](super::Payer::submit_guard), records the
     /// transaction, and then [sends](super::Payer::send), [follows](super::Payer::status) and
     /// [replaces](super::Payer::replace) it. [`authorization_status`](Self::authorization_status) tells whether it came
-    /// before the seller's.
+    /// before the seller's transaction.
     ///
     /// # Errors
     /// [`PayerError`]: nothing was sent, and nothing exists that could be.
@@ -64,7 +64,7 @@ pub trait Authorizer: Send + Sync + 'static {
     ) -> impl Future<Output = Result<PreparedTransfer, PayerError>> + Send;
 }
 
-/// The type for payers of transfers alone, which never return it.
+/// The type for payers that sign no authorizations; it has no value.
 #[derive(Debug)]
 pub(super) enum NoAuthorizer {}
 

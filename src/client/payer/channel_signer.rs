@@ -16,15 +16,16 @@ use crate::protocol::{
 /// Signs vouchers and deposits of payment channels (`batch-settlement`): an optional capability of a [`Payer`](super::Payer), which
 /// [`Payer::channels`](super::Payer::channels) returns. [`WalletPayer`](crate::client::WalletPayer) has it.
 ///
-/// The layer keeps count of each channel: it asks for a voucher over the total that it decided on. *The journal records the signature,
-/// durably*, and the seller is shown it. The token's domain, and whether the account has a deposit's amount, the layer asks of the
-/// [`Authorizer`](super::Authorizer) of the same payer; for deposits by Permit2, it asks the [`PermitSigner`](super::PermitSigner) for
-/// balance and allowance.
+/// The layer keeps the count of each channel, and requests a voucher over the total that it decided on. *The journal
+/// records the signature, durably*, and the seller is shown it. For the token's domain, and whether the account has a
+/// deposit's amount, the layer asks the [`Authorizer`](super::Authorizer) of the same payer. For deposits by Permit2,
+/// it asks the [`PermitSigner`](super::PermitSigner) for balance and allowance.
 pub trait ChannelSigner: Send + Sync + 'static {
-    /// Returns the account whose channels of this token are paid by, and whose key signs their vouchers; `None` where this payer has none.
+    /// Returns the account that pays by channels in this token and signs their vouchers; `None` if this payer has no
+    /// such channels.
     ///
     /// # Errors
-    /// [`PayerError`] if that cannot be found out now.
+    /// [`PayerError`] if that cannot be determined now.
     fn channel_account(&self, asset: &Asset) -> impl Future<Output = Result<Option<Address>, PayerError>> + Send;
 
     /// Signs a [voucher](Voucher) over this total, in base units, and sends nothing.
@@ -47,8 +48,8 @@ pub trait ChannelSigner: Send + Sync + 'static {
     /// [`PayerError`] if it cannot be signed: nothing exists that could be deposited.
     fn deposit(&self, request: &DepositRequest) -> impl Future<Output = Result<Erc3009Deposit, PayerError>> + Send;
 
-    /// Signs a deposit by Permit2 and sends nothing. The layer asks for it where the seller takes deposits by Permit2, and treats it as
-    /// every other deposit.
+    /// Signs a deposit by Permit2 and sends nothing. The layer calls it if the seller takes deposits by Permit2, and
+    /// treats the result like any other deposit.
     ///
     /// # Errors
     /// [`PayerError`] if it cannot be signed: nothing exists that could be deposited.
@@ -57,11 +58,11 @@ pub trait ChannelSigner: Send + Sync + 'static {
         request: &PermitDepositRequest,
     ) -> impl Future<Output = Result<Permit2Deposit, PayerError>> + Send;
 
-    /// Returns the state of a deposit that was signed at `since`: whether it was made, or can yet be. Of one by Permit2, the nonce alone
-    /// tells that it is used: the transaction is not searched for, and a nonce that its payer made invalid counts as used.
+    /// Returns whether a deposit that was signed at `since` was made, or can still be. For a Permit2 deposit the nonce
+    /// alone decides: the transaction is not searched for, and a nonce that its payer invalidated counts as used.
     ///
     /// # Errors
-    /// [`PayerError`] if it cannot be found out. That says nothing about the deposit.
+    /// [`PayerError`] if it cannot be determined. That says nothing about the deposit.
     fn deposit_status(
         &self,
         network: Network,
@@ -70,7 +71,7 @@ pub trait ChannelSigner: Send + Sync + 'static {
         since: ChainTime,
     ) -> impl Future<Output = Result<AuthorizationStatus, PayerError>> + Send;
 
-    /// Returns what a channel holds, by the chain. Of several nodes that do not agree, the lowest balance counts.
+    /// Returns what a channel holds on the chain. If nodes differ, the lowest balance counts.
     ///
     /// # Errors
     /// [`PayerError`] if it cannot be read now.
@@ -80,9 +81,9 @@ pub trait ChannelSigner: Send + Sync + 'static {
         channel: ChannelId,
     ) -> impl Future<Output = Result<ChannelFunds, PayerError>> + Send;
 
-    /// Returns what a channel held at most, at a block that is deep enough to stay and now: of several nodes the worse answer for the payer,
-    /// member by member. What came back is counted by this, and a channel is closed by it: on a chain that is too young for such a block,
-    /// neither is.
+    /// Returns the most that a channel holds, both now and at a block deep enough to stay. If nodes differ, the worse
+    /// value for the payer counts, for each field. The layer counts refunds and closes channels by it; on a chain too
+    /// young for such a block, it does neither.
     ///
     /// # Errors
     /// [`PayerError`] if it cannot be read now, or too few nodes answer.
@@ -92,8 +93,8 @@ pub trait ChannelSigner: Send + Sync + 'static {
         channel: ChannelId,
     ) -> impl Future<Output = Result<SettledFunds, PayerError>> + Send;
 
-    /// Begins to withdraw this amount, in base units, by a transaction that costs gas, and waits until it is in a block. Begun again, the
-    /// delay begins again.
+    /// Begins to withdraw this amount, in base units, by a transaction that costs gas, and waits until that is mined.
+    /// Calling it again restarts the delay.
     ///
     /// # Errors
     /// [`PayerError`]; its text says whether something was sent.
@@ -104,7 +105,7 @@ pub trait ChannelSigner: Send + Sync + 'static {
         amount: u128,
     ) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
 
-    /// Ends a withdrawal whose delay is over, in the same way.
+    /// Completes a withdrawal after its delay, in the same way.
     ///
     /// # Errors
     /// [`PayerError`]; its text says whether something was sent.
@@ -115,7 +116,7 @@ pub trait ChannelSigner: Send + Sync + 'static {
     ) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
 }
 
-/// The type for payers without channels, which never return it.
+/// The type for payers without channels; it has no value.
 #[derive(Debug)]
 pub(super) enum NoChannelSigner {}
 

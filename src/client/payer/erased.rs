@@ -1,4 +1,4 @@
-//! The boxed twin of [`Payer`], so that the layer is not generic over it.
+//! The object-safe twin of [`Payer`], so that the layer is not generic over the payer.
 
 use std::{future::Future, pin::Pin};
 
@@ -34,7 +34,7 @@ pub(crate) trait ErasedPayer: Send + Sync + 'static {
     fn channels(&self) -> Option<&dyn ErasedChannelSigner>;
 }
 
-/// The boxed twin of [`Authorizer`].
+/// The object-safe twin of [`Authorizer`].
 pub(crate) trait ErasedAuthorizer: Send + Sync + 'static {
     fn authorizes<'a>(&'a self, asset: &'a Asset, amount: Amount)
     -> Boxed<'a, Result<Option<TokenDomain>, PayerError>>;
@@ -132,7 +132,7 @@ impl<A: Authorizer> ErasedAuthorizer for A {
     }
 }
 
-/// The boxed twin of [`PermitSigner`].
+/// The object-safe twin of [`PermitSigner`].
 pub(crate) trait ErasedPermitSigner: Send + Sync + 'static {
     fn permit_funds<'a>(&'a self, asset: &'a Asset) -> Boxed<'a, Result<Option<PermitFunds>, PayerError>>;
     fn permit<'a>(&'a self, request: &'a PermitRequest) -> Boxed<'a, Result<SignedPermit, PayerError>>;

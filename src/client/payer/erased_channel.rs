@@ -1,4 +1,4 @@
-//! The boxed twin of [`ChannelSigner`].
+//! The object-safe twin of [`ChannelSigner`].
 
 use std::{future::Future, pin::Pin};
 

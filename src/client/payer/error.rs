@@ -1,4 +1,4 @@
-//! `PayerError`: why a payer could not do as it was asked.
+//! `PayerError`: the error of a payer.
 
 use crate::{
     client::box_error::BoxError,
@@ -18,13 +18,13 @@ pub enum PayerError {
         /// The account that should have paid.
         payer: Address,
     },
-    /// The account allows Permit2 to move less of the token than the payment takes.
+    /// The account allows Permit2 to move less of the token than the payment needs.
     #[error("{0}")]
     Allowance(Box<MissingAllowance>),
     /// The chain's fees are above the payer's limit.
     #[error("the chain's fees exceed the wallet's limit: wait, or raise `max_fee_per_gas`")]
     Fees,
-    /// A token does not have the decimals that its asset says.
+    /// A token's decimals differ from those of its asset.
     #[error("token {token} does not have the decimals that its asset states: check the asset")]
     Decimals {
         /// The token contract.
@@ -58,14 +58,14 @@ pub struct MissingAllowance {
     pub token: Address,
     /// How much Permit2 may move, in base units.
     pub allowance: Amount,
-    /// How much the payment takes, in base units.
+    /// How much the payment needs, in base units.
     pub needed: Amount,
     /// The decimals of both.
     pub decimals: u8,
 }
 
 impl PayerError {
-    /// Whether the payment is not this payer's: no time will change that.
+    /// Returns whether the payment belongs to another payer, which time will not change.
     pub(crate) const fn is_of_another_payer(&self) -> bool {
         matches!(self, Self::Foreign | Self::WrongNetwork(_))
     }

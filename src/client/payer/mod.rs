@@ -1,4 +1,5 @@
-//! `Payer`: signs and sends the money, in two steps, so that the journal can record in between; or signs for it, and the seller sends it.
+//! `Payer`: signs and sends money in two steps, so that the journal can record in between; or signs a payment that the
+//! seller sends.
 
 mod authorization;
 mod authorizer;
@@ -44,11 +45,12 @@ use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash}
 ///
 /// The layer calls these methods in this order, and writes to the [`Journal`](super::Journal) in between:
 ///
-/// 1. [`submit_guard`](Payer::submit_guard), then [`prepare`](Payer::prepare): nothing has left this machine, but what will be sent is known.
+/// 1. [`submit_guard`](Payer::submit_guard), then [`prepare`](Payer::prepare): nothing has been sent, but what will be
+/// sent is known.
 /// 2. *the journal records it, durably*
 /// 3. [`send`](Payer::send): the money moves.
-/// 4. [`status`](Payer::status), again and again, until the transfer is in a block or never will be; now and then
-///    [`replace`](Payer::replace), which is recorded before it is sent like the first.
+/// 4. [`status`](Payer::status), repeatedly, until the transfer is mined or never will be; occasionally
+/// [`replace`](Payer::replace), whose result is recorded before it is sent.
 ///
 /// **Paying once.** One purchase is paid by at most one transfer. Therefore the results of `prepare` and `replace` for
 /// one purchase must exclude each other (by one nonce in a wallet, by one idempotency key at a custodian), and `send`
@@ -115,15 +117,15 @@ use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash}
 /// }
 /// ```
 pub trait Payer: Send + Sync + 'static {
-    /// Acquires exclusive access to `prepare` and `send` on that network. The layer holds the guard across both. A payer
-    /// with independent payments returns [`SubmitGuard::free`].
+    /// Acquires exclusive access to `prepare` and `send` on that network. The layer holds the guard across both. A
+    /// payer whose payments are independent returns [`SubmitGuard::free`].
     fn submit_guard(&self, network: Network) -> impl Future<Output = SubmitGuard> + Send;
 
-    /// Returns whether this payer can transfer so much of an asset. The layer asks only where a bill names several ways
-    /// to pay, and takes another way if the answer is `false` or an error. By default `true`.
+    /// Returns whether this payer can transfer this amount of an asset. The layer asks only if a bill names several
+    /// ways to pay, and uses another way if the answer is `false` or an error. Default: `true`.
     ///
     /// # Errors
-    /// [`PayerError`] if that cannot be found out now.
+    /// [`PayerError`] if that cannot be determined now.
     fn can_transfer(&self, asset: &Asset, amount: Amount) -> impl Future<Output = Result<bool, PayerError>> + Send {
         let _ = (asset, amount);
         std::future::ready(Ok(true))
@@ -138,13 +140,13 @@ pub trait Payer: Send + Sync + 'static {
     /// Sends a transfer, or sends it again: the same `PreparedTransfer` pays once, however often it is sent.
     ///
     /// # Errors
-    /// [`PayerError`]: whether it was sent is then unknown, and [`status`](Payer::status) tells.
+    /// [`PayerError`] if it may or may not have been sent; [`status`](Payer::status) tells.
     fn send(&self, prepared: &PreparedTransfer) -> impl Future<Output = Result<TxHash, PayerError>> + Send;
 
     /// Returns the state of a payment. `prepared` has every recorded transfer of it, oldest first, and is never empty.
     ///
     /// # Errors
-    /// [`PayerError`] if it cannot be found out. That says nothing about the payment.
+    /// [`PayerError`] if it cannot be determined. That says nothing about the payment.
     fn status(&self, prepared: &[PreparedTransfer]) -> impl Future<Output = Result<TransferStatus, PayerError>> + Send;
 
     /// Prepares a transaction with a higher fee that can only be mined *instead* of those of `prepared` (a fee bump on the same
@@ -172,17 +174,17 @@ pub trait Payer: Send + Sync + 'static {
         account: Address,
     ) -> impl Future<Output = Result<Option<PaymentSignature>, PayerError>> + Send;
 
-    /// Returns the capability to sign authorizations. `None`, the default: this payer pays by transfers alone.
+    /// Returns the capability to sign authorizations. Default: `None`, for payers that do not sign them.
     fn authorizations(&self) -> Option<&impl Authorizer> {
         None::<&authorizer::NoAuthorizer>
     }
 
-    /// Returns the capability to sign permits. `None`, the default: this payer pays no `upto`, and no token by Permit2.
+    /// Returns the capability to sign permits. Default: `None`, for payers that pay neither `upto` nor by Permit2.
     fn permits(&self) -> Option<&impl PermitSigner> {
         None::<&permit_signer::NoPermitSigner>
     }
 
-    /// Returns the capability to pay by channels. `None`, the default: this payer opens none.
+    /// Returns the capability to pay by channels. Default: `None`, for payers without channels.
     fn channels(&self) -> Option<&impl ChannelSigner> {
         None::<&channel_signer::NoChannelSigner>
     }

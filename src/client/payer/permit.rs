@@ -1,4 +1,4 @@
-//! A permit (Permit2): asked for, and what the account can pay in this way.
+//! Requests for a permit (Permit2), and what an account can pay by permits.
 
 use std::time::Duration;
 
@@ -20,22 +20,22 @@ pub struct PermitRequest {
     pub network: Network,
     /// The token contract.
     pub token: Address,
-    /// The account that is to be paid.
+    /// The account to pay.
     pub recipient: Address,
     /// The amount, in base units; with a `facilitator`, the maximum of the charge.
     pub amount: Amount,
-    /// The only account that may charge it, in the scheme `upto`. `None` in the scheme `exact`.
+    /// The only account that may charge it, in the scheme `upto`; `None` in the scheme `exact`.
     pub facilitator: Option<Address>,
     /// The nonce: 32 random bytes.
     pub nonce: [u8; 32],
     /// The present time, by the layer's clock.
     pub now: ChainTime,
-    /// For how long the permit is to be valid: no longer than the seller asks for.
+    /// How long the permit should be valid: at most as long as the seller asks for.
     pub valid_for: Duration,
 }
 
 impl PermitRequest {
-    /// Asks for a permit of exactly that amount for that account, valid for a minute: for the tests of a payer.
+    /// Creates a request for a permit of exactly that amount, valid for a minute, for the tests of a payer.
     #[must_use]
     pub fn new(
         purchase: PurchaseId,
@@ -56,8 +56,8 @@ impl PermitRequest {
         self
     }
 
-    /// Returns the permit that is asked for, of this payer, for the scheme's own proxy. It is valid at once, and ends `valid_for` after
-    /// the later one of `now` and `chain_time`: a clock that is slow must not make it invalid.
+    /// Returns the requested permit for this payer and the scheme's own proxy. It is valid at once, and ends
+    /// `valid_for` after the later of `now` and `chain_time`, so that a slow clock does not make it invalid.
     #[must_use]
     pub fn permit(&self, payer: Address, chain_time: Option<ChainTime>) -> Permit {
         let now = self.now.max(chain_time.unwrap_or(self.now));
@@ -69,7 +69,7 @@ impl PermitRequest {
         permit.valid_between(ChainTime::from_unix(0), now.after(self.valid_for))
     }
 
-    /// Whether this is what was asked for, apart from its end.
+    /// Returns whether a permit meets the request, apart from its times.
     pub(crate) fn is_met_by(&self, signed: &Permit) -> bool {
         let asked = self.permit(signed.from, None);
         *signed == Permit { deadline: signed.deadline, valid_after: signed.valid_after, ..asked }
@@ -87,7 +87,7 @@ pub struct PermitFunds {
 }
 
 impl PermitFunds {
-    /// Combines what the token states.
+    /// Creates it from balance and allowance.
     #[must_use]
     pub const fn new(balance: Amount, allowance: Amount) -> Self {
         Self { balance, allowance }

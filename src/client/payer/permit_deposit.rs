@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A request to sign one deposit by Permit2, which the seller makes. What is signed is worth something in this channel alone.
+/// A request to sign one deposit by Permit2, which the seller submits. The signature is valid for this channel only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PermitDepositRequest {
@@ -22,16 +22,16 @@ pub struct PermitDepositRequest {
     pub channel: ChannelConfig,
     /// The amount, in base units.
     pub amount: u128,
-    /// The number of the permit at Permit2: 32 random bytes.
+    /// The Permit2 nonce: 32 random bytes.
     pub nonce: [u8; 32],
     /// The present time, by the layer's clock.
     pub now: ChainTime,
-    /// For how long the deposit may be made: no longer than the seller asks for.
+    /// How long the deposit should be valid: at most as long as the seller asks for.
     pub valid_for: Duration,
 }
 
 impl PermitDepositRequest {
-    /// Asks for a deposit of that amount, in base units, that can be made for a minute: for the tests of a payer.
+    /// Creates a request for a deposit of that amount, in base units, valid for a minute, for the tests of a payer.
     #[must_use]
     pub fn new(purchase: PurchaseId, network: Network, channel: ChannelConfig, amount: u128, now: ChainTime) -> Self {
         let (nonce, valid_for) = (rand::random(), Duration::from_secs(60));
@@ -44,8 +44,8 @@ impl PermitDepositRequest {
         self.channel.payer
     }
 
-    /// Returns the deposit that is asked for, with this signature. Its deadline is `valid_for` after the later one of `now` and
-    /// `chain_time`: a clock that is slow must not make it invalid.
+    /// Returns the requested deposit with this signature. Its deadline is `valid_for` after the later of `now` and
+    /// `chain_time`, so that a slow clock does not make it invalid.
     #[must_use]
     pub fn deposit(&self, chain_time: Option<ChainTime>, signature: PaymentSignature) -> Permit2Deposit {
         let deadline = self.now.max(chain_time.unwrap_or(self.now)).after(self.valid_for);
@@ -53,7 +53,7 @@ impl PermitDepositRequest {
         Permit2Deposit::new(&self.channel, of, self.nonce, deadline, signature)
     }
 
-    /// Whether this is what was asked for, apart from its deadline.
+    /// Returns whether a deposit meets the request, apart from its deadline.
     pub(crate) fn is_met_by(&self, signed: &Permit2Deposit) -> bool {
         let asked = self.deposit(None, signed.signature.clone());
         *signed == Permit2Deposit { deadline: signed.deadline, ..asked }

@@ -13,13 +13,15 @@ use crate::protocol::{Amount, Asset, TxHash, permit2::SignedPermit};
 /// Signs permits (Permit2): an optional capability of a [`Payer`](super::Payer), which [`Payer::permits`](super::Payer::permits) returns.
 /// [`WalletPayer`](crate::client::WalletPayer) has it.
 ///
-/// The layer asks [`permit_funds`](Self::permit_funds), then [`permit`](Self::permit). *The journal records the signature, durably*, and
-/// the seller is shown it. While its fate is uncertain, the layer asks [`permit_status`](Self::permit_status).
+/// The layer calls [`permit_funds`](Self::permit_funds), then [`permit`](Self::permit). *The journal records the
+/// signature, durably*, and the seller is shown it. While its outcome is uncertain, the layer calls
+/// [`permit_status`](Self::permit_status).
 pub trait PermitSigner: Send + Sync + 'static {
-    /// Returns what the account holds of a token, and how much of it Permit2 may move; `None` where this payer signs no permits of it.
+    /// Returns the account's balance of a token, and how much of it Permit2 may move; `None` if this payer signs no
+    /// permits of it.
     ///
     /// # Errors
-    /// [`PayerError`] if that cannot be found out now.
+    /// [`PayerError`] if that cannot be determined now.
     fn permit_funds(&self, asset: &Asset) -> impl Future<Output = Result<Option<PermitFunds>, PayerError>> + Send;
 
     /// Signs a permit and sends nothing: the layer records the result, and then shows it to the seller.
@@ -28,21 +30,22 @@ pub trait PermitSigner: Send + Sync + 'static {
     /// [`PayerError`] if it cannot be signed: nothing exists that could be settled.
     fn permit(&self, request: &PermitRequest) -> impl Future<Output = Result<SignedPermit, PayerError>> + Send;
 
-    /// Returns the state of a permit. Its nonce alone tells that it is used: the transaction is not searched for.
+    /// Returns the status of a permit. Its nonce alone decides: the transaction is not searched for.
     ///
     /// # Errors
-    /// [`PayerError`] if it cannot be found out. That says nothing about the payment.
+    /// [`PayerError`] if it cannot be determined. That says nothing about the payment.
     fn permit_status(
         &self,
         prepared: &PreparedPermit,
     ) -> impl Future<Output = Result<AuthorizationStatus, PayerError>> + Send;
 
-    /// Returns how much of the permit this transaction charged, in base units; `None` unless it certainly used this permit.
+    /// Returns how much of the permit this transaction charged, in base units; `None` unless it certainly used this
+    /// permit.
     ///
-    /// A budget counts a charge below the signed maximum only on this word.
+    /// A budget counts a charge below the signed maximum only on the basis of this result.
     ///
     /// # Errors
-    /// [`PayerError`] if it cannot be found out now.
+    /// [`PayerError`] if it cannot be determined now.
     fn permit_charge(
         &self,
         prepared: &PreparedPermit,
@@ -50,7 +53,7 @@ pub trait PermitSigner: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Amount>, PayerError>> + Send;
 }
 
-/// The type for payers that sign no permits, which never return it.
+/// The type for payers that sign no permits; it has no value.
 #[derive(Debug)]
 pub(super) enum NoPermitSigner {}
 

@@ -1,4 +1,4 @@
-//! `TransferStatus`: what became of a transfer.
+//! `TransferStatus`: the status of a transfer.
 
 use crate::protocol::TxHash;
 
@@ -7,22 +7,22 @@ use crate::protocol::TxHash;
 #[must_use]
 #[non_exhaustive]
 pub enum TransferStatus {
-    /// No node has it: it was never sent, or was dropped. It can still be sent, and mined.
+    /// No node has it: it was never sent, or was dropped. It can still be sent and mined.
     Unknown,
-    /// It was sent, and is in no block yet (or in one that may yet vanish).
+    /// It was sent, and is not in a block yet, or only in one that may vanish.
     Pending,
-    /// This transaction is in a block, and the transfer happened.
+    /// This transaction is mined, and the transfer happened.
     Mined {
-        /// Which of those that were sent.
+        /// Which of the sent transactions.
         transaction: TxHash,
         /// How many blocks confirm it, its own included: at least 1.
         confirmations: u64,
     },
     /// This transaction is in a block that will not vanish, and nothing was transferred.
     Reverted {
-        /// Which of those that were sent.
+        /// Which of the sent transactions.
         transaction: TxHash,
     },
-    /// None of the transactions was mined, and none ever can be. Return it only if that will not change.
+    /// None of the transactions was mined, and none ever can be. Return it only if that cannot change.
     Impossible,
 }

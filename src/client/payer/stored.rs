@@ -1,4 +1,4 @@
-//! How the journal writes a signed authorization: with all that it needs to be read again.
+//! The journal's form of a signed authorization, with everything needed to read it back.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 

@@ -1,4 +1,4 @@
-//! How the journal writes a channel, and a payment by one: as the standard does.
+//! The journal's form of a channel and of its payments: the standard's own.
 
 /// A channel.
 pub(in crate::client) mod config {

@@ -1,4 +1,4 @@
-//! How the journal writes a signed permit: with all that it needs to be read again.
+//! The journal's form of a signed permit, with everything needed to read it back.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -14,7 +14,7 @@ struct Stored {
     to: Address,
     token: Address,
     amount: Amount,
-    /// Of the scheme `upto` alone.
+    /// Only in the scheme `upto`.
     facilitator: Option<Address>,
     spender: Address,
     valid_after: ChainTime,

@@ -1,4 +1,4 @@
-//! Requests to a payer, and its results: a transfer to send, an authorization to show.
+//! Requests to a payer, and its results: a transfer to send, or a signature to show.
 
 use std::fmt;
 
@@ -16,23 +16,24 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransferRequest {
-    /// The purchase that is paid. A custodian's idempotency key is made of it.
+    /// The purchase that is paid. A custodian derives its idempotency key from it.
     pub purchase: PurchaseId,
     /// The chain.
     pub network: Network,
-    /// The account that is to be paid.
+    /// The account to pay.
     pub recipient: Address,
-    /// The amount, in base units of the asset that is chosen: all have the same decimals.
+    /// The amount, in base units of the chosen asset; all have the same decimals.
     pub amount: Amount,
     /// The assets to choose from, in the seller's order; never empty, all on `network`.
     pub assets: Vec<Asset>,
-    /// The tag that distinguishes this transfer from every other one of the same amount to the same recipient, and binds it
-    /// to the quote that it pays for: a payer that writes its own transactions appends it to the call data.
+    /// The tag that distinguishes this transfer from others of the same amount to the same recipient, and binds it to
+    /// its quote. A payer that writes its own transactions appends it to the call data.
     pub tag: PaymentTag,
 }
 
 impl TransferRequest {
-    /// A payment, for the tests of a payer. Its tag is that of the purchase's name; the layer takes the quote's intent.
+    /// Creates a request for the tests of a payer. Its tag is that of the purchase's name; the layer uses the quote's
+    /// intent.
     #[must_use]
     pub fn new(
         purchase: PurchaseId,
@@ -65,7 +66,8 @@ pub struct PreparedTransfer {
     pub token: Address,
     /// The payload to send. Only the payer reads it.
     pub(crate) order: TransferOrder,
-    /// The most that its transaction costs the payer, in the smallest unit of the chain's coin (wei). Zero where the payer bears no fee.
+    /// The highest cost of its transaction for the payer, in the smallest unit of the chain's coin (wei); zero if the
+    /// payer bears no fee.
     pub fee: Amount,
 }
 
@@ -82,7 +84,7 @@ pub(crate) enum TransferOrder {
         /// The transaction, as it is sent.
         raw: String,
     },
-    /// An order to a custodian: sent twice under one key, it pays once.
+    /// An order to a custodian, which pays once however often it is sent under one key.
     Keyed {
         /// The idempotency key.
         key: String,
@@ -91,7 +93,8 @@ pub(crate) enum TransferOrder {
     },
 }
 
-/// An authorization that is signed and ready to be shown. Its holder can settle the payment, to the named account alone.
+/// A signed authorization that is ready to be shown. Anyone who has it can settle the payment, but only to the named
+/// account.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedAuthorization {
@@ -106,7 +109,8 @@ pub struct PreparedAuthorization {
     pub message: String,
 }
 
-/// A permit that is signed and ready to be shown. Who settles it can pay the named account alone, and at most the signed amount.
+/// A signed permit that is ready to be shown. Whoever settles it can pay only the named account, and at most the signed
+/// amount.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedPermit {
@@ -134,22 +138,21 @@ impl PreparedTransfer {
         Self { payer, network, token, order, fee: Amount::ZERO }
     }
 
-    /// Describes an order to a custodian, under a key with which sending twice pays once.
+    /// Describes an order to a custodian, under an idempotency key: sent twice, it pays once.
     #[must_use]
     pub fn keyed(payer: Address, network: Network, token: Address, idempotency_key: impl Into<String>) -> Self {
         let order = TransferOrder::Keyed { key: idempotency_key.into(), transaction: None };
         Self { payer, network, token, order, fee: Amount::ZERO }
     }
 
-    /// Returns the same transfer with the highest cost of its transaction, in wei, which a
-    /// [`Budget`](crate::client::Budget) limits as gas.
+    /// Sets the highest cost of its transaction, in wei, which a [`Budget`](crate::client::Budget) limits as gas.
     #[must_use]
     pub const fn costing(mut self, fee: Amount) -> Self {
         self.fee = fee;
         self
     }
 
-    /// Returns the transaction, where it is known.
+    /// Returns the transaction, if it is known.
     #[must_use]
     pub const fn transaction(&self) -> Option<TxHash> {
         match &self.order {
@@ -158,7 +161,7 @@ impl PreparedTransfer {
         }
     }
 
-    /// Returns the account's nonce, where the payer chose one.
+    /// Returns the account's nonce, if the payer chose one.
     #[must_use]
     pub const fn nonce(&self) -> Option<u64> {
         if let TransferOrder::Signed { nonce, .. } = &self.order { Some(*nonce) } else { None }
@@ -182,7 +185,7 @@ impl PreparedTransfer {
 }
 
 impl PreparedAuthorization {
-    /// Describes a signed authorization of this token, and the message with which it is shown.
+    /// Describes a signed authorization of this token, and its message.
     #[must_use]
     pub fn new(network: Network, token: Address, signed: SignedAuthorization, message: impl Into<String>) -> Self {
         Self { network, token, signed, message: message.into() }
@@ -190,20 +193,20 @@ impl PreparedAuthorization {
 }
 
 impl PreparedPermit {
-    /// Describes a signed permit, and the message with which it is shown.
+    /// Describes a signed permit, and its message.
     #[must_use]
     pub fn new(network: Network, signed: SignedPermit, message: impl Into<String>) -> Self {
         Self { network, signed, message: message.into() }
     }
 
-    /// Returns the moment before which it can be used: the first one after its deadline.
+    /// Returns the time before which it can be used: one second after its deadline.
     #[must_use]
     pub const fn valid_before(&self) -> ChainTime {
         ChainTime::from_unix(self.signed.permit.deadline.unix().saturating_add(1))
     }
 }
 
-/// Without what is sent.
+/// Omits the payload.
 impl fmt::Debug for PreparedTransfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedTransfer")
@@ -216,14 +219,14 @@ impl fmt::Debug for PreparedTransfer {
     }
 }
 
-/// The same.
+/// Omits the payload.
 impl fmt::Debug for TransferOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if let Self::Signed { .. } = self { "Signed" } else { "Keyed" })
     }
 }
 
-/// Without signature and message.
+/// Omits signature and message.
 impl fmt::Debug for PreparedAuthorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedAuthorization")
@@ -234,7 +237,7 @@ impl fmt::Debug for PreparedAuthorization {
     }
 }
 
-/// The same.
+/// Omits signature and message.
 impl fmt::Debug for PreparedPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedPermit")

@@ -1,4 +1,4 @@
-//! A voucher that is signed and ready to be shown, and a request for a deposit.
+//! `PreparedVoucher`: a signed voucher that is ready to be shown. `DepositRequest`: a request for a deposit.
 
 use std::{fmt, time::Duration};
 
@@ -13,7 +13,8 @@ use crate::{
     },
 };
 
-/// A voucher, with a deposit where the channel held too little. Who has it can take, of the channel alone, what it adds to the total.
+/// A voucher, with a deposit if the channel held too little. Anyone who has it can take from the channel only what it
+/// adds to the total.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PreparedVoucher {
     /// The chain.
@@ -52,11 +53,12 @@ impl PreparedVoucher {
         self.deposit().map_or(Amount::ZERO, |deposit| Amount::from_base_units(deposit.amount))
     }
 
-    /// The moment before which its deposit can be made. A voucher has no end.
+    /// Returns the time before which its deposit can be made; the Unix epoch without a deposit, because a voucher has
+    /// no end.
     pub(crate) const fn valid_before(&self) -> ChainTime {
         match self.deposit() {
             Some(ChannelDeposit { authorization: DepositAuthorization::Erc3009(of), .. }) => of.valid_before,
-            // It is valid at its last moment.
+            // It is still valid at its deadline.
             Some(ChannelDeposit { authorization: DepositAuthorization::Permit2(of), .. }) => {
                 ChainTime::from_unix(of.deadline.unix().saturating_add(1))
             }
@@ -65,7 +67,7 @@ impl PreparedVoucher {
     }
 }
 
-/// Without signatures.
+/// Omits signatures.
 impl fmt::Debug for PreparedVoucher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PreparedVoucher")
@@ -78,7 +80,7 @@ impl fmt::Debug for PreparedVoucher {
     }
 }
 
-/// A request to sign one deposit, which the seller makes.
+/// A request to sign one deposit, which the seller submits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DepositRequest {
@@ -86,41 +88,41 @@ pub struct DepositRequest {
     pub purchase: PurchaseId,
     /// The chain.
     pub network: Network,
-    /// The token, and the domain under which its authorizations are signed, as
-    /// [`Authorizer::authorizes`](crate::client::Authorizer::authorizes) said.
+    /// The token, and the domain of its authorizations, as
+    /// [`Authorizer::authorizes`](crate::client::Authorizer::authorizes) returned it.
     pub domain: TokenDomain,
     /// The channel.
     pub channel: ChannelConfig,
     /// The amount, in base units.
     pub amount: u128,
-    /// Makes the nonce, together with the channel: 32 random bytes.
+    /// The random part of the nonce, which also contains the channel: 32 bytes.
     pub salt: [u8; 32],
     /// The present time, by the layer's clock.
     pub now: ChainTime,
-    /// For how long the deposit may be made: no longer than the seller asks for.
+    /// How long the deposit should be valid: at most as long as the seller asks for.
     pub valid_for: Duration,
 }
 
-/// What a channel holds, by the chain.
+/// What a channel holds on the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelFunds {
-    /// All that was deposited and did not come back, in base units: claimed and not.
+    /// All deposits that did not come back, claimed or not, in base units.
     pub balance: Amount,
-    /// What of it the seller has claimed, in base units.
+    /// What the seller has claimed of the balance, in base units.
     pub claimed: Amount,
-    /// A withdrawal that was begun: its amount in base units, and when it was begun.
+    /// A withdrawal in progress: its amount in base units, and when it began.
     pub withdrawing: Option<(Amount, ChainTime)>,
 }
 
 impl ChannelFunds {
-    /// Combines what the contract states, of a channel without a withdrawal.
+    /// Creates it from the contract's values, without a withdrawal.
     #[must_use]
     pub const fn new(balance: Amount, claimed: Amount) -> Self {
         Self { balance, claimed, withdrawing: None }
     }
 
-    /// Sets the withdrawal that was begun, and when.
+    /// Sets the withdrawal in progress, and when it began.
     #[must_use]
     pub const fn withdrawing(mut self, amount: Amount, since: ChainTime) -> Self {
         self.withdrawing = Some((amount, since));
@@ -128,31 +130,31 @@ impl ChannelFunds {
     }
 }
 
-/// What a channel holds by the word of most nodes: at most, by blocks that are deep enough to stay, and at least. By this alone money counts
-/// as come back.
+/// What a channel holds according to a majority of the nodes: the most, at blocks that are deep enough to stay and now,
+/// and the least now. Refunds count only by these values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SettledFunds {
     /// The highest balance, in base units.
     pub balance: Amount,
-    /// The least that is claimed of it, in base units.
+    /// The lowest claimed amount, in base units.
     pub claimed: Amount,
     /// The lowest balance now, in base units.
     pub least: Amount,
-    /// The time of the deep block that was read: the earliest.
+    /// The time of the deep block that was read; the earliest, if nodes differ.
     pub time: ChainTime,
-    /// Whether there is such a block. On a chain that is younger than that, nothing counts as come back, and no channel is closed.
+    /// Whether there is such a block. On a chain too young for it, no refund counts, and no channel is closed.
     pub is_deep: bool,
 }
 
 impl SettledFunds {
-    /// Combines what was read at one block that is deep enough.
+    /// Creates it from the values at one block that is deep enough.
     #[must_use]
     pub const fn new(balance: Amount, claimed: Amount, time: ChainTime) -> Self {
         Self { balance, claimed, least: balance, time, is_deep: true }
     }
 
-    /// Notes that no block is deep enough yet.
+    /// Marks the chain as too young for a deep block.
     #[must_use]
     pub const fn of_a_young_chain(mut self) -> Self {
         self.is_deep = false;
@@ -171,7 +173,7 @@ impl SettledFunds {
         self.balance.checked_sub(self.claimed).unwrap_or(Amount::ZERO)
     }
 
-    /// Returns the worse of two readings for the payer, member by member.
+    /// Returns the worse of two readings for the payer, field by field.
     #[must_use]
     pub fn or_worse(self, other: Self) -> Self {
         Self {
@@ -185,7 +187,7 @@ impl SettledFunds {
 }
 
 impl DepositRequest {
-    /// Asks for a deposit of that amount, in base units, that can be made for a minute: for the tests of a payer.
+    /// Creates a request for a deposit of that amount, in base units, valid for a minute, for the tests of a payer.
     #[must_use]
     pub fn new(
         purchase: PurchaseId,
@@ -199,7 +201,7 @@ impl DepositRequest {
         Self { purchase, network, domain, channel, amount, salt, now, valid_for }
     }
 
-    /// Returns the end of the deposit: `valid_for` after the later one of `now` and `chain_time`.
+    /// Returns the end of the deposit: `valid_for` after the later of `now` and `chain_time`.
     #[must_use]
     pub fn valid_before(&self, chain_time: Option<ChainTime>) -> ChainTime {
         self.now.max(chain_time.unwrap_or(self.now)).after(self.valid_for)

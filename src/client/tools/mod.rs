@@ -1,4 +1,4 @@
-//! Tools of MCP servers, paid for by the call.
+//! Tools of MCP servers, paid per call.
 
 mod paid_tools;
 mod server;

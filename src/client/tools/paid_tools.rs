@@ -1,4 +1,4 @@
-//! `PaidTools`: a client of MCP that pays for the tools it calls.
+//! `PaidTools`: an MCP client that pays for the tools it calls.
 
 use std::{fmt, future::Future};
 
@@ -15,10 +15,11 @@ use crate::{
     protocol::headers::X402_PASS,
 };
 
-/// Calls tools of an MCP server, and pays for those that are sold: with the budget, the journal and the payer of a [`PayLayer`].
+/// Calls tools of an MCP server, and pays for those that are sold, with the budget, the journal and the payer of a
+/// [`PayLayer`].
 ///
-/// It works with any client of MCP, such as rmcp's: a closure calls the tool. An unfinished purchase is resumed by the same call, as for
-/// requests of HTTP; the payment of a call whose result was lost is shown again. Feature `mcp`.
+/// It works with any MCP client, such as rmcp's: a closure calls the tool. The same call resumes an unfinished
+/// purchase, as with HTTP requests; if a result was lost, its payment is shown again. Feature `mcp`.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -41,16 +42,16 @@ pub struct PaidTools<C> {
     pass: Option<HeaderValue>,
 }
 
-/// What a call of a tool came to.
+/// The outcome of a tool call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CalledTool {
-    /// The result of `tools/call`, as the server gave it. Its `isError` tells whether the tool failed.
+    /// The result of `tools/call`, as the server returned it. Its `isError` tells whether the tool failed.
     pub result: Value,
-    /// The purchase; `None` for a tool that cost nothing, or sold nothing.
+    /// The purchase; `None` if the call cost nothing, or sold nothing.
     pub purchase: Option<Purchase>,
-    /// What is left of the [pass](PaidTools::with_pass) that paid for it, as the seller says it: calls, or an amount. `None` if no pass did, or
-    /// nothing is counted.
+    /// What is left of the [pass](PaidTools::with_pass) that paid for it, in the seller's words: calls, or an amount.
+    /// `None` if no pass paid, or nothing is counted.
     pub pass_remaining: Option<String>,
 }
 
@@ -59,24 +60,26 @@ where
     C: Fn(Value) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Value, BoxError>> + Send + 'static,
 {
-    /// Returns a client of the server at this address. `call` takes the parameters of `tools/call`, and returns its result.
+    /// Returns a client for the server at this address. `call` takes the parameters of `tools/call`, and returns its
+    /// result.
     ///
     /// The address names the seller in the budget and in the journal. It must be `https`, or on this machine, unless the budget
     /// [allows plain HTTP](crate::client::BudgetBuilder::allow_plain_http).
     ///
     /// # Errors
-    /// [`PayErrorKind::Http`](crate::client::PayErrorKind::Http) if the address is no URL of HTTP.
+    /// [`PayErrorKind::Http`](crate::client::PayErrorKind::Http) if the address is not an HTTP URL.
     pub fn new(layer: &PayLayer, url: &str, call: C) -> Result<Self, PayError> {
         let invalid = || Failure::Http("the address of an MCP server is a URL of HTTP".into());
         let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(invalid)?;
         Ok(Self { server: layer.layer(ToolServer(call)), url, pass: None })
     }
 
-    /// Shows this pass of the server's with each call. Its token is what the seller answered to the payment for it. A call for which it holds
-    /// nothing is paid for like any other; one that it is refused for is a result with `isError`.
+    /// Shows this pass of the server with each call. Its token is the seller's answer to the payment for it. If the
+    /// pass does not hold enough for a call, the call is paid for like any other. If the pass is refused, the result
+    /// has `isError`.
     ///
     /// # Errors
-    /// [`PayErrorKind::Http`](crate::client::PayErrorKind::Http) if the token has characters that none has.
+    /// [`PayErrorKind::Http`](crate::client::PayErrorKind::Http) if the token has invalid characters.
     pub fn with_pass(mut self, token: &str) -> Result<Self, PayError> {
         let mut pass = HeaderValue::from_str(token).map_err(|error| Failure::Http(error.into()))?;
         pass.set_sensitive(true);
@@ -100,7 +103,7 @@ where
         let request = Request::post(url.as_str()).body(Body::from(params.to_string()));
         let mut request = request.map_err(|error| Failure::Http(error.into()))?;
         request.headers_mut().extend(self.pass.clone().map(|pass| (X402_PASS, pass)));
-        // Always ready.
+        // The service is always ready.
         let answer = self.server.clone().call(request).await?;
         let purchase = answer.extensions().get::<Purchase>().cloned();
         let body = answer.into_body().collect().await.map_err(|error| Failure::Forwarded(error.into()))?.to_bytes();

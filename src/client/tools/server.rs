@@ -1,7 +1,7 @@
-//! `ToolServer`: an MCP server as a service of HTTP, so that it is paid like one.
+//! `ToolServer`: an MCP server as an HTTP service, so that the client pays it like one.
 //!
-//! A request is the call of a tool: its path ends in the tool's name, its body has the arguments. What a payment says in a header is said
-//! in `_meta`, and what a result says there is said in a header again.
+//! A request is a tool call: its path ends in the tool's name, and its body has the arguments. The payment header is
+//! moved to `_meta`, and the result's payment data in `_meta` back to headers.
 
 use std::{
     future::Future,
@@ -39,7 +39,7 @@ where
     }
 }
 
-/// A server whose tools are called by requests of HTTP.
+/// A server whose tools are called by HTTP requests.
 #[derive(Clone)]
 pub(super) struct ToolServer<C>(pub(super) C);
 
@@ -72,7 +72,7 @@ impl<C: CallTool> Service<Request<Body>> for ToolServer<C> {
     }
 }
 
-/// What a result says, as a response.
+/// Converts a result to a response.
 fn answer(result: &Value, paid: bool) -> Response<Full<Bytes>> {
     let failed = result["isError"] == true;
     let mut response = if let Some(required) = bill(result) {
@@ -93,7 +93,7 @@ fn answer(result: &Value, paid: bool) -> Response<Full<Bytes>> {
     response
 }
 
-/// The terms of a result, if it is a bill.
+/// Returns the terms of a result, if it is a bill.
 fn bill(result: &Value) -> Option<&Value> {
     let is_bill =
         |value: &&Value| value.get("x402Version").is_some() && value.get("accepts").is_some_and(Value::is_array);
@@ -137,7 +137,7 @@ mod tests {
             (json!({ "isError": true, "content": [] }), true, 200, false),
             (json!({ "isError": true, "structuredContent": terms }), false, 402, false),
             (json!({ "resultType": "payment_required", "paymentRequired": terms }), false, 402, false),
-            // Terms in a result that is no failure are the tool's own.
+            // Terms in a successful result belong to the tool.
             (json!({ "structuredContent": terms }), false, 200, false),
             (json!({ "isError": true, "structuredContent": { "error": "already_consumed" } }), true, 409, false),
             (
@@ -146,7 +146,7 @@ mod tests {
                 503,
                 false,
             ),
-            // A tool's own word, where nothing was paid.
+            // Without a payment, the tool's own error is not a refusal.
             (json!({ "isError": true, "structuredContent": { "error": "already_consumed" } }), false, 200, false),
             (json!({ "isError": true, "structuredContent": { "error": "no such city" } }), true, 200, false),
         ] {

@@ -20,12 +20,12 @@ use crate::{
     protocol::{Amount, Asset, TxHash, permit2::PERMIT2},
 };
 
-/// The longest that nodes are asked for what the transaction needs: every payment waits.
+/// The time limit for asking nodes what the transaction needs, because every payment waits meanwhile.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long the transaction is waited for.
+/// The time limit for the transaction to be mined.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 const POLL: Duration = Duration::from_secs(1);
-/// How often a node that is behind the block is asked for the allowance.
+/// How often the allowance is read again, because a node may be behind the transaction's block.
 const READINGS_MAX: u32 = 10;
 
 const REFUSED: &str = "the token would refuse the approval: if it takes no change of an allowance, revoke the old one first, by an amount of 0";
@@ -36,22 +36,23 @@ const LATE: PayerError =
 const UNMINED: PayerError =
     PayerError::Unavailable("the approval was sent, and is in no block yet: it may still be; ask again before you buy");
 
-/// What [`WalletPayer::allow_permit2`] did.
+/// The result of [`WalletPayer::allow_permit2`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Permit2Approval {
     /// The transaction, which is in a block.
     pub transaction: TxHash,
-    /// How much Permit2 may move now, in base units, as a node says after that block.
+    /// How much Permit2 may move now, in base units, according to a node after that block.
     pub allowance: Amount,
 }
 
 impl WalletPayer {
-    /// Allows the Permit2 contract to move so much of a token, by one ordinary `approve` that costs gas, and waits until it is in a block.
-    /// An amount of zero revokes.
+    /// Allows the Permit2 contract to move this amount of a token, by one ordinary `approve` that costs gas, and waits
+    /// until it is mined. An amount of zero revokes.
     ///
-    /// Metered answers (`upto`), and tokens without EIP-3009, are paid out of this allowance. Nothing moves by it alone: Permit2 moves
-    /// only what the account signs for. Each payment uses the allowance up by what it charges, and the wallet signs none above what is left.
+    /// Metered answers (`upto`), and tokens without EIP-3009, are paid from this allowance. The allowance alone moves
+    /// nothing: Permit2 moves only what the account signs for. Each payment reduces it by the charge, and the wallet
+    /// signs none above the rest.
     ///
     /// ```no_run
     /// # async fn example(wallet: tower_x402::client::WalletPayer) -> Result<(), tower_x402::client::PayerError> {
@@ -63,7 +64,8 @@ impl WalletPayer {
     /// ```
     ///
     /// # Errors
-    /// [`PayerError`]; its text says whether something was sent. A repetition allows the same amount, and not twice as much.
+    /// [`PayerError`]; its text says whether something was sent. Calling it again allows the same amount, not twice as
+    /// much.
     pub async fn allow_permit2(&self, asset: &Asset, amount: Amount) -> Result<Permit2Approval, PayerError> {
         let NetworkWallet { account, settings } = self.on(asset.network())?;
         let token = asset.contract();
@@ -84,7 +86,7 @@ impl WalletPayer {
     /// Returns how much of a token the account allows Permit2 to move, in base units.
     ///
     /// # Errors
-    /// [`PayerError`] if that cannot be read now.
+    /// [`PayerError`] if it cannot be read now.
     pub async fn permit2_allowance(&self, asset: &Asset) -> Result<Amount, PayerError> {
         permit::allowance(&self.on(asset.network())?.account, asset.contract()).await
     }
@@ -109,7 +111,7 @@ async fn prepare(
     transaction::sign(&account.key, prerequisites.paying(draft)?, token).await
 }
 
-/// Waits until the transaction is in a block. What a node does not answer for a moment is asked again.
+/// Waits until the transaction is mined. If a node fails to answer, it is asked again.
 async fn mined(account: &Account, settings: &WalletSettings, sent: &[Sent]) -> Result<TxHash, PayerError> {
     loop {
         match status::status(account, settings.final_after, sent).await {
@@ -123,7 +125,7 @@ async fn mined(account: &Account, settings: &WalletSettings, sent: &[Sent]) -> R
     }
 }
 
-/// The allowance after that block, which not every node may have yet.
+/// Returns the allowance after that block, which not every node may have yet.
 async fn allowed(account: &Account, asset: &Asset, wanted: Amount) -> Result<Amount, PayerError> {
     let mut allowance = permit::allowance(account, asset.contract()).await?;
     for _ in 0..READINGS_MAX {

@@ -23,16 +23,16 @@ use crate::{
     protocol::{Address, Amount, Asset, ChainTime, PaymentSignature, TokenDomain, v2::SignedAuthorization},
 };
 
-/// The longest that nodes are asked for the chain's time, without which an authorization can be signed as well.
+/// The time limit for asking nodes for the chain's time. An authorization can be signed without it.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
-/// How far ahead of this machine's clock a chain's time is believed: no more than a clock is slow that is set by the network. For as
-/// long as that a signature can outlive what the seller asked for.
+/// How far ahead of this machine's clock the chain's time is believed: as far as a network-synchronized clock may be
+/// slow. A signature can outlive the seller's request by that much.
 const AHEAD_MAX: Duration = Duration::from_secs(5 * 60);
 
 const UNSIGNED: PayerError = PayerError::Refused("the key would not sign the authorization");
 
-/// Returns the domain under which so much of an asset can be authorized.
+/// Returns the domain under which this amount of an asset can be authorized.
 pub(super) async fn authorizes(
     account: &Account,
     asset: &Asset,
@@ -46,7 +46,8 @@ pub(super) async fn authorizes(
     Ok((balance(account, token).await? >= amount).then_some(domain))
 }
 
-/// Returns a token's domain, as it is known here or as its contract states it. That it has none is not kept: a node may err.
+/// Returns a token's domain, built in or as its contract states it. A missing domain is not cached, because a node may
+/// err.
 pub(super) async fn domain(account: &Account, token: Address) -> Result<Option<TokenDomain>, Failure> {
     if let Some(usdc) = TokenDomain::usdc_of(account.key.network).filter(|usdc| usdc.token == token) {
         return Ok(Some(usdc));
@@ -61,7 +62,7 @@ pub(super) async fn domain(account: &Account, token: Address) -> Result<Option<T
     Ok(stated)
 }
 
-/// Signs the request. It does not need the wallet's turn, because an authorization has a nonce of its own.
+/// Signs the request. It does not need the wallet's turn, because an authorization has its own nonce.
 pub(super) async fn authorize(
     account: &account::Account,
     request: &AuthorizationRequest,
@@ -72,7 +73,7 @@ pub(super) async fn authorize(
     sign(account, request, believed_time(account, request.now).await).await
 }
 
-/// The chain's time, unless it is minutes ahead of this machine's clock.
+/// Returns the chain's time, unless it is minutes ahead of this machine's clock.
 pub(super) async fn believed_time(account: &account::Account, now: ChainTime) -> Option<ChainTime> {
     let chain_time = chain_time(&account.nodes).await;
     let believed = chain_time.filter(|time| *time <= now.after(AHEAD_MAX));
@@ -84,14 +85,15 @@ pub(super) async fn believed_time(account: &account::Account, now: ChainTime) ->
     believed
 }
 
-/// The newest block's time, by the lower median of the nodes: one that is ahead does not decide.
+/// Returns the newest block's time. It is the lower median of the nodes, so a single node that is ahead does not
+/// decide.
 async fn chain_time(nodes: &Nodes) -> Option<ChainTime> {
     let ask = |node| Node::head(node);
     let heads = nodes.most(TIME_LIMIT, &ask).await.ok()?;
     lower_median(heads.into_iter().map(|head| head.time))
 }
 
-/// Signs the request, at that time of the chain.
+/// Signs the request, given the chain's time.
 pub(super) async fn sign(
     account: &account::Account,
     request: &AuthorizationRequest,
@@ -102,13 +104,13 @@ pub(super) async fn sign(
     Ok(SignedAuthorization::new(authorization, signature))
 }
 
-/// The signature of a digest as tokens take it: 65 bytes, with a low `s` and a `v` of 27 or 28.
+/// Signs a digest in the form that tokens accept: 65 bytes, with a low `s` and a `v` of 27 or 28.
 pub(super) async fn signed(account: &account::Account, digest: B256) -> Result<PaymentSignature, PayerError> {
     let signature = account.signer.sign_hash(&digest).await.map_err(|_| UNSIGNED)?;
     PaymentSignature::new(signature.normalized_s().as_bytes()).map_err(|_| UNSIGNED)
 }
 
-/// The earlier authorization of a payment that this account prepared on this chain.
+/// Returns the earlier authorization of a payment, if this account signed it for this chain.
 ///
 /// The signature covers the chain: the state of the same nonce on another chain must not decide.
 pub(super) async fn ours<'a>(
@@ -139,16 +141,16 @@ mod tests {
         protocol::{Network, PaymentTag},
     };
 
-    /// The second account of every anvil.
+    /// The private key of anvil's second default account.
     const KEY: &str = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
-    /// What official clients sign of it.
+    /// The signature that official clients make with it.
     const SIGNATURE: &str = "0x00a85e971266610be8a13b6aac294f29cd7461c1ae62fbc22f974c43b4ab2b1128016c5fd66fc9073ff0bf79f558194eaf294d0b68db9a54807c79cf4cc54cb91c";
 
     fn account(signer: PrivateKeySigner) -> account::Account {
         account::Account::new(Nodes::new(Vec::new(), 84532), Box::new(signer))
     }
 
-    /// One that ends at 1893456000 by the layer's clock.
+    /// A request that ends at 1893456000 by the layer's clock.
     fn request() -> AuthorizationRequest {
         let domain = TokenDomain::usdc_of(Network::BASE_SEPOLIA).unwrap();
         let recipient = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC".parse().unwrap();

@@ -1,8 +1,8 @@
-//! What became of an authorization, by nodes that may lag, forget, lie, or be several that disagree.
+//! Determines the status of an authorization from nodes that may lag, forget, lie, or disagree.
 //!
-//! One answer allows a second payment, and is given only on something seen, in a block that is still there, and deep, by every endpoint
-//! that answers: `Void`. Either that block is past the authorization's end, and its nonce was not used there; or its nonce was
-//! used up there by a cancellation. The present moment is that of the block: no clock of this machine is asked.
+//! `Void` allows a second payment. It needs positive evidence in a deep block, from every endpoint that answers. Either
+//! that block is past the authorization's end, and the nonce was unused there; or a cancellation used up the nonce
+//! there. The block's time counts, not this machine's clock.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{
     protocol::ChainTime,
 };
 
-/// The longest that one endpoint is searched for what used a nonce.
+/// The time limit for searching one endpoint for the use of a nonce.
 const SEARCH_LIMIT: Duration = Duration::from_secs(20);
 
 const UNHEARD: PayerError = PayerError::Unavailable("no node says whether the authorization was used");
@@ -43,7 +43,7 @@ pub(super) async fn status(
     of_nonce(account, final_after, nonce, signed.valid_before, since).await
 }
 
-/// The status of what was signed for that nonce, and can be used before `end`.
+/// Returns the status of a signature with that nonce that can be used before `end`.
 pub(super) async fn of_nonce(
     account: &Account,
     final_after: u64,
@@ -56,7 +56,7 @@ pub(super) async fn of_nonce(
     if heard.is_empty() {
         return Err(UNHEARD);
     }
-    // An authorization that one endpoint reports as used is not paid again on another endpoint's word.
+    // If one endpoint reports it as used, no other endpoint's answer allows another payment.
     if heard.contains(&true) {
         return used(nodes, final_after, nonce, since).await;
     }
@@ -68,7 +68,8 @@ async fn is_used(node: &Node, nonce: &Nonce) -> Result<bool, Failure> {
     Ok(Nonce::read_state(&node.answer(&nonce.state_now()).await?)?)
 }
 
-/// Whether its time was over, and it was not used, at a block that is deep enough. An endpoint that has no state there says nothing.
+/// Returns whether it had ended unused at a deep enough block. An endpoint without the state of that block fails, and
+/// so does not vote.
 async fn has_ended(node: &Node, final_after: u64, nonce: &Nonce, end: ChainTime) -> Result<bool, Failure> {
     let Some(deep) = node.head().await?.number.checked_sub(final_after) else { return Ok(false) };
     let block = node.block(deep).await?;
@@ -79,7 +80,7 @@ async fn has_ended(node: &Node, final_after: u64, nonce: &Nonce, end: ChainTime)
     Ok(!was_used && !is_used(node, nonce).await?)
 }
 
-/// The status of a nonce that some endpoint says is used: by what the logs of any tell.
+/// Returns the status of a nonce that some endpoint reports as used, from the logs of any endpoint.
 async fn used(
     nodes: &Nodes,
     final_after: u64,
@@ -95,7 +96,7 @@ async fn used(
                 return Ok(AuthorizationStatus::Used { transaction: Some(transaction) });
             }
             Ok(Some(Trace::Canceled(_, at))) if !canceled.contains(&at) => canceled.push(at),
-            // Logs that are refused, or that do not reach back so far, say nothing about the payment.
+            // Refused logs, or logs that do not reach far enough back, say nothing about the payment.
             Ok(_) | Err(_) => {}
         }
     }
@@ -107,9 +108,9 @@ async fn used(
     if canceled.is_empty() { Ok(AuthorizationStatus::Used { transaction: None }) } else { Err(CANCELED) }
 }
 
-/// Whether it was cancelled in that block, which is there, and deep enough.
+/// Returns whether it was cancelled in that block, and the block still exists and is deep enough.
 async fn was_canceled(node: &Node, final_after: u64, nonce: &Nonce, at: &MinedIn) -> Result<bool, Failure> {
-    // The head before the block: a block mined in between makes it look shallower, never deeper.
+    // Read the head before the block: a block mined in between makes it look shallower, never deeper.
     let is_deep = node.head().await?.number.checked_sub(at.number).is_some_and(|depth| depth >= final_after);
     if !is_deep || !node.block(at.number).await?.is_some_and(|block| at.is(&block)) {
         return Ok(false);

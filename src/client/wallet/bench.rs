@@ -22,15 +22,16 @@ fn request() -> Option<AuthorizationRequest> {
     Some(AuthorizationRequest::new(purchase, NETWORK, domain, recipient, amount, NOW))
 }
 
-/// Returns a function that signs an authorization as the wallet does once it knows the chain's time. `None` is no key's signature.
+/// Returns a function that signs an authorization like the wallet once it knows the chain's time. It returns `None` if
+/// the key does not sign.
 pub fn signing(key: PrivateKeySigner) -> impl Fn() -> Option<SignedAuthorization> {
     let account = Account::new(Nodes::new(Vec::new(), NETWORK.chain_id()), Box::new(key));
     let request = request();
-    // A key in memory is never waited for.
+    // A key in memory signs without waiting.
     move || authorization::sign(&account, request.as_ref()?, Some(NOW)).now_or_never()?.ok()
 }
 
-/// Returns the signed message.
+/// Returns the digest of the signed message.
 #[must_use]
 pub fn digest(payer: Address) -> Option<B256> {
     let request = request()?;

@@ -1,4 +1,4 @@
-//! `WalletPayerBuilder`: a wallet from its parts.
+//! `WalletPayerBuilder`: builds a wallet.
 
 use std::{fmt, path::Path, sync::Mutex};
 
@@ -38,22 +38,24 @@ impl WalletPayerBuilder {
         Self { signer: Err(WalletErrorKind::Missing("key").into()), urls: Vec::new(), plain_http: false }
     }
 
-    /// Pays from the account of this private key: 64 hexadecimal digits, with or without `0x`. Space around it is ignored.
+    /// Pays from the account of this private key: 64 hexadecimal digits, with or without `0x`. Surrounding whitespace
+    /// is ignored.
     ///
-    /// Keep it off the command line, which every user of the machine can read: take it from a
-    /// [file](Self::key_file) or from the environment.
+    /// Keep it off the command line, which every user of the machine can read: use a [file](Self::key_file) or the
+    /// environment.
     pub fn key(mut self, private_key_hex: &str) -> Self {
         self.signer = connect::key(private_key_hex).map_err(WalletError::from);
         self
     }
 
-    /// Pays from the account of the private key in this file, written as for [`key`](Self::key). Reads the file now.
+    /// Pays from the account of the private key in this file, in the format of [`key`](Self::key). Reads the file
+    /// immediately.
     pub fn key_file(mut self, path: impl AsRef<Path>) -> Self {
         self.signer = connect::key_file(path.as_ref()).map_err(WalletError::from);
         self
     }
 
-    /// Pays from the account of a key that is elsewhere: any signer of alloy, such as a key store's or a cloud's.
+    /// Pays from the account of an external key, with any alloy signer, such as a key store's or a cloud's.
     ///
     /// It signs transactions, authorizations (by the hash of their EIP-712 message, which the signer must support), and
     /// a message if a seller demands a proof by the payer. While it signs a transaction, no other payment is prepared,
@@ -73,7 +75,8 @@ impl WalletPayerBuilder {
         self
     }
 
-    /// Adds a node: the http or https URL of its JSON-RPC interface. The first one is asked first; all must serve one chain.
+    /// Adds a node: the HTTP or HTTPS URL of its JSON-RPC interface. The first one is asked first; all must serve one
+    /// chain.
     pub fn endpoint(mut self, url: impl Into<String>) -> Self {
         self.urls.push(url.into());
         self
@@ -85,14 +88,14 @@ impl WalletPayerBuilder {
         self
     }
 
-    /// Also takes `http://` addresses of other machines, for private networks. Anyone on the path can then tell the
-    /// wallet that a payment was reverted, and so make it pay again, up to the day's limit.
+    /// Also accepts `http://` addresses of other machines, for private networks. Anyone on the path can then claim that
+    /// a payment was reverted, and so make the wallet pay again, up to the day's limit.
     pub const fn allow_plain_http(mut self) -> Self {
         self.plain_http = true;
         self
     }
 
-    /// Asks every node which chain it serves, and builds the wallet. A node that does not answer now is used once it has
+    /// Asks every node for its chain, and builds the wallet. A node that does not answer now is used once it has
     /// answered.
     ///
     /// # Errors
@@ -109,7 +112,7 @@ impl WalletPayerBuilder {
     }
 }
 
-/// Without the key and the URLs.
+/// Omits the key and the URLs.
 impl fmt::Debug for WalletPayerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WalletPayerBuilder").field("endpoints", &self.urls.len()).finish_non_exhaustive()

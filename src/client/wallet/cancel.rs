@@ -17,12 +17,12 @@ use crate::{
     protocol::Address,
 };
 
-/// The longest that nodes are asked for it: every other payment waits.
+/// The time limit for asking nodes what a cancellation needs, because every other payment waits meanwhile.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const UNSIGNED: PayerError = PayerError::Refused("the key would not sign the cancellation");
 
-/// Prepares the cancellation, from the account itself.
+/// Prepares the cancellation, sent by the account itself.
 pub(super) async fn prepare(
     account: &Account,
     settings: &WalletSettings,
@@ -39,7 +39,7 @@ pub(super) async fn prepare(
     transaction::sign(&account.key, drafted.map_err(|_| late)??, domain.token).await
 }
 
-/// The transaction, all but signed.
+/// Returns the unsigned transaction.
 async fn draft(
     account: &Account,
     settings: &WalletSettings,

@@ -1,4 +1,4 @@
-//! Signs vouchers and deposits of channels, and reads channels, by nodes that may lag, lie, or be several that disagree.
+//! Signs vouchers and deposits of channels, and reads channels from nodes that may lag, lie, or disagree.
 
 use alloy::primitives::B256;
 
@@ -44,12 +44,12 @@ pub(super) async fn voucher(
     signed(account, B256::new(digest)).await
 }
 
-/// Whether this account signed that voucher.
+/// Returns whether this account signed that voucher.
 pub(super) fn signed_voucher(account: &account::Account, channel: &ChannelConfig, voucher: &Voucher) -> bool {
     voucher.channel == channel.id(account.network) && voucher.signer(account.network) == Some(account.address)
 }
 
-/// Signs a deposit. It does not need the wallet's turn, because it has a nonce of its own.
+/// Signs a deposit. It does not need the wallet's turn, because a deposit has its own nonce.
 pub(super) async fn deposit(
     account: &account::Account,
     request: &DepositRequest,
@@ -85,7 +85,8 @@ pub(super) async fn permit_deposit(
     Ok(deposit)
 }
 
-/// Whether a deposit of this account was made, or can yet be: by the state of its nonce, at the token or at Permit2.
+/// Returns whether a deposit of this account was made, or can still be, from the state of its nonce at the token or at
+/// Permit2.
 pub(super) async fn deposit_status(
     account: &Account,
     final_after: u64,
@@ -110,24 +111,25 @@ pub(super) async fn deposit_status(
         }
         DepositAuthorization::Permit2(of) => {
             let nonce = PermitNonce { owner: channel.payer, nonce: of.nonce };
-            // It is valid at its last moment.
+            // It is still valid at its deadline.
             let end = ChainTime::from_unix(of.deadline.unix().saturating_add(1));
             permit::of_nonce(account, final_after, &nonce, end).await
         }
     }
 }
 
-/// What a channel holds.
+/// Returns what a channel holds.
 pub(super) async fn funds(account: &Account, channel: ChannelId) -> Result<ChannelFunds, PayerError> {
     let heard = account.key.nodes.each(|node| read(node, channel)).await.into_iter().flatten();
     together(heard.collect()).ok_or(NO_CHANNEL)
 }
 
-/// Of what the nodes say, the least balance, and the most claimed of it. It is withdrawn from if more than half of them say so.
+/// Combines the nodes' answers: the lowest balance and the highest claim. A withdrawal counts if more than half of them
+/// report it.
 fn together(heard: Vec<ChannelFunds>) -> Option<ChannelFunds> {
     let withdrawing: Vec<_> = heard.iter().filter_map(|funds| funds.withdrawing).collect();
     let is_withdrawn_from = withdrawing.len() * 2 > heard.len();
-    // The latest beginning: before its delay is over, no node lets it end.
+    // The latest beginning, because only after its delay do all nodes let it end.
     let withdrawing = withdrawing.into_iter().max_by_key(|(_, since)| *since).filter(|_| is_withdrawn_from);
     let funds = heard.into_iter().reduce(|one, other| ChannelFunds {
         balance: one.balance.min(other.balance),
@@ -137,8 +139,8 @@ fn together(heard: Vec<ChannelFunds>) -> Option<ChannelFunds> {
     funds.map(|funds| ChannelFunds { withdrawing, ..funds })
 }
 
-/// What a channel held at most: of each node that answers, at a block that is deep enough and now; and what it holds now at least. More than
-/// half of all must answer.
+/// Returns the most that a channel holds, both at a deep enough block and now, over all nodes that answer; and the
+/// least that it holds now. More than half of all nodes must answer.
 pub(super) async fn settled_funds(
     account: &Account,
     final_after: u64,
@@ -154,7 +156,7 @@ pub(super) async fn settled_funds(
 
 async fn settled(node: &Node, final_after: u64, id: ChannelId) -> Result<SettledFunds, Failure> {
     let head = node.head().await?.number;
-    // A chain that is younger than that has no deeper block than its first.
+    // On a chain younger than that, this is its first block.
     let number = head.saturating_sub(final_after);
     let block = node.block(number).await?.filter(|block| block.number == number).ok_or(Failure::Nonsense)?;
     let at = async |number: &str| {
@@ -165,7 +167,7 @@ async fn settled(node: &Node, final_after: u64, id: ChannelId) -> Result<Settled
     };
     let now = at("latest").await?;
     if head < final_after {
-        // What its first block shows says nothing of what came later, and what is there now may go.
+        // The first block says nothing about later ones, and the present state may still vanish.
         return Ok(now.of_a_young_chain());
     }
     Ok(at(&format!("{number:#x}")).await?.or_worse(now).with_least(now.balance))

@@ -1,4 +1,4 @@
-//! What the layer asks of a wallet about channels, answered by its wallet of that network.
+//! Implements `ChannelSigner` for a wallet, by its wallet of the network in question.
 
 use super::{NetworkWallet, WalletPayer, channel, prepare::has_decimals, withdraw};
 use crate::{

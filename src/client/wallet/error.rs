@@ -1,4 +1,4 @@
-//! `WalletError`: why there is no wallet.
+//! `WalletError`: why a wallet cannot be built.
 
 use std::fmt;
 
@@ -32,17 +32,17 @@ pub enum WalletErrorKind {
     Key,
     /// The file with the private key cannot be read.
     KeyFile,
-    /// A part that every wallet needs was not named.
+    /// A required part was not given.
     Missing(&'static str),
-    /// The text is not the address of a node.
+    /// The text is not a node's address.
     Url,
-    /// The node is asked over plain HTTP, where anyone on the path can claim that a payment never happened.
+    /// A node's address is plain HTTP, where anyone on the path can claim that a payment never happened.
     PlainHttp,
     /// No node said which chain it serves.
     Node,
     /// Two nodes serve different chains.
     Chains,
-    /// Two wallets that are to be one pay on the same network.
+    /// Both wallets to be joined pay on the same network.
     SameNetwork,
 }
 

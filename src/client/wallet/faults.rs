@@ -1,4 +1,4 @@
-//! What a node did not do, as a payer's error.
+//! Converts a node's faults to a payer's errors.
 
 use crate::{
     client::PayerError,

@@ -1,4 +1,4 @@
-//! Which transaction used a nonce: looked for on one endpoint, and proven by its signature.
+//! Searches one endpoint for the transaction that used a nonce, and verifies its signature.
 
 use super::relation::Proven;
 use crate::{
@@ -8,15 +8,15 @@ use crate::{
 
 /// One endpoint's view of a nonce.
 pub(super) enum Search {
-    /// It is not used, or not for long enough, or the endpoint does not say.
+    /// It is unused, or not used deep enough, or the endpoint does not say.
     Unused,
-    /// It is used, and the endpoint cannot show by what.
+    /// It is used, but the endpoint cannot show by which transaction.
     Unseen,
-    /// This used it. In which block, and whether that is there, all endpoints have to be asked.
+    /// This transaction used it. All endpoints must be asked for its block, and whether that exists.
     Taken(Proven),
 }
 
-/// Looks for what used the account's nonce in a block that is deep enough.
+/// Searches for the use of the account's nonce in a deep enough block.
 pub(super) async fn search(
     node: &Node,
     account: Address,
@@ -29,7 +29,8 @@ pub(super) async fn search(
     if node.count_at(account, deep).await? <= nonce {
         return Ok(Search::Unused);
     }
-    // From here on it is known to be used: a node that refuses older state, or keeps no such block, cannot show by what.
+    // The nonce is known to be used from here on: a node that refuses older state, or lacks the block, cannot show by
+    // which transaction.
     let Ok(Some(number)) = block_of(node, account, nonce, deep).await else { return Ok(Search::Unseen) };
     let Ok(Some(block)) = node.full_block(number).await else { return Ok(Search::Unseen) };
     let is_it = |told: &Transaction| told.from == account && told.nonce.0 == u128::from(nonce);
@@ -39,10 +40,10 @@ pub(super) async fn search(
     Ok(taker.map_or(Search::Unseen, Search::Taken))
 }
 
-/// The block in which the account's nonce was used, at or below `deep`: looked for near by first, where nodes still
-/// have the state, then by halves.
+/// Returns the block in which the account's nonce was used, at or below `deep`. It searches backwards in growing steps
+/// first, because nodes have recent state, and then by bisection.
 async fn block_of(node: &Node, account: Address, nonce: u64, deep: u64) -> Result<Option<u64>, Failure> {
-    // Used by `used`, not yet by `before`.
+    // Used at block `used`, not yet at block `before`.
     let (mut used, mut step) = (deep, 1);
     let mut before = loop {
         let Some(earlier) = used.checked_sub(step) else { break None };

@@ -1,4 +1,4 @@
-//! What the layer asks of a wallet, answered by its wallet of that network.
+//! Implements the payer's traits for a wallet, by its wallet of the network in question.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Payer for WalletPayer {
     async fn submit_guard(&self, network: Network) -> SubmitGuard {
         match self.on(network) {
             Ok(wallet) => SubmitGuard::held(Arc::clone(&wallet.account.key.turn).lock_owned().await),
-            // Nothing is prepared or sent there.
+            // No payment is prepared or sent on that network.
             Err(_) => SubmitGuard::free(),
         }
     }
@@ -122,6 +122,6 @@ impl PermitSigner for WalletPayer {
 async fn sign_message(signer: &dyn Sign, message: &str) -> Result<PaymentSignature, PayerError> {
     let signature = signer.sign_message(message.as_bytes()).await;
     let signature = signature.map_err(|_| PayerError::Refused("the key would not sign the redemption"))?;
-    // 65 bytes are few enough.
+    // A signature of 65 bytes is never too long.
     PaymentSignature::new(signature.as_bytes()).map_err(|_| PayerError::Refused("the key made no signature"))
 }

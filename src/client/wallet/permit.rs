@@ -1,4 +1,4 @@
-//! Signs permits (Permit2), and tells what became of them, by nodes that may lag, lie, or be several that disagree.
+//! Signs permits (Permit2), and determines their status from nodes that may lag, lie, or disagree.
 
 use alloy::primitives::B256;
 use futures_util::future::try_join;
@@ -24,7 +24,8 @@ use crate::{
 const UNHEARD: PayerError = PayerError::Unavailable("no node says whether the permit was used");
 const NO_ALLOWANCE: PayerError = PayerError::Unavailable("a token's allowance for Permit2 cannot be read");
 
-/// What the account holds of a token, and allows Permit2 to move; `None` where the token is not the one that the asset describes.
+/// Returns the account's balance of a token and its allowance for Permit2; `None` if the token differs from the asset's
+/// description.
 pub(super) async fn funds(account: &Account, asset: &Asset) -> Result<Option<PermitFunds>, PayerError> {
     let token = asset.contract();
     if asset.network() != account.key.network || !has_decimals(account, asset).await? {
@@ -34,14 +35,14 @@ pub(super) async fn funds(account: &Account, asset: &Asset) -> Result<Option<Per
     Ok(Some(PermitFunds::new(balance, allowance)))
 }
 
-/// How much of a token Permit2 may move, by the first node that answers.
+/// Returns how much of a token Permit2 may move, according to the first node that answers.
 pub(super) async fn allowance(account: &Account, token: Address) -> Result<Amount, PayerError> {
     let call = permit2::allowance(account.key.address);
     let word = account.key.nodes.first(|node| node.word(token, &call)).await?;
     word.map(Amount::from_be_bytes).ok_or(NO_ALLOWANCE)
 }
 
-/// Signs the request. It does not need the wallet's turn, because a permit has a nonce of its own.
+/// Signs the request. It does not need the wallet's turn, because a permit has its own nonce.
 pub(super) async fn permit(account: &account::Account, request: &PermitRequest) -> Result<SignedPermit, PayerError> {
     if request.network != account.network {
         return Err(PayerError::WrongNetwork(request.network));
@@ -51,7 +52,7 @@ pub(super) async fn permit(account: &account::Account, request: &PermitRequest) 
     Ok(SignedPermit::new(permit, signature))
 }
 
-/// The permit, if this account signed it for this chain: the state of the same nonce on another chain must not decide.
+/// Returns the permit, if this account signed it for this chain: the same nonce on another chain must not decide.
 fn ours<'a>(account: &Account, prepared: &'a PreparedPermit) -> Result<&'a SignedPermit, PayerError> {
     let account::Account { address, network, .. } = account.key;
     let is_ours = prepared.signed.permit.from == address
@@ -60,8 +61,8 @@ fn ours<'a>(account: &Account, prepared: &'a PreparedPermit) -> Result<&'a Signe
     if is_ours { Ok(&prepared.signed) } else { Err(PayerError::Foreign) }
 }
 
-/// What became of a permit. That it can never be used is said only where every node that answers, and more than half of all, has a deep
-/// block past its deadline, at which it was not used.
+/// Returns the status of a permit. It is void only if every node that answers, and more than half of all, has a deep
+/// block past its deadline at which it was unused.
 pub(super) async fn status(
     account: &Account,
     final_after: u64,
@@ -72,7 +73,7 @@ pub(super) async fn status(
     of_nonce(account, final_after, &nonce, prepared.valid_before()).await
 }
 
-/// The status of what was signed for that nonce, and can be used before `end`.
+/// Returns the status of a signature with that nonce that can be used before `end`.
 pub(super) async fn of_nonce(
     account: &Account,
     final_after: u64,
@@ -91,7 +92,8 @@ pub(super) async fn of_nonce(
     Ok(if is_void { AuthorizationStatus::Void } else { AuthorizationStatus::Unused })
 }
 
-/// Whether its time was over, and it was not used, at a block that is deep enough. An endpoint that has no state there says nothing.
+/// Returns whether it had ended unused at a deep enough block. An endpoint without the state of that block fails, and
+/// so does not vote.
 async fn has_ended(node: &Node, final_after: u64, nonce: &PermitNonce, end: ChainTime) -> Result<bool, Failure> {
     let Some(deep) = node.head().await?.number.checked_sub(final_after) else { return Ok(false) };
     let block = node.block(deep).await?;
@@ -106,8 +108,8 @@ async fn is_used(node: &Node, nonce: &PermitNonce) -> Result<bool, Failure> {
     Ok(nonce.read_state(&node.answer(&nonce.state_now()).await?)?)
 }
 
-/// How much of a permit this transaction charged: by every node that answers, and more than half of all. It must call a proxy itself, with
-/// this permit, and have succeeded.
+/// Returns how much of a permit this transaction charged, if every node that answers, and more than half of all, agree.
+/// The transaction must have called a proxy directly with this permit, and have succeeded.
 pub(super) async fn charge(
     account: &Account,
     prepared: &PreparedPermit,

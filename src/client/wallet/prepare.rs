@@ -1,4 +1,4 @@
-//! Prepares transactions, sends them, and replaces them by ones with a higher fee.
+//! Prepares transactions, sends them, and replaces them with ones of a higher fee.
 
 use std::{sync::PoisonError, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     protocol::{Address, Amount, Asset, TxHash},
 };
 
-/// The longest that nodes are asked for one payment: preparing keeps every other payment waiting.
+/// The time limit for asking nodes about one payment, because every other payment waits meanwhile.
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) async fn prepare(
@@ -37,7 +37,7 @@ pub(super) async fn prepare(
     transaction::sign(&account.key, draft, token).await
 }
 
-/// The transaction, all but signed, and the token that it moves.
+/// Returns the unsigned transaction and the token that it moves.
 async fn draft(
     account: &Account,
     settings: &WalletSettings,
@@ -49,13 +49,14 @@ async fn draft(
     let mut draft = TxEip1559 { nonce: prerequisites.nonce, ..transaction::draft(payment, token, tag) };
     draft.gas_limit = prerequisites::gas(account, token, &draft, "the token would refuse this transfer").await?;
     if tag.is_none() {
-        // Without a tag, only this keeps two payments of one price from being one transaction. Unused gas is not paid.
+        // Without a tag, only this random gas limit keeps two payments of one price from being the same transaction.
+        // Unused gas is not paid.
         draft.gas_limit = (draft.gas_limit + u64::from(rand::random::<u16>())).min(GAS_MAX);
     }
     Ok((token, prerequisites.paying(draft)?))
 }
 
-/// The first asset that matches the seller's description and that the wallet has enough of.
+/// Returns the first asset that matches its description and of which the account has enough.
 async fn choose(account: &Account, payment: &TransferRequest) -> Result<Address, PayerError> {
     let mut none = None;
     for asset in payment.assets.iter().filter(|asset| asset.network() == payment.network) {
@@ -72,7 +73,7 @@ async fn choose(account: &Account, payment: &TransferRequest) -> Result<Address,
     Err(none.unwrap_or(PayerError::Funds { payer: account.key.address }))
 }
 
-/// Whether the account has so much of an asset, and anything at all to pay the chain's fee with.
+/// Returns whether the account has this amount of an asset, and any coin for the chain's fee.
 pub(super) async fn can_transfer(account: &Account, asset: &Asset, amount: Amount) -> Result<bool, PayerError> {
     if !has_decimals(account, asset).await? || balance(account, asset.contract()).await? < amount {
         return Ok(false);
@@ -101,7 +102,7 @@ pub(super) async fn balance(account: &Account, token: Address) -> Result<Amount,
     word.map(Amount::from_be_bytes).ok_or(PayerError::Unavailable("a token's balance cannot be read"))
 }
 
-/// Sends the signed transaction to every endpoint at once: one success is enough. "Already known" is a success, too.
+/// Sends the signed transaction to every endpoint at once. One success is enough; "already known" is a success, too.
 pub(super) async fn send(account: &Account, prepared: &PreparedTransfer) -> Result<TxHash, PayerError> {
     let sent = transaction::read(prepared, account.key.address, account.key.network.chain_id())?;
     let signed = Signed { hash: sent.hash, raw: prepared.payload().to_owned() };
@@ -109,7 +110,7 @@ pub(super) async fn send(account: &Account, prepared: &PreparedTransfer) -> Resu
     Ok(sent.hash)
 }
 
-/// Prepares the same transfer under the same nonce with a higher fee; `None` above the wallet's limit.
+/// Prepares the same transfer under the same nonce with a higher fee; returns `None` above the wallet's limit.
 pub(super) async fn replace(
     account: &Account,
     settings: &WalletSettings,

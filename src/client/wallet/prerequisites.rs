@@ -1,4 +1,4 @@
-//! `Prerequisites`: the values that any transaction of the wallet needs.
+//! `Prerequisites`: the values that each transaction of the wallet needs.
 
 use alloy::consensus::TxEip1559;
 use futures_util::future::try_join3;
@@ -17,10 +17,10 @@ use crate::{
     protocol::Address,
 };
 
-/// More than any honest token takes for a transfer.
+/// More gas than any honest token needs for a transfer.
 pub(super) const GAS_MAX: u64 = 500_000;
 
-/// The next nonce, the fees of the moment, and the ether to pay them.
+/// The next nonce, the current fees, and the ether to pay them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prerequisites {
     pub(super) nonce: u64,
@@ -29,7 +29,7 @@ pub(super) struct Prerequisites {
 }
 
 impl Prerequisites {
-    /// Asks for them, in the turn.
+    /// Asks the nodes for them; the caller has the wallet's turn.
     pub(super) async fn of(account: &Account) -> Result<Self, PayerError> {
         let nonce = async { Ok::<_, PayerError>(account.key.next_nonce().await??) };
         let (fees, ether) = (async { Ok(account.key.fees().await?) }, async { Ok(account.key.ether().await?) });
@@ -42,7 +42,7 @@ impl Prerequisites {
         if self.fees.most > settings.max_fee_per_gas { Err(PayerError::Fees) } else { Ok(self) }
     }
 
-    /// Sets what a transaction may cost, if there is so much ether.
+    /// Sets the fees of a transaction, if the account has enough ether.
     pub(super) fn paying(self, transaction: TxEip1559) -> Result<TxEip1559, PayerError> {
         if self.ether < self.fees.most.saturating_mul(transaction.gas_limit.into()) {
             return Err(PayerError::Refused("the wallet has too little ether for the chain's fee"));
@@ -51,7 +51,8 @@ impl Prerequisites {
     }
 }
 
-/// What a call of a token takes, and a fifth more: balances may change until it is mined. `refused` is said where the call would fail.
+/// Returns the estimated gas of a call to a token plus a fifth, because balances may change until it is mined.
+/// `refused` is the error if the call would fail.
 pub(super) async fn gas(
     account: &Account,
     token: Address,

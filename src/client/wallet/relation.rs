@@ -1,4 +1,5 @@
-//! Whether a transaction makes the transfer of a purchase: by its tag, never by what two purchases can have in common.
+//! Decides whether a transaction makes the transfer of a purchase: by its tag, because two purchases can share
+//! everything else.
 
 use alloy::{
     consensus::{Transaction as _, TxEip1559},
@@ -10,7 +11,7 @@ use crate::{
     protocol::{Address, PaymentTag, TxHash},
 };
 
-/// A transaction with a verified signature: no node could have invented it.
+/// A transaction with a verified signature, which no node could have invented.
 pub(super) struct Proven {
     pub(super) hash: TxHash,
     to: TxKind,
@@ -18,7 +19,7 @@ pub(super) struct Proven {
 }
 
 impl Proven {
-    /// Reads a node's JSON. Only what that account signed for that chain and nonce is given.
+    /// Reads a node's JSON; returns only what that account signed for that chain and nonce.
     pub(super) fn read(json: &str, account: Address, chain_id: u64, nonce: u64) -> Option<Self> {
         Self::of(&SignedTransaction::read(json)?, account, chain_id, nonce)
     }
@@ -30,21 +31,21 @@ impl Proven {
     }
 }
 
-/// What another transaction of the same nonce is to a payment.
+/// The relation of another transaction with the same nonce to a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// The same transfer for the same purchase, with other fees: hurried by hand, or by a journal that was lost.
+    /// The same transfer for the same purchase, with other fees: sped up by hand, or sent from a lost journal.
     Same,
     /// Another transfer, or none.
     Other,
-    /// It cannot be told: then it is neither.
+    /// Undecidable, so it counts as neither.
     Unclear,
 }
 
-/// How `other` relates to the payment that `ours` makes.
+/// Returns how `other` relates to the payment that `ours` makes.
 ///
-/// If ours has a tag, another transfer is the same purchase only if it is equal and has the same tag; no wallet puts
-/// the tag elsewhere. If ours has none, an equal transfer without a tag may belong to any purchase.
+/// If ours has a tag, another transfer belongs to the same purchase only if it is equal and has the same tag; no wallet
+/// puts the tag elsewhere. If ours has none, an equal untagged transfer may belong to any purchase.
 pub(super) fn relation(ours: &TxEip1559, other: &Proven) -> Relation {
     let same_call = other.to == ours.to && other.input.get(..TRANSFER_LEN) == ours.input.get(..TRANSFER_LEN);
     let our_tag = ours.input.get(TRANSFER_LEN..).unwrap_or_default();
@@ -138,11 +139,11 @@ mod tests {
         assert_eq!(read(&good, 8453, 5).map(|proven| proven.hash.to_string()), Some(good.hash().to_string()));
         assert!(read(&good, 8453, 6).is_none() && read(&good, 1, 5).is_none());
         assert!(read(&signed(&stranger, transaction.clone()), 8453, 5).is_none());
-        // A signature under something else is some other account's.
+        // The signature of other content recovers to another account.
         let TxEnvelope::Eip1559(signed) = &good else { unreachable!() };
         let changed = TxEip1559 { gas_limit: 1, ..transaction };
         assert!(read(&changed.into_signed(*signed.signature()).into(), 8453, 5).is_none());
-        // Signed for every chain: for this one it says nothing.
+        // Signed for every chain, so it proves nothing for this one.
         let mut legacy = TxLegacy { chain_id: None, nonce: 5, ..TxLegacy::default() };
         let signature = mine.sign_transaction_sync(&mut legacy).unwrap();
         assert!(read(&legacy.into_signed(signature).into(), 8453, 5).is_none());

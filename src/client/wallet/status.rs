@@ -1,8 +1,8 @@
-//! What became of a payment, by nodes that may lag, forget, lie, or be several that disagree.
+//! Determines the status of a payment from nodes that may lag, forget, lie, or disagree.
 //!
-//! Two answers allow a second payment, and are given only on something seen, in a block that is still there, and deep, by
-//! every endpoint that answers: `Reverted` on the receipt of one of ours, `Impossible` on the transaction of this account
-//! that used the nonce. That something is *not* found proves nothing: nodes lag, and forget old receipts.
+//! Two results allow a second payment: `Reverted`, on the receipt of one of our transactions, and `Impossible`, on the
+//! transaction of this account that used the nonce. Both need positive evidence in a deep block that still exists, from
+//! every endpoint that answers. Absence proves nothing: nodes lag, and forget old receipts.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{
     protocol::TxHash,
 };
 
-/// The longest that one endpoint is asked for what took a nonce, question by question.
+/// The time limit for searching one endpoint for what took a nonce.
 const SEARCH_LIMIT: Duration = Duration::from_secs(60);
 
 const DISAGREE: PayerError =
@@ -33,7 +33,7 @@ const UNSEEN: PayerError =
 
 pub(super) async fn status(account: &Account, final_after: u64, sent: &[Sent]) -> Result<TransferStatus, PayerError> {
     let ours: Vec<TxHash> = sent.iter().rev().map(|sent| sent.hash).collect();
-    // Receipts first: nothing else matters to a payment that is in a block.
+    // Receipts first: nothing else matters to a mined payment.
     if let Some(status) = by_receipt(account, final_after, &ours).await? {
         return Ok(status);
     }
@@ -43,13 +43,13 @@ pub(super) async fn status(account: &Account, final_after: u64, sent: &[Sent]) -
     by_pool(account, &ours).await
 }
 
-/// One endpoint's view of transactions that exclude each other.
+/// One endpoint's view of mutually exclusive transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Absent,
-    /// In no block yet, or in one that may yet vanish.
+    /// Not mined yet, or in a block that may vanish.
     Shallow,
-    /// In a block that is there, with so many others on it.
+    /// In an existing block with this many others on top.
     InBlock {
         transaction: TxHash,
         succeeded: bool,
@@ -57,7 +57,7 @@ enum Seen {
     },
 }
 
-/// The status that receipts tell; `None` if all endpoints that answer have none.
+/// Returns the status by receipts; `None` if no endpoint that answers has one.
 async fn by_receipt(
     account: &Account,
     final_after: u64,
@@ -68,7 +68,7 @@ async fn by_receipt(
     let mut best = 0;
     for answer in looks.iter().flatten() {
         match *answer {
-            // What succeeded by one endpoint is not made again on the word of another.
+            // If one endpoint reports success, no other endpoint's answer allows another payment.
             Seen::InBlock { transaction, succeeded: true, depth } if depth >= best => {
                 best = depth;
                 seen = Some(TransferStatus::Mined { transaction, confirmations: depth.saturating_add(1) });
@@ -98,7 +98,7 @@ async fn by_receipt(
 }
 
 async fn look(node: &Node, hashes: &[TxHash]) -> Result<Seen, Failure> {
-    // The head before the receipts: a block mined in between makes them look shallower, never deeper.
+    // Read the head before the receipts: a block mined in between makes them look shallower, never deeper.
     let head = node.head().await?.number;
     let mut found = Seen::Absent;
     for hash in hashes {
@@ -111,9 +111,9 @@ async fn look(node: &Node, hashes: &[TxHash]) -> Result<Seen, Failure> {
     Ok(found)
 }
 
-/// What a receipt says, given the head that was read before it.
+/// Evaluates a receipt, given the head that was read before it.
 async fn judged(node: &Node, head: u64, transaction: TxHash, receipt: Inclusion) -> Result<Seen, Failure> {
-    // Without a block: announced, not mined.
+    // Without a block it is announced, not mined.
     let Some(mined_in) = receipt.mined_in else { return Ok(Seen::Shallow) };
     let Some(depth) = head.checked_sub(mined_in.number) else { return Ok(Seen::Shallow) };
     let block = node.block(mined_in.number).await?;
@@ -124,7 +124,7 @@ async fn judged(node: &Node, head: u64, transaction: TxHash, receipt: Inclusion)
     Ok(Seen::InBlock { transaction, succeeded, depth })
 }
 
-/// The status that the account's nonce tells, where it was used long enough ago.
+/// Returns the status by the account's nonce, if that was used deep enough.
 async fn by_nonce(
     account: &Account,
     final_after: u64,
@@ -144,7 +144,7 @@ async fn by_nonce(
                 break;
             }
             Ok(Ok(Search::Unseen)) => is_used = true,
-            // Old state that is refused, or not given in time, says nothing about the payment.
+            // Refused or slow old state says nothing about the payment.
             Ok(Ok(Search::Unused) | Err(_)) | Err(_) => {}
         }
     }
@@ -176,7 +176,7 @@ async fn by_nonce(
     }
 }
 
-/// Whether any endpoint has it waiting.
+/// Returns the status by the pools: whether any endpoint knows the transaction.
 async fn by_pool(account: &Account, ours: &[TxHash]) -> Result<TransferStatus, PayerError> {
     let known = async |node: &Node| {
         for hash in ours {

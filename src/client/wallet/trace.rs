@@ -1,4 +1,4 @@
-//! What used an authorization's nonce: looked for in the logs of one endpoint.
+//! Searches the logs of one endpoint for what used an authorization's nonce.
 
 use std::time::Duration;
 
@@ -13,16 +13,17 @@ use crate::{
     protocol::ChainTime,
 };
 
-/// How many blocks are searched by one call at most. Many endpoints refuse more.
+/// The largest block range of one call. Many endpoints refuse more.
 const RANGE_MAX: u64 = 2_000;
-/// How often an endpoint is asked for logs until the search is given up: three days of Base, a range at a time.
+/// How many log calls one search makes: three days of Base, one range at a time.
 const SEARCHES_MAX: usize = 64;
-/// The longest that one call may take: less than any question of a node may, so that slow logs do not make it a node that hangs.
+/// The time limit of one call: below the limit for other questions, so that slow logs do not mark the node as hanging.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How far before the signing the search goes, in seconds: the clock that it was noted by may be fast.
+/// How far before the signing the search goes, in seconds, because the clock that recorded the signing may be fast.
 const MARGIN: u64 = 2 * 60 * 60;
 
-/// Looks for it from the head backwards, down to the time of the signing; `None` where that was all, or too much.
+/// Searches from the head backwards to the time of the signing; returns `None` if it found nothing, or made too many
+/// calls.
 pub(super) async fn search(node: &Node, nonce: &Nonce, since: ChainTime) -> Result<Option<Trace>, Failure> {
     let mut width = RANGE_MAX;
     let mut range = BlockRange::up_to_latest(node.head().await?.number, width);
@@ -31,7 +32,8 @@ pub(super) async fn search(node: &Node, nonce: &Nonce, since: ChainTime) -> Resu
             Ok(Some(trace)) => return Ok(Some(trace)),
             Ok(None) if is_early_enough(node, range.from(), since).await? => return Ok(None),
             Ok(None) => range = range.before(width),
-            // It may be too wide for this endpoint. Many say so by a status that others have when they are down.
+            // The range may be too wide for this endpoint. Many report that with the status that others use for an
+            // outage.
             Err(_) if width > 1 => {
                 width /= 2;
                 range = range.last_of(width);
@@ -43,7 +45,7 @@ pub(super) async fn search(node: &Node, nonce: &Nonce, since: ChainTime) -> Resu
     Ok(None)
 }
 
-/// Looks for it in one block.
+/// Searches one block.
 pub(super) async fn in_block(node: &Node, nonce: &Nonce, height: u64) -> Result<Option<Trace>, Failure> {
     within(node, nonce, &BlockRange::only(height)).await
 }
@@ -54,7 +56,7 @@ async fn within(node: &Node, nonce: &Nonce, range: &BlockRange) -> Result<Option
     Ok(nonce.read_logs(&logs, range)?)
 }
 
-/// Whether nothing before that height is to be searched.
+/// Returns whether nothing below that height needs to be searched.
 async fn is_early_enough(node: &Node, from: u64, since: ChainTime) -> Result<bool, Failure> {
     if from == 0 {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! A transfer as a transaction: made, signed, and read again from what the journal kept.
+//! A transfer as a transaction: drafted, signed, and read back from the journal.
 
 use alloy::{
     consensus::{TxEip1559, TxEnvelope},
@@ -15,7 +15,7 @@ use crate::{
     protocol::{Address, Amount, PaymentTag, TxHash},
 };
 
-/// The payment in that token, without gas and fees.
+/// Drafts the payment in that token, without gas and fees.
 pub(super) fn draft(payment: &TransferRequest, token: Address, tag: Option<PaymentTag>) -> TxEip1559 {
     let mut input = erc20::transfer(payment.recipient, payment.amount);
     input.extend(tag.iter().flat_map(PaymentTag::to_call_data));
@@ -27,14 +27,14 @@ pub(super) fn draft(payment: &TransferRequest, token: Address, tag: Option<Payme
     }
 }
 
-/// Sets what it may cost.
+/// Sets the fees.
 pub(super) fn with_fees(mut transaction: TxEip1559, fees: Fees) -> TxEip1559 {
     transaction.max_fee_per_gas = fees.most;
     transaction.max_priority_fee_per_gas = fees.tip;
     transaction
 }
 
-/// Signs it.
+/// Signs the transaction.
 pub(super) async fn sign(
     account: &Account,
     transaction: TxEip1559,
@@ -45,20 +45,20 @@ pub(super) async fn sign(
     Ok(PreparedTransfer::signed(account.address, account.network, token, nonce, signed.hash, signed.raw).costing(fee))
 }
 
-/// The highest cost: unused gas is not paid, and neither is the part of the fee above the block's price.
+/// Returns the highest cost. Unused gas, and the part of the fee above the block's price, are not charged.
 fn most(transaction: &TxEip1559) -> Amount {
     Amount::from_base_units(transaction.max_fee_per_gas.saturating_mul(transaction.gas_limit.into()))
 }
 
-/// The prepared transaction, read from its payload, and verified as ours.
+/// A prepared transaction, read from its payload and verified as ours.
 pub(super) struct Sent {
     pub(super) hash: TxHash,
     pub(super) transaction: TxEip1559,
 }
 
-/// Reads what `sign` gave.
+/// Reads the result of `sign`.
 ///
-/// The chain is in there, too: the nonce of this account on another chain must not decide over this payment.
+/// It also checks the chain, because this account's nonce on another chain must not decide about this payment.
 pub(super) fn read(prepared: &PreparedTransfer, payer: Address, chain_id: u64) -> Result<Sent, PayerError> {
     let TransferOrder::Signed { transaction: named, nonce, raw } = &prepared.order else {
         return Err(PayerError::Foreign);

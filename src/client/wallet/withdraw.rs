@@ -1,4 +1,5 @@
-//! Takes what is left out of a channel without its seller: two transactions of the account, with the channel's delay between them.
+//! Withdraws what is left in a channel without its seller: two transactions of the account, with the channel's delay
+//! between them.
 
 use std::time::Duration;
 
@@ -16,9 +17,9 @@ use crate::{
     protocol::{TxHash, channel::BATCH_SETTLEMENT},
 };
 
-/// The longest that nodes are asked for what the transaction needs: every payment waits.
+/// The time limit for asking nodes what the transaction needs, because every payment waits meanwhile.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long the transaction is waited for.
+/// The time limit for the transaction to be mined.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 const POLL: Duration = Duration::from_secs(1);
 
@@ -33,7 +34,7 @@ const LATE: PayerError =
 const UNMINED: PayerError =
     PayerError::Unavailable("the withdrawal was sent, and is in no block yet: it may still be; ask again");
 
-/// Sends a call of the channels' contract, and waits until it is in a block.
+/// Sends a call to the channel contract, and waits until it is mined.
 pub(super) async fn call(account: &Account, settings: &WalletSettings, data: Vec<u8>) -> Result<TxHash, PayerError> {
     let prepared = {
         let _turn = account.key.turn.lock().await;

@@ -45,7 +45,7 @@ pub enum PurchaseState {
 }
 
 impl PurchaseState {
-    /// Returns whether something is left to do: an open purchase is finished before the same request is paid again.
+    /// Returns whether the purchase is unfinished: it is finished before the same request is paid again.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Paying | Self::Redeeming | Self::Unspent)
@@ -71,7 +71,7 @@ pub struct JournalEntry {
     pub host: String,
     /// Method and path of the request, without the query, which may hold secrets.
     pub request: String,
-    /// Identifies the request: 128 bits of a hash over method, address and body.
+    /// The request's fingerprint: 128 bits of a hash over method, address and body.
     pub(crate) fingerprint: String,
     /// The intent under which the payment is redeemed; empty if the seller names none, and takes only signed payments.
     pub intent: String,

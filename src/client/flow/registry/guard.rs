@@ -105,7 +105,8 @@ impl PurchaseGuard {
     ) -> Result<(), JournalError> {
         let changed = self.changed(change);
         if changed.state.is_open() {
-            // In the registry first: dropped while the journal writes, the purchase is open here as it may be there.
+            // Enter it in the registry first: if the call is dropped while the journal writes, the purchase must count
+            // as open, as it may be in the journal.
             self.entry = changed;
             if !self.enter(Some(self.claim)) {
                 return Err(JournalError::Finished);
@@ -125,14 +126,15 @@ impl PurchaseGuard {
             return Err(JournalError::Finished);
         }
         self.recorded = true;
-        // In the registry last: dropped while the journal writes, no caller has the answer yet.
+        // Enter it in the registry last: if the call is dropped while the journal writes, no caller has the answer yet.
         let written = self.registry.write(&changed, patience).await;
         self.entry = changed;
         self.enter(Some(self.claim));
         written
     }
 
-    /// Closes the purchase, because the seller does not give its answer any more. Not where another caller still reads it: `false`.
+    /// Closes the purchase, because the seller no longer gives its answer. Returns `false`, and leaves it open, if
+    /// another caller still reads the answer.
     pub(crate) async fn refuse(&mut self) -> bool {
         let is_read = self.registry.tables().open.is_read(self.entry.id);
         if !is_read {
@@ -145,35 +147,37 @@ impl PurchaseGuard {
         let mut changed = self.entry.clone();
         change(&mut changed);
         if self.entry.state == PurchaseState::Paying && changed.state != PurchaseState::Paying {
-            // Until now it counted at any age; from now on it counts for a day. One that was sold is as old as its sale.
+            // Until now it counted at any age; from now on it counts for a day. A sold purchase keeps the time of its
+            // sale.
             let sold = self.entry.settled.filter(|_| self.entry.is_sold() && changed.state == PurchaseState::Redeeming);
             changed.settled = sold.or_else(|| Some(self.registry.now()));
         }
         changed
     }
 
-    /// Whether the purchase is closed, or about to be: the answer to another call came meanwhile, or it was finished before.
+    /// Returns whether the purchase is closed, or about to be: another call got the answer meanwhile, or it was already
+    /// finished.
     pub(crate) fn is_finished(&self) -> bool {
         self.recorded && !self.registry.tables().open.is_going_on(self.entry.id)
     }
 
-    /// Whether it is going on, and no answer of it was sold to a call of this process.
+    /// Returns whether the purchase is unfinished, and no call of this process got its answer.
     pub(crate) fn is_unsold(&self) -> bool {
         let open = &self.registry.tables().open;
         open.is_going_on(self.entry.id) && !open.is_sold(self.entry.id)
     }
 
-    /// Notes the state that the purchase will have once its answer is with the caller. It stays open until then.
+    /// Sets the purchase's state for the time after its caller has read the answer. Until then it stays open.
     pub(crate) fn sell(&mut self, change: impl FnOnce(&mut JournalEntry)) {
         self.sold = Some(self.changed(change));
     }
 
-    /// Returns the entry as it will be once its answer is with the caller.
+    /// Returns the entry as it will be once its caller has read the answer.
     pub(crate) fn outcome(&self) -> &JournalEntry {
         self.sold.as_ref().unwrap_or(&self.entry)
     }
 
-    /// Leaves the purchase to the next call of the same request; returns what closes it, where its answer was sold.
+    /// Leaves the purchase to the next call with the same request. Returns what closes it, if its answer was sold.
     pub(crate) fn deliver(mut self) -> Option<Delivery> {
         let sold = self.sold.take().filter(|_| !self.is_finished())?;
         let registry = Arc::clone(&self.registry);
@@ -182,13 +186,13 @@ impl PurchaseGuard {
         Some(Delivery::new(&registry, sold))
     }
 
-    /// Forgets a purchase without a sent transaction, which can no longer send one.
+    /// Drops a purchase that has sent no transaction, and can no longer send one.
     pub(crate) fn discard(mut self) {
         self.recorded = false;
         self.registry.tables().open.close(self.entry.id);
     }
 
-    /// Puts the purchase into the registry as it is now; `false` where it is finished there.
+    /// Enters the purchase's current state in the registry; returns `false` if the registry has it as finished.
     fn enter(&self, claim: Option<Claim>) -> bool {
         let mut tables = self.registry.tables();
         if self.recorded && !tables.open.is_going_on(self.entry.id) {

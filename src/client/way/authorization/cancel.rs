@@ -1,7 +1,7 @@
-//! An authorization is made void on the chain, so that another may be signed before its time is over.
+//! Voids an authorization on the chain, so that another may be signed before the first expires.
 //!
-//! The transaction that does so is recorded before it is sent, and followed like a transfer: a call that is dropped, or a process that
-//! ends, leaves it to the next call.
+//! The transaction is recorded before it is sent, and followed like a transfer: if the call is dropped or the process
+//! ends, the next call continues it.
 
 use tokio::time::{Instant, timeout_at};
 
@@ -18,7 +18,7 @@ const NOT_A_PERMIT: PayerError = PayerError::Refused(
 );
 const FAILED: PayerError = PayerError::Refused("the cancellation came to nothing on the chain");
 
-/// Cancels a purchase's authorization, unless it was used before; `None` where there is none to cancel.
+/// Cancels a purchase's authorization, unless it was used before; returns `None` if there is none to cancel.
 pub(crate) async fn cancel(inner: &ClientInner, guard: PurchaseGuard) -> Result<Option<PurchaseState>, Failure> {
     if guard.entry().permitted().is_some() {
         return Err(not_cancelled(&guard, NOT_A_PERMIT));
@@ -35,7 +35,7 @@ struct Cancelling<'a> {
     inner: &'a ClientInner,
     dispatch: Dispatch<'a>,
     authorized: PreparedAuthorization,
-    /// Whether this call has prepared a cancellation: it prepares one only.
+    /// Whether this call has prepared a cancellation; it prepares only one.
     has_begun: bool,
 }
 
@@ -45,7 +45,7 @@ impl Cancelling<'_> {
             match status(self.inner, self.dispatch.guard.entry()).await {
                 Ok(AuthorizationStatus::Unused) => self.advance().await?,
                 Ok(ended) => return Ok(self.ended(ended).await),
-                // A cancellation that is in no deep block yet is an error, too.
+                // A cancellation that is not deep enough is reported as an error, too.
                 Err(Failure::Unsettled { reason, .. }) if !self.dispatch.guard.entry().cancellations().is_empty() => {
                     self.dispatch.watch.reason = reason;
                     self.advance().await?;
@@ -56,7 +56,7 @@ impl Cancelling<'_> {
         }
     }
 
-    /// Records what became of the authorization, which is certain.
+    /// Records the final status of the authorization.
     async fn ended(&mut self, status: AuthorizationStatus) -> PurchaseState {
         match status {
             AuthorizationStatus::Void => self.dispatch.guard.note(|entry| entry.state = PurchaseState::Void).await,
@@ -68,7 +68,7 @@ impl Cancelling<'_> {
         self.dispatch.guard.entry().state
     }
 
-    /// Begins the cancellation, or does what the status of its transaction asks for.
+    /// Begins the cancellation, or reacts to the status of its transaction.
     async fn advance(&mut self) -> Result<(), Failure> {
         let (inner, current) = (self.inner, self.dispatch.guard.entry().current());
         if current.is_empty() {
@@ -93,10 +93,10 @@ impl Cancelling<'_> {
             }
             Ok(TransferStatus::Reverted { .. }) => self.begin().await?,
             Ok(TransferStatus::Impossible) if self.dispatch.watch.is_impossible() => self.begin().await?,
-            // Mined: the authorization's status tells the effect.
+            // Mined: the authorization's status shows the effect.
             Ok(_) => {}
             Err(reason) => {
-                // No time will make it this payer's.
+                // Waiting will not make it this payer's.
                 let is_foreign = reason.is_of_another_payer();
                 self.dispatch.watch.reason = Some(reason);
                 if is_foreign {

@@ -1,4 +1,4 @@
-//! By an authorization that the seller settles: signed, and cancelled.
+//! Pays by an authorization that the seller settles: signs and cancels it.
 
 pub(crate) mod cancel;
 pub(crate) mod sign;

@@ -1,4 +1,4 @@
-//! An authorization is signed, and recorded before a seller is shown it.
+//! Signs an authorization, and records it before a seller is shown it.
 
 use std::time::Duration;
 
@@ -15,26 +15,27 @@ use crate::{
     protocol::{IntentId, PaymentTag, TokenDomain, v2::Authorization},
 };
 
-/// What an authorization is signed with.
+/// The context of signing an authorization.
 pub(crate) struct Authorizing<'a> {
     pub(crate) inner: &'a ClientInner,
     pub(crate) progress: &'a Progress,
     /// The deadline of the signature.
     pub(crate) deadline: Instant,
-    /// For how long it is to be valid.
+    /// How long it should be valid.
     pub(crate) valid_for: Duration,
 }
 
 impl Authorizing<'_> {
-    /// Signs for a purchase with reserved money, and records it. Returns another purchase of the same request instead,
-    /// if one was left meanwhile.
+    /// Signs for a purchase with reserved money, and records it. If another purchase of the same request was left
+    /// meanwhile, returns that one instead.
     pub(crate) async fn sign(
         &self,
         mut guard: PurchaseGuard,
         terms: &AuthorizationTerms,
         domain: TokenDomain,
     ) -> Result<PurchaseGuard, Failure> {
-        // A secret of its own: others see the seller's intent, facilitators among them. A challenge leaves no choice.
+        // Use a new secret, because others, such as facilitators, see the seller's intent. A challenge determines the
+        // nonce.
         let (secret, nonce) = match terms.challenge() {
             Some((id, nonce)) => (id.to_owned(), PaymentTag::new(nonce)),
             None => {
@@ -43,7 +44,7 @@ impl Authorizing<'_> {
             }
         };
         let (now, not_after) = (self.inner.now(), terms.not_after());
-        // Approval may have taken a human's time.
+        // A human's approval may have taken long.
         if not_after.is_some_and(|end| end <= now) {
             return Err(Denial::Expired.into());
         }
@@ -71,7 +72,7 @@ impl Authorizing<'_> {
         if payer == request.recipient {
             return Err(Denial::NoSeller(payer).into());
         }
-        // Signing may take a human's time. What no seller was shown is dropped.
+        // A human's signature may take long. An authorization that no seller was shown is dropped.
         if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
             return Ok(left);
         }

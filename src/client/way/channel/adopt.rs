@@ -1,5 +1,5 @@
-//! A channel that the journal has lost is taken into it again. What was signed in it before is not known, so that much is signed alone which a
-//! voucher of this payer's own explains.
+//! Adopts a channel that the journal has lost. The earlier signed totals are unknown, so only a voucher of this payer
+//! explains a higher count.
 
 use http::{Request, Uri};
 
@@ -14,7 +14,7 @@ use crate::{
 const OTHERS: PayerError = PayerError::Refused("the channel is not one of this payer's own, in a token of its budget");
 const NOWHERE: PayerError = PayerError::Refused("the address where the channel's seller sells names no host");
 
-/// Records a channel that the chain has. One that the journal has is left as it is.
+/// Records a channel that the chain has. If the journal has it, it stays unchanged.
 pub(crate) async fn adopt(
     inner: &ClientInner,
     network: Network,
@@ -35,7 +35,8 @@ pub(crate) async fn adopt(
     if funds.balance.is_zero() {
         return Err(Failure::NoChannel { channel: id });
     }
-    // What is signed builds on it: no single node may raise it. The seller's correction mends what is too low.
+    // Signatures build on this amount, so no single node may raise it. If it is too low, the seller's correction
+    // repairs it.
     funds.claimed = funds.claimed.min(signer.settled_funds(network, id).await?.claimed).min(funds.balance);
     let request = Request::get(seller).body(Body::empty()).map_err(|_| NOWHERE)?;
     let request = ReplayRequest::new(request);
@@ -48,7 +49,7 @@ pub(crate) async fn adopt(
     inner.registry.adopt_channel(shell, adopted(config, &funds, place)).await.map_err(Failure::Journal)
 }
 
-/// What is known of it: by the chain alone.
+/// Returns the record that the chain alone supports.
 fn adopted(config: ChannelConfig, funds: &ChannelFunds, (url, method): (String, String)) -> ChannelRecord {
     let phase = match funds.withdrawing {
         Some((_, since)) => {

@@ -1,4 +1,5 @@
-//! What is left in a channel comes back: by the seller's refund, or without the seller by a withdrawal. Only the chain's word counts.
+//! Gets back what is left in a channel: by the seller's refund, or by a withdrawal without the seller. Only the chain
+//! confirms it.
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -26,16 +27,16 @@ use crate::{
 const MISMATCH: &str = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
 const NO_BALANCE: &str = "invalid_batch_settlement_evm_refund_no_balance";
 
-/// What a seller says to the request for a refund.
+/// The seller's reply to a refund request.
 enum Told {
     Made,
-    /// By its count.
+    /// By the seller's count, nothing is left.
     NothingLeft,
-    /// It counts otherwise, and is believed: another request for it.
+    /// The seller's other count is believed; this is the next refund request.
     Corrected(Box<PreparedVoucher>),
 }
 
-/// A channel that is being closed.
+/// A channel in the process of closing.
 struct Closing<'a> {
     inner: &'a ClientInner,
     held: ChannelGuard,
@@ -43,7 +44,7 @@ struct Closing<'a> {
     deadline: Instant,
 }
 
-/// Asks the seller for the rest, and waits until the chain shows it.
+/// Asks the seller for a refund of the rest, and waits until the chain shows it.
 pub(crate) async fn close<S, B, R>(inner: &ClientInner, service: S, channel: ChannelId) -> Result<(), Failure>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -59,13 +60,13 @@ where
         let record = closing.record()?;
         let refund = sign::refund(inner, closing.deadline, closing.network, &record, &terms).await?;
         let told = match closing.ask(&mut seller, refund).await? {
-            // It counts otherwise, and is believed: it is asked once more.
+            // The seller's other count is believed, so ask once more.
             Told::Corrected(again) => closing.ask(&mut seller, *again).await?,
             told => told,
         };
         match told {
             Told::Corrected(_) => return Err(closing.failed("the seller counts another total each time")),
-            // Both count so. The chain shows it once the seller has claimed, which need not be waited for.
+            // Both sides agree. The chain shows it once the seller has claimed, and there is no need to wait for that.
             Told::NothingLeft if closing.record()?.is_used_up(&settled) => {
                 return closing.change(|record| record.phase = ChannelPhase::Closed).await;
             }
@@ -75,10 +76,10 @@ where
     closing.came_back(settled).await
 }
 
-/// Begins a withdrawal without the seller, or ends one whose delay is over.
+/// Begins a withdrawal without the seller, or completes one after its delay.
 pub(crate) async fn withdraw(inner: &ClientInner, channel: ChannelId) -> Result<(), Failure> {
     let closing = Closing::of(inner, channel).await?;
-    // Recorded first: from then on nothing more is bought by it.
+    // Record it first: from then on the channel buys nothing more.
     let Some(settled) = closing.begun().await? else { return Ok(()) };
     if settled.left().is_zero() {
         return closing.came_back(settled).await;
@@ -89,7 +90,7 @@ pub(crate) async fn withdraw(inner: &ClientInner, channel: ChannelId) -> Result<
     let ready = match said.or(record.withdrawing_until()) {
         Some(ready) if ready <= inner.now() => {
             match inner.channel_signer()?.end_withdrawal(closing.network, &record.config).await {
-                // It was not begun after all, or is over.
+                // It had not begun after all, or is already over.
                 Err(PayerError::Refused(_)) if said.is_none() => closing.begin_withdrawal(&record, &funds).await?,
                 ended => {
                     ended.map_err(|error| closing.failed(error))?;
@@ -97,14 +98,14 @@ pub(crate) async fn withdraw(inner: &ClientInner, channel: ChannelId) -> Result<
                 }
             }
         }
-        // Begun again, its delay would begin again.
+        // Beginning again would restart the delay.
         Some(ready) => ready,
         None => closing.begin_withdrawal(&record, &funds).await?,
     };
     closing.change(|record| record.phase = ChannelPhase::Withdrawing(ready)).await
 }
 
-/// What the chain shows of a channel.
+/// Returns what the chain shows of a channel.
 pub(crate) async fn funds(inner: &ClientInner, channel: ChannelId) -> Result<ChannelFunds, Failure> {
     Ok(inner.channel_signer()?.channel_funds(network_of(inner, channel)?, channel).await?)
 }
@@ -116,8 +117,9 @@ fn network_of(inner: &ClientInner, channel: ChannelId) -> Result<Network, Failur
     found.map(|entry| entry.network).ok_or(Failure::NoChannel { channel })
 }
 
-/// What may be left for a withdrawal, the most first: by what the nodes say now, and, since one of them may lag or lie, by what the payer
-/// itself deposited and signed. No seller claims more of it than that, but it may have given some of it back.
+/// Returns the amounts that may be left for a withdrawal, the largest first. One comes from what the nodes report now.
+/// As a node may lag or lie, the other is what the payer deposited minus what it signed. The seller cannot claim more
+/// than was signed, but may already have refunded a part.
 fn amounts(record: &ChannelRecord, funds: &ChannelFunds) -> impl Iterator<Item = Amount> {
     let left = |balance: Amount, claimed| balance.checked_sub(claimed).unwrap_or(Amount::ZERO);
     let mut amounts = [left(funds.balance, funds.claimed), left(record.deposited, record.signed)];
@@ -154,7 +156,7 @@ impl<'a> Closing<'a> {
         funds.map_err(|error| self.failed(error))
     }
 
-    /// Begins, or goes on, by what the chain shows; `None` where nothing is left of a channel that was closed.
+    /// Begins or continues closing, based on the chain; returns `None` if the channel was closed and nothing is left.
     async fn begun(&self) -> Result<Option<SettledFunds>, Failure> {
         let settled = self.settled().await?;
         let is_closed = self.record()?.phase == ChannelPhase::Closed;
@@ -170,7 +172,8 @@ impl<'a> Closing<'a> {
         settled.map_err(|error| self.failed(error))
     }
 
-    /// Begins to withdraw what is left now: the contract refuses more. Returns when that can be ended.
+    /// Begins to withdraw what is left now, because the contract refuses more. Returns when the withdrawal can be
+    /// completed.
     async fn begin_withdrawal(&self, record: &ChannelRecord, funds: &ChannelFunds) -> Result<ChainTime, Failure> {
         let mut refused = None;
         for amount in amounts(record, funds) {
@@ -199,8 +202,8 @@ impl<'a> Closing<'a> {
         Failure::NotClosed { channel: self.held.id(), reason: reason.into() }
     }
 
-    /// The seller's present terms of this channel, where its last answer was bought: by a GET, as the standard has it, or as that was
-    /// asked for.
+    /// Requests the seller's current terms for this channel where its last answer was bought: by a GET, as the standard
+    /// specifies, then by the recorded method.
     async fn offer<S, B, R>(&self, service: S, record: &ChannelRecord) -> Result<(Seller<S, B>, ChannelTerms), Failure>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -227,7 +230,7 @@ impl<'a> Closing<'a> {
         Err(self.failed("the seller offers no such channel any more: withdraw without it"))
     }
 
-    /// Asks for the refund.
+    /// Requests the refund.
     async fn ask<S, B, R>(&self, seller: &mut Seller<S, B>, refund: PreparedVoucher) -> Result<Told, Failure>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -250,7 +253,7 @@ impl<'a> Closing<'a> {
                 let claim = Correction::read(&parts.headers, &refund);
                 let claim = claim.ok_or_else(|| self.failed("the seller's count cannot be read"))?;
                 let believed = claim.believed(self.inner, &refund, &self.record()?).await?;
-                // No request is open here that could have been sold.
+                // No request is open here, so none could have been sold.
                 let Some(Believed::Before(charged)) = believed else {
                     return Err(self.failed("the seller's count is not believed"));
                 };
@@ -263,7 +266,7 @@ impl<'a> Closing<'a> {
         }
     }
 
-    /// Waits until the chain shows that something came back, in blocks that stay, and records what.
+    /// Waits until the chain shows a refund in blocks that stay, and records it.
     async fn came_back(&self, before: SettledFunds) -> Result<(), Failure> {
         loop {
             let settled = self.settled().await?;
@@ -272,7 +275,7 @@ impl<'a> Closing<'a> {
                 let mut due = None;
                 self.change(|record| {
                     due = record.gives_back(&settled);
-                    // Once it is forgotten, what came into it later would be lost.
+                    // A closed channel is forgotten, and a later deposit would be lost.
                     if is_empty && due.is_none() {
                         record.phase = ChannelPhase::Closed;
                     }

@@ -1,4 +1,4 @@
-//! Whether a seller is believed that counts otherwise: only where it shows a voucher of this payer's own, or asks for less.
+//! Decides whether to believe a seller's other count: only if it shows a voucher of this payer, or asks for less.
 
 use http::HeaderMap;
 
@@ -19,16 +19,16 @@ const HEADER_MAX: usize = 64 * 1024;
 
 const LAGS: PayerError = PayerError::Unavailable("the chain does not show the deposit yet by which the seller sold");
 
-/// What follows from a claim that is believed.
+/// What follows from a believed claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Believed {
-    /// So much was charged before the open request: the next voucher builds on it.
+    /// This total was charged before the open request: the next voucher builds on it.
     Before(Amount),
     /// The open request itself was charged, up to this total. Its answer is lost, and the next voucher builds on it.
     Sold(Amount),
 }
 
-/// What a corrective 402 claims.
+/// The claim of a corrective 402.
 pub(crate) struct Correction {
     state: ChannelState,
     voucher: Option<VoucherState>,
@@ -48,15 +48,15 @@ impl Correction {
         required.accepts.into_iter().find_map(claim)
     }
 
-    /// Whether more was claimed on the chain than it says that was charged.
+    /// Returns whether the chain shows a higher claim than the stated charge.
     fn is_below(&self, claimed: Amount) -> bool {
         self.state.charged_cumulative_amount.is_some_and(|charged| charged < claimed)
     }
 
-    /// Returns what follows from the claim, if it is believed: the chain is asked what was claimed.
+    /// Returns what follows from the claim, if it is believed. It asks the chain for the claimed amount.
     ///
     /// # Errors
-    /// If the chain does not say.
+    /// If the chain does not answer, or does not show the necessary deposit yet.
     pub(crate) async fn believed(
         &self,
         inner: &ClientInner,
@@ -78,7 +78,7 @@ impl Correction {
         }
         let believed = judge(record, vouched, &self.state, shown, &funds);
         match believed {
-            // Counted now, another deposit would follow. One that can still be made is waited for.
+            // If it were counted now, another deposit would follow. So wait for one that can still be made.
             Some(Believed::Sold(charged))
                 if funds.balance < charged || record.waits_for(funds.balance, inner.now()) =>
             {
@@ -89,7 +89,7 @@ impl Correction {
     }
 }
 
-/// What follows, as far as the claim and the record agree. `shown`: a voucher's total, and whether this payer signed it.
+/// Judges the claim against the record. `shown`: a voucher's total, and whether this payer signed it.
 fn judge(
     record: &ChannelRecord,
     vouched: &PreparedVoucher,
@@ -102,11 +102,12 @@ fn judge(
         return None;
     }
     if charged == record.charged && vouched.before != charged {
-        // It was believed before. That was recorded of the channel, and the process died before the purchase had the next voucher.
+        // It was believed before and recorded for the channel, but the process died before the purchase had its next
+        // voucher.
         return Some(Believed::Before(charged));
     }
     if charged < record.charged {
-        // It has forgotten some of what was charged.
+        // The seller has forgotten a part of the charges.
         return Some(Believed::Before(charged));
     }
     let (total, is_own) = shown?;
@@ -116,7 +117,7 @@ fn judge(
     }
     let sold = record.open.filter(|open| open.total == total).map(|_| Believed::Sold(charged));
     if record.is_adopted && sold.is_none() {
-        // The seller has this voucher: one over no more than that gives it nothing.
+        // The seller has this voucher, so another one up to its total gives the seller nothing new.
         return Some(Believed::Before(charged));
     }
     if total > record.signed {
@@ -146,7 +147,7 @@ mod tests {
         Amount::from_base_units(units)
     }
 
-    /// The voucher that is refused.
+    /// The refused voucher.
     fn vouched(channel_config: ChannelConfig, before: u128, price: u128) -> PreparedVoucher {
         let signature = PaymentSignature::new([7; 65]).unwrap();
         let voucher = Voucher::new(channel_config.id(Network::BASE), before + price, signature);
@@ -195,7 +196,7 @@ mod tests {
         }
     }
 
-    /// The process died between the two records of a correction: the purchase has the refused voucher still.
+    /// The process died between the two records of a correction, so the purchase still has the refused voucher.
     #[test]
     fn what_was_believed_once_is_believed_again() {
         let [payer, receiver, token] = [1, 2, 3].map(|byte| Address::new([byte; 20]));
@@ -219,7 +220,7 @@ mod tests {
         }
     }
 
-    /// A voucher of this payer's own explains what a lost journal had.
+    /// This payer's own voucher explains what a lost journal contained.
     #[test]
     fn of_a_channel_that_was_adopted_a_voucher_of_ones_own_is_enough() {
         let [payer, receiver, token] = [1, 2, 3].map(|byte| Address::new([byte; 20]));
@@ -242,13 +243,13 @@ mod tests {
             let vouched = vouched(config, 100, 100);
             assert_eq!(judge(&record, &vouched, &state, shown, &funds), believed, "{charged} {shown:?} {on_chain}");
         }
-        // The voucher that was just shown is no sign of an earlier one: its answer is lost, and not bought once more.
+        // The voucher just shown does not indicate an earlier sale: its answer is lost, and not bought again.
         let mut state = ChannelState::new(id, units(1_000), units(100));
         state.charged_cumulative_amount = Some(units(200));
         let funds = ChannelFunds::new(units(1_000), units(100));
         let sold = Some(Believed::Sold(units(200)));
         assert_eq!(judge(&record, &vouched(config, 100, 100), &state, Some((200, true)), &funds), sold);
-        // Once only.
+        // This works only once.
         record.correct(units(700));
         assert!(!record.is_adopted);
     }

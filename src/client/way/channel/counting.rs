@@ -1,4 +1,4 @@
-//! What an answer was charged: by the seller's word, which must add up.
+//! Counts the charge of an answer, which the seller states and which must add up.
 
 use http::{HeaderMap, response::Parts};
 
@@ -7,9 +7,10 @@ use crate::{
     protocol::{Amount, v2::SettleResponse},
 };
 
-/// Counts what an answer was charged, before any other request of the channel; `None` where it is not paid by a channel.
+/// Counts the charge of an answer before any other request of the channel; returns `None` if it was not paid by a
+/// channel.
 ///
-/// What does not add up counts as the whole price, and nothing more is signed in that channel.
+/// A charge that does not add up counts as the whole price, and nothing more is signed in that channel.
 pub(crate) async fn count(inner: &ClientInner, entry: &JournalEntry, answer: &Parts) -> Option<Charged> {
     let vouched = entry.vouched()?;
     let stated = charge(&answer.headers, vouched, entry.amount);
@@ -17,7 +18,7 @@ pub(crate) async fn count(inner: &ClientInner, entry: &JournalEntry, answer: &Pa
     let (key, purchase, deposit) = ((vouched.network, vouched.channel()), entry.id, vouched.deposited());
     let charged = vouched.before.checked_add(amount).unwrap_or(vouched.total());
     let count = |record: &mut ChannelRecord| {
-        // A late word about another request says nothing about the channel as it is now.
+        // A late report about another request says nothing about the channel now.
         let is_open = record.is_open_for(purchase);
         record.charge(purchase, charged, deposit);
         if is_open && stated.is_none() {
@@ -25,11 +26,12 @@ pub(crate) async fn count(inner: &ClientInner, entry: &JournalEntry, answer: &Pa
         }
     };
     inner.registry.note_channel(key, count).await;
-    // The payer's own count: no chain is asked.
+    // This is the payer's own count, so no chain is asked.
     Some(Charged { charge: PermitCharge { amount, is_certain: true }, is_plausible: stated.is_some() })
 }
 
-/// The charge that the seller states; `None` where it is above the price, of another channel, or not what was added to the count.
+/// Returns the charge that the seller states; `None` if it exceeds the price, is for another channel, or does not match
+/// the count.
 fn charge(headers: &HeaderMap, vouched: &PreparedVoucher, price: Amount) -> Option<Amount> {
     let told = SettleResponse::from_headers(headers).ok()??;
     let (charge, state) = (told.charged_amount()?, told.channel_state()?);
