@@ -1,4 +1,4 @@
-//! `ChannelSettler`: what payment channels need of the chain: their state, deposits, claims and refunds.
+//! `ChannelSettler`: channel operations on the chain: state, deposits, claims and refunds.
 
 use std::future::Future;
 
@@ -9,14 +9,16 @@ use crate::protocol::{
     v2::Reason,
 };
 
-/// Keeps payment channels on the chain, by the contract of the standard's scheme `batch-settlement`.
+/// Operates payment channels on the chain, through the contract of the standard's scheme `batch-settlement`.
 ///
-/// A payer deposits once, and then signs vouchers over a growing total. Nothing is sent for a voucher. What was sold is
-/// [claimed](Self::claim) now and then, many channels at once, and [swept](Self::sweep) to the seller.
+/// A payer deposits once, and then signs vouchers over a growing total. Vouchers need no transaction. From time to time
+/// the seller [claims](Self::claim) what was sold, for many channels at once, and [sweeps](Self::sweep) it to its
+/// account.
 ///
-/// As for a [`Settler`](super::Settler), an `Err` means that nothing was sent, dropping a returned future is harmless, and a settler that
-/// signs transactions itself records that of a deposit or refund before it sends it. Claims and sweeps need no record: after a crash they
-/// are repeated, and the contract takes the difference to what was claimed before.
+/// As for a [`Settler`](super::Settler), an `Err` means that nothing was sent, and dropping a returned future is
+/// harmless. A settler that signs transactions itself records those of deposits and refunds before it sends them.
+/// Claims and sweeps need no record: they are repeated after a crash, and the contract transfers only the difference to
+/// earlier claims.
 ///
 /// ```
 /// use tower_x402::{
@@ -35,7 +37,8 @@ use crate::protocol::{
     note = "`WalletSettler` needs the feature `wallet`, `FacilitatorSettler` the features `facilitator` and `wallet`"
 )]
 pub trait ChannelSettler: Send + Sync + 'static {
-    /// Returns the account that signs claims and refunds of channels in this token, as quotes name it; `None` where there are no channels.
+    /// Returns the account that signs claims and refunds of channels in this token, for quotes to name; `None` if there
+    /// are no channels.
     fn receiver_authorizer(
         &self,
         network: Network,
@@ -52,22 +55,22 @@ pub trait ChannelSettler: Send + Sync + 'static {
         async { Ok(false) }
     }
 
-    /// Returns what the chain says of a channel now. A channel that was never opened has nothing in it.
+    /// Returns the current state of a channel on the chain. A channel that was never opened is empty.
     ///
-    /// A claim counts in [`total_claimed`](ChannelOnChain::total_claimed), and a deposit in [`balance`](ChannelOnChain::balance), once it is
-    /// as deep as the settler's policy wants: what a reorganisation may remove is not claimed yet, and covers nothing yet.
+    /// A claim counts in [`total_claimed`](ChannelOnChain::total_claimed), and a deposit in
+    /// [`balance`](ChannelOnChain::balance), once it is as deep as the settler's policy requires: until then a
+    /// reorganisation could remove it.
     ///
-    /// Where several nodes are asked, the answer is the worst of theirs for the seller; what is claimed at most, and how many refunds there were,
-    /// most of them say. Shortly after a deposit, a node that lags makes it
-    /// lower than it is: ask again.
+    /// If nodes differ, each field has the value that is worst for the seller, except that `claimed_at_most` and
+    /// `refund_nonce` need a majority. Shortly after a deposit, a lagging node makes the balance too low: ask again.
     fn channel_state(
         &self,
         network: Network,
         config: &ChannelConfig,
     ) -> impl Future<Output = Result<ChannelOnChain, SettleError>> + Send;
 
-    /// Returns the same of several channels, in their order. A settler that can read them by one question does; by default one is read after
-    /// the other.
+    /// Returns the states of several channels, in their order. A settler that can read them in one request does so; by
+    /// default they are read one after the other.
     fn channel_states(
         &self,
         network: Network,
@@ -82,11 +85,12 @@ pub trait ChannelSettler: Send + Sync + 'static {
         }
     }
 
-    /// Returns whether a voucher is signed as the contract wants it. Of a channel with a voucher key this is asked only where the features
-    /// `evm` and `wallet` are both off.
+    /// Returns whether a voucher's signature satisfies the contract. For a channel with a voucher key this is called
+    /// only if the features `evm` and `wallet` are both off.
     ///
-    /// Otherwise: whether the payer's own account signed a voucher of a channel without a [voucher key](ChannelConfig::voucher_key). A contract
-    /// account decides this itself (EIP-1271), and may decide otherwise when the voucher is claimed.
+    /// For a channel without a [voucher key](ChannelConfig::voucher_key), returns whether the payer's own account
+    /// signed the voucher. A contract account decides this itself (EIP-1271), and may decide differently when the
+    /// voucher is claimed.
     fn is_signed_by_account(
         &self,
         network: Network,
@@ -94,8 +98,9 @@ pub trait ChannelSettler: Send + Sync + 'static {
         voucher: &Voucher,
     ) -> impl Future<Output = Result<bool, SettleError>> + Send;
 
-    /// Checks whether a deposit could be made now, or was made: one whose authorization is used is [`Used`](Validity::Used), also once its time
-    /// is over. Nothing is sent. `voucher` came with it: facilitators want to see it.
+    /// Checks whether a deposit could be made now, or was made. If its authorization is used, the result is
+    /// [`Used`](Validity::Used), even after it expired. Nothing is sent. `voucher` accompanied the deposit;
+    /// facilitators require it.
     fn verify_deposit(
         &self,
         network: Network,
@@ -104,8 +109,9 @@ pub trait ChannelSettler: Send + Sync + 'static {
         voucher: &Voucher,
     ) -> impl Future<Output = Result<Validity, SettleError>> + Send;
 
-    /// Makes a deposit, and returns once its transaction is mined. Its authorization can be used once, so the chain ensures that it is made
-    /// once. One whose authorization is used is [`Unknown`](Settlement::Unknown): made before, or cancelled.
+    /// Makes a deposit, and returns once its transaction is mined. Its authorization can be used once, so the chain
+    /// ensures that it is made once. If the authorization is used, the result is [`Unknown`](Settlement::Unknown): it
+    /// was made before, or cancelled.
     fn deposit(
         &self,
         network: Network,
@@ -115,22 +121,23 @@ pub trait ChannelSettler: Send + Sync + 'static {
         recorder: &TransactionRecorder,
     ) -> impl Future<Output = Settlement> + Send;
 
-    /// Claims these vouchers together, and returns once the transaction is as deep as the settler's policy wants.
+    /// Claims these vouchers together, and returns once the transaction is as deep as the settler's policy requires.
     ///
-    /// At most [`CLAIMS_MAX`] rows, of any receivers, each of another channel whose receiver authorizer is
-    /// [this settler's](Self::receiver_authorizer). All are claimed, or none. Repeatable: a row that is claimed already, or further, stays as
-    /// it is.
+    /// There are at most [`CLAIMS_MAX`] rows, for any receivers, each for another channel whose receiver authorizer is
+    /// [this settler's](Self::receiver_authorizer). Either all are claimed, or none. The call is repeatable: a row that
+    /// is already claimed, or beyond, stays unchanged.
     ///
-    /// A contract account can accept its voucher when the claim is tried, and refuse it when it is mined, at the settler's cost: claim the
-    /// vouchers of channels without a [voucher key](ChannelConfig::voucher_key) by themselves.
+    /// A contract account can accept its voucher in the simulation and refuse it in the transaction, at the settler's
+    /// cost. So claim the vouchers of channels without a [voucher key](ChannelConfig::voucher_key) separately.
     fn claim(
         &self,
         network: Network,
         claims: &[VoucherClaim],
     ) -> impl Future<Output = Result<ClaimOutcome, SettleError>> + Send;
 
-    /// Returns what the gas of claiming so many channels of this token, and of sweeping it once, will probably cost now, in base units of the
-    /// token, rounded up. `None` where the seller pays no gas, or where the settler does not know the price of the coin: this is the default.
+    /// Estimates the current gas cost of claiming this many channels of the token, and sweeping it once, in base units
+    /// of the token, rounded up. The default is `None`: the seller pays no gas, or the settler does not know the coin's
+    /// price.
     fn claim_cost(
         &self,
         network: Network,
@@ -141,7 +148,8 @@ pub trait ChannelSettler: Send + Sync + 'static {
         async { Ok(None) }
     }
 
-    /// Sends to a receiver everything that is claimed for it in this token, and returns once the transaction is mined. Repeatable.
+    /// Sweeps everything claimed for a receiver in this token to that receiver, and returns once the transaction is
+    /// mined. Repeatable.
     fn sweep(
         &self,
         network: Network,
@@ -149,12 +157,13 @@ pub trait ChannelSettler: Send + Sync + 'static {
         token: Address,
     ) -> impl Future<Output = Result<SweepOutcome, SettleError>> + Send;
 
-    /// Gives back a part of a channel to its payer, after it claimed what was sold, and returns once the transaction is mined. The
-    /// refund's nonce is the channel's, so the chain ensures that it is made once. One whose nonce is used is
-    /// [`Unknown`](Settlement::Unknown). More than what is left after the claim is refused.
+    /// Refunds a part of a channel to its payer, after claiming what was sold, and returns once the transaction is
+    /// mined. The refund has the channel's nonce, so the chain ensures that it is made once. If its nonce is used, the
+    /// result is [`Unknown`](Settlement::Unknown). A refund above what is left after the claim is refused.
     ///
-    /// A refund that was signed can be made by anyone, at any time, until its nonce is used. Sell nothing to the channel from before
-    /// this call until the [state](Self::channel_state) has another nonce, also where this fails: the channel covers that much less.
+    /// Anyone can submit a signed refund at any time until its nonce is used. So sell nothing to the channel from
+    /// before this call until the [state](Self::channel_state) has another nonce, even if the call fails: the refund
+    /// reduces what the channel covers.
     fn refund(
         &self,
         network: Network,
@@ -163,23 +172,24 @@ pub trait ChannelSettler: Send + Sync + 'static {
     ) -> impl Future<Output = Settlement> + Send;
 }
 
-/// The most vouchers that are claimed by one transaction.
+/// The most vouchers in one claim transaction.
 pub const CLAIMS_MAX: usize = 100;
 
-/// What the chain says of a channel, in base units. Where nodes differ, each member is the one that is worse for the seller.
+/// The state of a channel on the chain, in base units. If nodes differ, each field has the value that is worse for the
+/// seller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelOnChain {
-    /// All that was deposited and not withdrawn or paid back, claimed and not: the lowest.
+    /// All deposits that were not withdrawn or refunded, claimed or not: the lowest.
     pub balance: Amount,
-    /// How much of it is claimed: the lowest. What is above it has to be claimed.
+    /// The claimed total: the lowest. Anything sold above it must still be claimed.
     pub total_claimed: Amount,
-    /// How much of it is claimed at most: by the word of most nodes, where there are several. A seller that knows nothing of the channel starts
-    /// here.
+    /// The most that is claimed: with several nodes, according to a majority. A seller that does not know the channel
+    /// starts here.
     pub claimed_at_most: Amount,
-    /// What the payer began to withdraw: the highest; zero: nothing.
+    /// The amount of a withdrawal in progress: the highest; zero if there is none.
     pub withdrawing: Amount,
-    /// When it began to: the earliest.
+    /// When that withdrawal began: the earliest.
     pub withdraw_requested_at: Option<ChainTime>,
     /// How many refunds there were: the nonce of the next one. By the word of most nodes, where there are several; the lowest where too few answer.
     pub refund_nonce: u64,
@@ -196,7 +206,7 @@ pub struct ChannelOnChain {
 }
 
 impl ChannelOnChain {
-    /// Returns the state of a channel with so much in it, of which so much is claimed, in base units, without a withdrawal.
+    /// Creates the state of a channel with this balance and this claimed total, in base units, without a withdrawal.
     #[must_use]
     pub const fn new(balance: Amount, total_claimed: Amount) -> Self {
         Self {
@@ -219,36 +229,36 @@ impl ChannelOnChain {
         self
     }
 
-    /// Notes that too few nodes answered to be sure of it, and of its block.
+    /// Marks the state as unsure, because too few nodes answered, and drops its block.
     #[must_use]
     pub const fn of_few_nodes(mut self) -> Self {
         (self.as_of, self.of_few) = (None, true);
         self
     }
 
-    /// Sets what the payer began to withdraw, in base units, and when.
+    /// Sets the amount of the payer's withdrawal, in base units, and when it began.
     #[must_use]
     pub const fn with_withdrawal(mut self, amount: Amount, requested_at: ChainTime) -> Self {
         (self.withdrawing, self.withdraw_requested_at) = (amount, Some(requested_at));
         self
     }
 
-    /// Sets how many refunds there were.
+    /// Sets the number of refunds.
     #[must_use]
     pub const fn with_refund_nonce(mut self, nonce: u64) -> Self {
         self.refund_nonce = nonce;
         self
     }
 
-    /// Notes that nodes differ about how many refunds there were.
+    /// Notes that nodes differ about the number of refunds.
     #[must_use]
     pub const fn with_differing_refunds(mut self) -> Self {
         self.refunds_differ = true;
         self
     }
 
-    /// Returns up to which total vouchers are covered, whatever the payer does: the balance without what is being withdrawn, and never less
-    /// than what is claimed.
+    /// Returns the total up to which vouchers are covered, whatever the payer does: the balance minus the withdrawal,
+    /// but never less than the claimed total.
     ///
     /// ```
     /// use tower_x402::{protocol::{Amount, ChainTime}, settle::ChannelOnChain};
@@ -264,7 +274,7 @@ impl ChannelOnChain {
         covered.max(self.total_claimed)
     }
 
-    /// Returns what is worse for the seller of two answers.
+    /// Combines two answers, with the worse value for the seller in each field.
     #[cfg_attr(not(feature = "wallet"), allow(dead_code, reason = "only a wallet asks several nodes"))]
     pub(crate) fn worse(self, other: Self) -> Self {
         Self {
@@ -273,16 +283,16 @@ impl ChannelOnChain {
             claimed_at_most: self.claimed_at_most.max(other.claimed_at_most),
             withdrawing: self.withdrawing.max(other.withdrawing),
             withdraw_requested_at: [self, other].into_iter().filter_map(|state| state.withdraw_requested_at).min(),
-            // What was signed may go back until its nonce is used.
+            // A signed refund can be submitted until its nonce is used.
             refund_nonce: self.refund_nonce.min(other.refund_nonce),
             refunds_differ: self.refunds_differ || other.refunds_differ || self.refund_nonce != other.refund_nonce,
-            // A node that claims to be far ahead must not make later readings look old.
+            // A node that pretends to be far ahead must not make later readings look old.
             as_of: self.as_of.zip(other.as_of).map(|(one, other)| one.min(other)),
             of_few: self.of_few || other.of_few,
         }
     }
 
-    /// Returns the newest state, in which a claim or a deposit counts only once it is in this deeper one, too.
+    /// Returns the newest state, but counts claims and deposits only if the deeper states have them, too.
     #[cfg_attr(not(feature = "wallet"), allow(dead_code, reason = "only a wallet reads at two depths"))]
     pub(crate) fn sure_of(self, claims_at: &Self, deposits_at: &Self) -> Self {
         Self {
@@ -300,17 +310,18 @@ impl Default for ChannelOnChain {
     }
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum ClaimOutcome {
-    /// All of it is claimed, in a block that is believed to stay: by this transaction, or, if there is none, by an earlier one.
+    /// All rows are claimed, in a block that is believed to stay: by this transaction, or if there is none, by an
+    /// earlier one.
     Claimed(Option<TxHash>),
-    /// Nothing is claimed: these rows make all of it fail. Claim the others without them.
+    /// Nothing is claimed: these rows make the whole claim fail. Claim the others without them.
     Refused(Vec<RefusedClaim>),
-    /// It may be claimed, or be claimed later. Claim it again; and where this is said again without a transaction, fewer rows at once. The
-    /// transaction, if known.
+    /// The outcome is unknown: it may be claimed, now or later. Claim again; if the outcome is again unknown without a
+    /// transaction, use fewer rows. The transaction, if known.
     Unknown(Option<TxHash>),
 }
 
@@ -318,72 +329,72 @@ pub enum ClaimOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefusedClaim {
-    /// Its place in the list, counted from zero.
+    /// Its index in the list, from zero.
     pub row: usize,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
 impl RefusedClaim {
-    /// Refuses this row.
+    /// Creates the refusal of a row.
     #[must_use]
     pub const fn new(row: usize, reason: Reason) -> Self {
         Self { row, reason }
     }
 }
 
-/// What became of a sweep.
+/// The outcome of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum SweepOutcome {
-    /// Nothing waited to be swept, and nothing was sent.
+    /// There was nothing to sweep, and nothing was sent.
     Nothing,
-    /// It cannot be swept now, and nothing was: the token refuses to pay the receiver, for example.
+    /// It cannot be swept now, and was not: for example, the token refuses to pay the receiver.
     Refused(Reason),
     /// It is swept.
     Swept {
         /// By this transaction.
         transaction: TxHash,
-        /// How much waited before it was sent, in base units.
+        /// The amount that waited before it was sent, in base units.
         amount: Amount,
     },
-    /// It may be swept, or be swept later. Sweep again. The transaction, if known.
+    /// The outcome is unknown: it may be swept, now or later. Sweep again. The transaction, if known.
     Unknown(Option<TxHash>),
 }
 
-/// What is given back of a channel.
+/// A refund of a part of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelRefund {
     /// The channel.
     pub config: ChannelConfig,
-    /// How much, in base units: no more than what is left after the claim.
+    /// The amount, in base units: at most what is left after the claim.
     pub amount: u128,
-    /// How many refunds of this channel there were.
+    /// The number of earlier refunds of this channel.
     pub nonce: u64,
-    /// What was sold and is not claimed yet. It is claimed in the same transaction, before the rest is given back.
+    /// A sold and unclaimed amount. It is claimed in the same transaction before the rest is refunded.
     pub claim: Option<VoucherClaim>,
-    /// The payer's voucher that asks for it, over what was sold.
+    /// The payer's voucher that requests the refund, over what was sold.
     pub voucher: Option<Voucher>,
 }
 
 impl ChannelRefund {
-    /// Gives back this amount, in base units, of a channel that was paid back `nonce` times before, and of which nothing is left to be
-    /// claimed.
+    /// Creates a refund of this amount, in base units, for a channel with `nonce` earlier refunds and nothing left to
+    /// claim.
     #[must_use]
     pub const fn new(config: ChannelConfig, amount: u128, nonce: u64) -> Self {
         Self { config, amount, nonce, claim: None, voucher: None }
     }
 
-    /// Sets what is claimed before.
+    /// Sets the claim that comes first.
     #[must_use]
     pub fn with_claim(mut self, claim: Option<VoucherClaim>) -> Self {
         self.claim = claim;
         self
     }
 
-    /// Sets the voucher that asks for it.
+    /// Sets the voucher that requests it.
     #[must_use]
     pub fn with_voucher(mut self, voucher: Voucher) -> Self {
         self.voucher = Some(voucher);

@@ -1,4 +1,4 @@
-//! What is told of a deposit without asking anybody: whether it is for its channel.
+//! Checks a deposit without I/O.
 
 use crate::protocol::{
     Network,
@@ -6,7 +6,8 @@ use crate::protocol::{
     v2::Reason,
 };
 
-/// Why it deposits nothing into this channel, or something else than it says. Of an authorization, its signature says the rest.
+/// Returns why the deposit does not match this channel or its own statements. For an EIP-3009 authorization, only the
+/// amount is checked here; its signature covers the rest.
 pub(super) fn misfit(network: Network, config: &ChannelConfig, deposit: &ChannelDeposit) -> Option<Reason> {
     if deposit.amount == 0 {
         return Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED);

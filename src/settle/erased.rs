@@ -1,4 +1,5 @@
-//! The boxed twins of [`Settler`], [`PermitSettler`] and [`ChannelSettler`], so that the layer is not generic over them.
+//! The object-safe twins of [`Settler`], [`PermitSettler`] and [`ChannelSettler`], so that the layer is not generic
+//! over them.
 
 use std::{future::Future, pin::Pin};
 

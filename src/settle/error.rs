@@ -1,4 +1,4 @@
-//! `SettleError`: why nothing can be settled. It contains no URL, no key, and no text of a facilitator or a node.
+//! `SettleError`: why nothing can be settled. It contains no URL, no key, and no text from a facilitator or a node.
 
 use crate::protocol::{Address, Network};
 
@@ -16,7 +16,7 @@ pub enum SettleErrorKind {
     /// No facilitator or node gave a usable answer in time.
     #[error("no facilitator or RPC endpoint answered in time; check that one is reachable")]
     Unavailable,
-    /// The settling account has too little ether to pay for gas.
+    /// The settling account has too little ether for gas.
     #[error("the settling account {account} has too little ether for gas; send it some")]
     OutOfGas {
         /// The account.
@@ -30,13 +30,13 @@ pub enum SettleErrorKind {
     /// Too many payments wait to be settled.
     #[error("too many payments wait to be settled; ask again")]
     Overloaded,
-    /// The facilitator refused the request itself: its authorization, or the address.
+    /// The facilitator refused the request itself, because of its authorization or address.
     #[error("the facilitator refused the request (HTTP {status}); check its address and authorization")]
     Denied {
         /// The HTTP status.
         status: u16,
     },
-    /// No facilitator or endpoint was named, or one is not an address that can be used.
+    /// No facilitator or endpoint was named, or one has an unusable address.
     #[error("name at least one address, each an https URL, or http on loopback")]
     InvalidEndpoint,
     /// A setting is out of range.
@@ -48,13 +48,13 @@ pub enum SettleErrorKind {
     /// The key cannot be used.
     #[error("the key cannot be used; it is `0x` and 64 hexadecimal digits")]
     InvalidKey,
-    /// It settles on other chains only.
+    /// The settler works only on other chains.
     #[error("payments on {network} are not settled there; name a facilitator or endpoint of that chain")]
     WrongChain {
         /// The chain of the merchant.
         network: Network,
     },
-    /// A token states another domain than the one that is configured.
+    /// A token states another domain than the configured one.
     #[error("token {token} states another EIP-712 domain than the one that is configured; leave it to be read")]
     WrongDomain {
         /// The token.
@@ -81,7 +81,7 @@ impl SettleError {
         &self.kind
     }
 
-    /// Returns whether the error may pass by itself or by an operator's doing, while every setting stays as it is.
+    /// Returns whether the error may pass by itself or after an operator's action, without a change of settings.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
         matches!(

@@ -1,5 +1,6 @@
-//! Settlement of signed payments: a [`Settler`] turns an authorization into a transfer, a [`PermitSettler`] a permit, and a [`ChannelSettler`]
-//! keeps payment channels. The ledger records sales, and the verifier reads payments.
+//! Settlement of signed payments: a [`Settler`] turns authorizations into transfers, a [`PermitSettler`] does so for
+//! permits, and a [`ChannelSettler`] operates payment channels. The ledger records sales, and the verifier reads
+//! payments.
 
 mod channel;
 #[cfg(feature = "test-util")]
@@ -44,19 +45,19 @@ use crate::protocol::{
 /// Turns signed authorizations (EIP-3009) into transfers.
 ///
 /// An `Err` means that the settler could not be reached, or cannot work right now: nothing was sent. The state of a
-/// payment is an outcome.
+/// payment is an outcome, not an error.
 ///
-/// Dropping a returned future must be harmless. A settler sets its own time limits; the layer has limits of its own, and treats a
-/// settlement that takes longer as [`Settlement::Unknown`].
+/// Dropping a returned future must be harmless. A settler sets its own time limits; the layer has limits as well, and
+/// treats a settlement that takes longer as [`Settlement::Unknown`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `Settler`",
     label = "this does not settle payments",
     note = "`FacilitatorSettler` needs the feature `facilitator`, `WalletSettler` the feature `wallet`"
 )]
 pub trait Settler: Send + Sync + 'static {
-    /// Returns the domain under which authorizations of this token are signed, if this settles them: before the first quote.
+    /// Returns the domain for authorizations of this token, if the settler settles them. Called before the first quote.
     ///
-    /// `stated` is what the token states on the chain, where a verifier has read it.
+    /// `stated` is the domain that the token states on the chain, if a verifier has read it.
     fn domain(
         &self,
         network: Network,
@@ -67,19 +68,19 @@ pub trait Settler: Send + Sync + 'static {
     /// Checks whether a payment could be settled now. Nothing is sent.
     fn verify(&self, payment: &SignedPayment) -> impl Future<Output = Result<Validity, SettleError>> + Send;
 
-    /// Returns whether the key of the payer's address signed the payment, as far as a check without I/O can tell: false
-    /// by default. Payments without a verified signature have a limit of their own, so that a forged signature takes no
-    /// place from the payer that it names; and they are answered 503 while the chain does not tell whether their nonce is used.
+    /// Returns whether a check without I/O shows that the key of the payer's address signed the payment. Default:
+    /// `false`. Payments without a verified signature have their own limit, so that a forged signature takes no place
+    /// from the payer that it names. They are answered 503 while the chain does not tell whether their nonce is used.
     fn is_signed_by_key(&self, _payment: &SignedPayment) -> bool {
         false
     }
 
     /// Settles a payment, and returns once its transaction is mined.
     ///
-    /// The layer calls this once for each presentation; after a crash the same payment may come again. Its nonce can be
+    /// The layer calls this once for each presentation. After a crash the same payment may come again. Its nonce can be
     /// used once, so the chain ensures that it is paid once.
     ///
-    /// A settler that signs the transaction itself gives its hash to `recorder` before it sends it, and sends nothing
+    /// A settler that signs the transaction itself passes its hash to `recorder` before it sends it, and sends nothing
     /// without a record.
     fn settle(
         &self,
@@ -87,7 +88,7 @@ pub trait Settler: Send + Sync + 'static {
         recorder: &TransactionRecorder,
     ) -> impl Future<Output = Settlement> + Send;
 
-    /// Checks that payments can be settled right now: that the settler can be reached, and has gas.
+    /// Checks that payments can be settled right now: the settler is reachable and has gas.
     fn health(&self) -> impl Future<Output = Result<(), SettleError>> + Send;
 }
 
@@ -139,7 +140,7 @@ impl SignedPayment {
         self
     }
 
-    /// Returns the difference between the signed payment and the offer, without a check of the signature. A settler
+    /// Returns the difference between the signed payment and the offer, without checking the signature. A settler
     /// refuses such a payment.
     #[cfg(feature = "facilitator")]
     pub(crate) fn mismatch(&self) -> Option<Reason> {
@@ -162,7 +163,7 @@ impl SignedPayment {
 pub enum Validity {
     /// It could be settled now.
     Valid,
-    /// Its nonce is used already: to pay, here or elsewhere, or to cancel it.
+    /// Its nonce is already used: to pay, here or elsewhere, or to cancel it.
     Used,
     /// It cannot be settled.
     Refused(Reason),

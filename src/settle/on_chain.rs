@@ -1,4 +1,4 @@
-//! What the seller's own nodes say of channels. It does not matter who sends the transactions.
+//! Reads channels from the seller's own nodes, whoever sends the transactions.
 
 use std::{collections::HashSet, slice};
 
@@ -22,34 +22,35 @@ use crate::{
     },
 };
 
-/// The most gas that the contract may take to tell the state of one channel.
+/// The gas limit for reading the state of one channel from the contract.
 const STATE_GAS: u64 = 300_000;
-/// Of how many channels it is asked at once.
+/// How many channels are read in one request.
 const AT_ONCE: usize = 50;
-/// The most that it may take to tell what is claimed for a receiver.
+/// The gas limit for reading what is claimed for a receiver.
 const VIEW_GAS: u64 = 100_000;
-/// The most that a contract account may take to look at a signature.
+/// The gas limit for a contract account's check of a signature.
 const SIGNATURE_GAS: u64 = 300_000;
-/// The most that a claim may take beside its rows, and that one row may take: of a voucher that a key signed, and of one that a contract
-/// account looks at.
+/// The gas limits of a claim besides its rows, of a row with a voucher signed by a key, and of a row that a contract
+/// account checks.
 pub(super) const CALL_GAS: u64 = 200_000;
 const KEY_ROW_GAS: u64 = 50_000;
 const ACCOUNT_ROW_GAS: u64 = 300_000;
 
-/// How deep a claim and a deposit have to be before they count.
+/// The depths at which a claim and a deposit count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Depths {
-    /// After how many further blocks a claim is believed to stay.
+    /// The number of further blocks after which a claim is believed to stay.
     pub(super) final_after: u64,
-    /// In how many blocks a deposit must be, its own included, before it covers vouchers.
+    /// The number of blocks, including its own, that must confirm a deposit before it covers vouchers.
     pub(super) deposit_confirmations: u64,
 }
 
-/// The most blocks that a claim may wait to be final: with more, it would outlast the turn of the worker that claims, and be sent again.
+/// The most blocks that a claim may wait to be final: with more, it would outlast the claiming worker's turn, and be
+/// sent again.
 const FINAL_AFTER_MOST: u64 = 100;
 
 impl Depths {
-    /// Checks that a claim comes to its end in a turn of the worker that claims.
+    /// Checks that a claim can finish within the claiming worker's turn.
     pub(super) const fn check(self) -> Result<(), SettleError> {
         match self.final_after <= FINAL_AFTER_MOST {
             true => Ok(()),
@@ -57,11 +58,11 @@ impl Depths {
         }
     }
 
-    /// Everything counts at once.
+    /// Everything counts immediately.
     const NONE: Self = Self { final_after: 0, deposit_confirmations: 1 };
 }
 
-/// The state of a channel: of what nodes say, the worst for the seller.
+/// Returns the state of a channel: the worst of the nodes' answers for the seller.
 pub(super) async fn state(
     nodes: &Nodes,
     (network, depths): (Network, Depths),
@@ -71,7 +72,7 @@ pub(super) async fn state(
     states.into_iter().next().ok_or(Failure::Nonsense)
 }
 
-/// The same of many, in their order.
+/// Returns the states of several channels, in their order.
 pub(super) async fn states(
     nodes: &Nodes,
     at: (Network, Depths),
@@ -96,7 +97,7 @@ async fn read_chunk(
     agreed(nodes, nodes.each_following(ask).await, ids.len())
 }
 
-/// What comes of the answers of nodes about so many channels.
+/// Combines the nodes' answers about this many channels.
 fn agreed(
     nodes: &Nodes,
     answers: Vec<Result<Vec<ChannelOnChain>, Failure>>,
@@ -117,29 +118,29 @@ fn agreed(
         .unwrap_or(Err(Failure::Silence))?;
     let states = states.into_iter().zip(by_most).map(|(state, by_most)| match by_most {
         Some((claimed_at_most, refund_nonce)) => ChannelOnChain { claimed_at_most, refund_nonce, ..state },
-        // A few may be wrong about the block: by a false number every later reading would count as an earlier one.
+        // A few nodes may state a false block number, by which every later reading would look old.
         None => state.of_few_nodes(),
     });
     Ok(states.collect())
 }
 
-/// The highest sum that is claimed of one channel, and the highest number of its refunds, each by the word of more than half of all nodes;
-/// `None` where fewer answer. One that lies raises nothing.
+/// Returns the highest claimed sum and the highest refund count of one channel that more than half of all nodes reach;
+/// `None` if fewer answer. A single lying node cannot raise either.
 fn said_by_most(nodes: &Nodes, heard: &[Vec<ChannelOnChain>], channel: usize) -> Option<(Amount, u64)> {
     let states = || heard.iter().filter_map(|states| states.get(channel));
     let claimed = highest_of_most(nodes, states().map(|state| state.claimed_at_most))?;
     Some((claimed, highest_of_most(nodes, states().map(|state| state.refund_nonce))?))
 }
 
-/// The highest value that more than half of all nodes reach; `None` where fewer said one.
+/// Returns the highest value that more than half of all nodes reach; `None` if too few answered.
 fn highest_of_most<T: Copy + Ord>(nodes: &Nodes, said: impl Iterator<Item = T>) -> Option<T> {
     let mut said: Vec<T> = said.collect();
     said.sort_unstable();
     said.into_iter().rev().enumerate().find(|(above, _)| nodes.are_most(above + 1)).map(|(_, value)| value)
 }
 
-/// What one node says: of its newest block, whose time comes with it, in which a claim and a deposit count only as far as they are in a block
-/// that is believed to stay.
+/// Returns one node's answer: the time of its newest block, and the states there, in which a claim and a deposit count
+/// only once they are deep enough.
 async fn said_by(
     node: &Node,
     depths: Depths,
@@ -156,7 +157,7 @@ async fn said_by(
     let [claims_at, deposits_at] = [below(depths.final_after), below(depths.deposit_confirmations.saturating_sub(1))];
     let newest = match at(&hex(head)).await {
         Ok(states) => states.into_iter().map(|state| state.at_block(head)).collect(),
-        // Behind one address there may be several nodes, of which this one is not that far.
+        // One address may serve several nodes, and this one may lag behind.
         Err(Failure::Refusal(_)) => at("latest").await?,
         Err(failure) => return Err(failure),
     };
@@ -165,7 +166,7 @@ async fn said_by(
             return Ok(newest.clone());
         }
         match node.run(call, &hex(number)).await? {
-            // Before there was a contract, there was nothing in it.
+            // Before the contract existed, its channels were empty.
             Ok(returned) if returned.is_empty() => Ok(vec![ChannelOnChain::default(); channels]),
             Ok(returned) => questions::read_states(&returned, channels).ok_or(Failure::Nonsense),
             Err(_) => Err(Failure::Nonsense),
@@ -183,7 +184,8 @@ async fn said_by(
     Ok((time, sure.collect()))
 }
 
-/// Whether the payer's account signed a voucher: every node that answers says so, and most of them do.
+/// Returns whether the payer's account signed a voucher. Every node that answers must agree, and a majority must
+/// answer.
 pub(super) async fn is_signed_by_account(
     nodes: &Nodes,
     (network, contract_accounts): (Network, bool),
@@ -211,7 +213,7 @@ pub(super) async fn is_signed_by_account(
     }
 }
 
-/// How much was ever claimed for a receiver in a token, and how much of it was swept.
+/// Returns how much was ever claimed for a receiver in a token, and how much of it was swept.
 pub(super) async fn due(nodes: &Nodes, receiver: Address, token: Address) -> Result<Due, Failure> {
     let question = channel::receivers(receiver, token);
     let call = Call { from: receiver, to: BATCH_SETTLEMENT, data: &question, gas: VIEW_GAS, fees: None };
@@ -219,13 +221,13 @@ pub(super) async fn due(nodes: &Nodes, receiver: Address, token: Address) -> Res
     returned.ok().and_then(|returned| channel::read_due(&returned)).ok_or(Failure::Nonsense)
 }
 
-/// The most gas that this row may take.
+/// Returns the gas limit of a claim with this row alone.
 pub(super) fn row_gas(claim: &VoucherClaim) -> u64 {
     let of_row = if claim.config.voucher_key().is_some() { KEY_ROW_GAS } else { ACCOUNT_ROW_GAS };
     CALL_GAS + of_row
 }
 
-/// Why this row cannot be claimed, if it fails by itself by the word of every node.
+/// Returns why this row cannot be claimed, if every node reports that it fails by itself.
 pub(super) async fn bad_row(nodes: &Nodes, network: Network, claim: &VoucherClaim) -> Option<Reason> {
     let data = channel::claim_directly(slice::from_ref(claim));
     let (from, gas) = (claim.config.receiver_authorizer, row_gas(claim));
@@ -243,7 +245,7 @@ pub(super) async fn bad_row(nodes: &Nodes, network: Network, claim: &VoucherClai
     })
 }
 
-/// The rows that cannot be claimed by this authorizer, as far as can be told without asking anybody.
+/// Returns the rows that this authorizer cannot claim, as far as a check without I/O shows.
 pub(super) fn misfits(network: Network, authorizer: Address, claims: &[VoucherClaim]) -> Vec<RefusedClaim> {
     let mut seen = HashSet::new();
     let reason = |claim: &VoucherClaim| {
@@ -256,7 +258,7 @@ pub(super) fn misfits(network: Network, authorizer: Address, claims: &[VoucherCl
     reasons.filter_map(|(row, reason)| Some(RefusedClaim::new(row, reason?))).collect()
 }
 
-/// The same of one row.
+/// Returns why this authorizer cannot claim this row, without I/O.
 pub(super) fn misfit(network: Network, authorizer: Address, claim: &VoucherClaim) -> Option<Reason> {
     let config = &claim.config;
     match () {
@@ -276,19 +278,20 @@ pub(super) fn misfit(network: Network, authorizer: Address, claim: &VoucherClaim
     }
 }
 
-/// Whether this is the next refund of the channel, by the word of most nodes. The signature of any other can be used later, or never.
+/// Returns whether this is the channel's next refund, according to a majority of the nodes. Any other could be used
+/// only later, or never.
 pub(super) const fn is_next(state: &ChannelOnChain, refund: &ChannelRefund) -> bool {
     !state.of_few && state.refund_nonce == refund.nonce
 }
 
-/// What is in the channel beyond what is claimed and what is to be claimed.
+/// Returns what the channel holds beyond the claimed amount and the amount to be claimed.
 pub(super) fn left(state: &ChannelOnChain, refund: &ChannelRefund) -> Amount {
     let to_claim = refund.claim.as_ref().map_or(0, |claim| claim.total_claimed);
     let sold = state.claimed_at_most.max(Amount::from_base_units(to_claim));
     state.balance.checked_sub(sold).unwrap_or(Amount::ZERO)
 }
 
-/// Why it is no refund, as far as can be told without asking anybody.
+/// Returns why the refund is invalid, as far as a check without I/O shows.
 pub(super) fn misfit_of(network: Network, authorizer: Address, refund: &ChannelRefund) -> Option<Reason> {
     let config = &refund.config;
     match &refund.claim {
@@ -306,7 +309,8 @@ pub(super) fn misfit_of(network: Network, authorizer: Address, refund: &ChannelR
 mod tests {
     use super::*;
 
-    /// A refund of 400 was just mined, and one of three nodes has its block: what it says is left must not be less once more.
+    /// A refund of 400 was just mined, and only one of three nodes has its block. The balance already lacks those 400,
+    /// so they must not be deducted again.
     #[test]
     fn nodes_that_are_a_block_apart_are_known_to_differ_about_refunds() {
         let units = Amount::from_base_units;

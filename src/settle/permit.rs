@@ -1,4 +1,4 @@
-//! `PermitSettler`: settlement of payments that are signed for Permit2.
+//! `PermitSettler`: settlement of payments signed for Permit2.
 
 use std::future::Future;
 
@@ -9,11 +9,11 @@ use crate::protocol::{
     v2::{Eip2612Permit, Extensions, PaymentRequirements, Reason, ResourceInfo, UpToRequirements},
 };
 
-/// Turns signed permits (Permit2) into transfers, by the standard's proxies: of the scheme `exact`, and of `upto`, where the seller says at
-/// the end how much of the permit is charged.
+/// Turns signed permits (Permit2) into transfers through the standard's proxies: for the scheme `exact`, and for
+/// `upto`, where the seller determines the charge at the end.
 ///
-/// As for a [`Settler`](super::Settler), an `Err` means that nothing was sent, dropping a returned future is harmless, and a settler that
-/// signs transactions itself records each before it sends it.
+/// As for a [`Settler`](super::Settler), an `Err` means that nothing was sent, dropping a returned future is harmless,
+/// and a settler that signs transactions itself records each before it sends it.
 ///
 /// ```
 /// use tower_x402::{
@@ -32,7 +32,7 @@ use crate::protocol::{
     note = "`FacilitatorSettler` needs the feature `facilitator`, `WalletSettler` the feature `wallet`"
 )]
 pub trait PermitSettler: Send + Sync + 'static {
-    /// Returns what a quote says of permits of this scheme, where they are settled; `None` where they are not.
+    /// Returns the terms that a quote states for permits of this scheme; `None` if they are not settled.
     fn permit_terms(
         &self,
         network: Network,
@@ -40,17 +40,18 @@ pub trait PermitSettler: Send + Sync + 'static {
         scheme: PermitScheme,
     ) -> impl Future<Output = Result<Option<PermitTerms>, SettleError>> + Send;
 
-    /// Checks whether a payment could be settled now, to its whole amount. Nothing is sent.
+    /// Checks whether a payment could be settled now, at its full amount. Nothing is sent.
     fn verify_permit(&self, payment: &PermitPayment) -> impl Future<Output = Result<Validity, SettleError>> + Send;
 
-    /// Returns whether the key of the payer's address signed the payment, as far as a check without I/O can tell: false by default.
+    /// Returns whether a check without I/O shows that the key of the payer's address signed the payment. Default:
+    /// `false`.
     fn is_permit_signed_by_key(&self, _payment: &PermitPayment) -> bool {
         false
     }
 
-    /// Settles a payment, charging that much of it, and returns once its transaction is mined.
+    /// Settles a payment at this charge, and returns once its transaction is mined.
     ///
-    /// The charge of a payment of `exact` is its amount. More than the payment allows is refused, and so is a charge of nothing, before
+    /// For `exact`, the charge must be the amount. A charge of zero, or above the permit's amount, is refused before
     /// anything is sent. A permit's nonce can be used once, so the chain ensures that it is charged once.
     fn settle_permit(
         &self,
@@ -60,7 +61,7 @@ pub trait PermitSettler: Send + Sync + 'static {
     ) -> impl Future<Output = Settlement> + Send;
 }
 
-/// What a quote says of permits that a settler takes.
+/// The terms that a quote states for a settler's permits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PermitTerms {
@@ -74,17 +75,18 @@ impl PermitTerms {
         Self { facilitators: facilitators.into_iter().collect() }
     }
 
-    /// Returns the accounts that may stand in the witness of a permit of `upto`: a quote names the first. There is at least one for
-    /// `upto`, and none for `exact`, which anyone may send.
+    /// Returns the accounts that may be the witness's facilitator in a permit of `upto`; a quote names the first. There
+    /// is at least one for `upto`, and none for `exact`, which anyone may send.
     ///
-    /// Another one may stand there as well, for which [`verify_permit`](PermitSettler::verify_permit) decides: an earlier quote may have named it.
+    /// A permit may name another account that an earlier quote named; [`verify_permit`](PermitSettler::verify_permit)
+    /// decides.
     #[must_use]
     pub fn facilitators(&self) -> &[Address] {
         &self.facilitators
     }
 }
 
-/// What a permit is shown for: the offer, of one of the two schemes.
+/// The offer that a permit is for, in one of the two schemes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermitRequirements {
     /// The scheme `exact`, by the method Permit2.
@@ -132,7 +134,7 @@ impl PermitRequirements {
         }
     }
 
-    /// As an entry of `accepts`, over that amount.
+    /// Returns it as an entry of `accepts`, with that amount.
     #[cfg(feature = "facilitator")]
     pub(crate) fn over(&self, amount: Amount) -> crate::protocol::v2::PaymentOption {
         match self.clone() {
@@ -183,7 +185,7 @@ pub struct PermitPayment {
     pub permit: SignedPermit,
     /// The offer: scheme, chain, token, amount and recipient.
     pub requirements: PermitRequirements,
-    /// The payer's allowance for Permit2, if it sent one along.
+    /// The payer's allowance for Permit2, if it was sent along.
     pub allowance: Option<Eip2612Permit>,
     /// The resource.
     pub resource: Option<ResourceInfo>,
@@ -201,7 +203,7 @@ impl PermitPayment {
         Self { permit, requirements: requirements.into(), allowance, resource, promised, extensions }
     }
 
-    /// Sets the allowance that the payer sent along.
+    /// Sets the allowance that was sent along.
     #[must_use]
     pub fn with_allowance(mut self, allowance: Option<Eip2612Permit>) -> Self {
         self.allowance = allowance;
@@ -241,13 +243,13 @@ impl PermitPayment {
     allow(dead_code, reason = "each settler checks what it has to")
 )]
 impl PermitPayment {
-    /// Returns the first difference between the permit and the offer, without a check of the signature, the times and the facilitator. A
-    /// settler refuses such a payment.
+    /// Returns the first difference between the permit and the offer. It checks neither signature, times nor
+    /// facilitator. A settler refuses such a payment.
     pub(crate) fn mismatch(&self) -> Option<Reason> {
         self.addressed_wrongly().or_else(|| self.paying_wrongly())
     }
 
-    /// Whom the permit is for: what the standard checks first.
+    /// Checks the scheme, the proxy and the recipient: the standard's first check.
     pub(crate) fn addressed_wrongly(&self) -> Option<Reason> {
         let (permit, scheme) = (&self.permit.permit, self.scheme());
         match () {
@@ -258,7 +260,7 @@ impl PermitPayment {
         }
     }
 
-    /// What the permit is over, and the allowance beside it: what the standard checks after the times.
+    /// Checks amount, token and allowance: the standard's check after the times.
     pub(crate) fn paying_wrongly(&self) -> Option<Reason> {
         let (permit, offered) = (&self.permit.permit, &self.requirements);
         match &self.allowance {
@@ -272,7 +274,7 @@ impl PermitPayment {
         }
     }
 
-    /// Why that much cannot be charged of it.
+    /// Returns why this charge is not allowed.
     pub(crate) fn overcharged(&self, charge: Amount) -> Option<Reason> {
         let allowed = self.permit.permit.amount;
         match self.scheme() {

@@ -1,4 +1,4 @@
-//! Questions about channels that are several of the contract's in one: their answers are of one state.
+//! Combines several questions to the channel contract in one call, so that their answers belong to one state.
 
 use alloy::primitives::Bytes;
 
@@ -8,14 +8,14 @@ use crate::{
     settle::ChannelOnChain,
 };
 
-/// Asks what the contract says of these channels.
+/// Asks for the state of these channels.
 pub(super) fn states(channels: &[ChannelId]) -> Vec<u8> {
     let of_one =
         |id: &ChannelId| [channel::channels(*id), channel::pending_withdrawals(*id), channel::refund_nonce(*id)];
     channel::multicall(channels.iter().flat_map(of_one))
 }
 
-/// Reads the answer to that, about so many channels; `None` where it is none.
+/// Reads the answer about this many channels; returns `None` if it is malformed.
 pub(super) fn read_states(returned: &[u8], channels: usize) -> Option<Vec<ChannelOnChain>> {
     let results = channel::read_results(returned)?;
     let (results, rest) = results.as_chunks::<3>();
@@ -36,12 +36,12 @@ fn read_state([holding, withdrawal, nonce]: &[Bytes; 3]) -> Option<ChannelOnChai
     })
 }
 
-/// Asks how much is claimed of each of these channels.
+/// Asks for the claimed total of each of these channels.
 pub(super) fn claimed_of(channels: impl IntoIterator<Item = ChannelId>) -> Vec<u8> {
     channel::multicall(channels.into_iter().map(channel::channels))
 }
 
-/// Reads the answer to that, in the same order.
+/// Reads that answer, in the same order.
 pub(super) fn read_claimed_of(returned: &[u8]) -> Option<Vec<u128>> {
     let results = channel::read_results(returned)?;
     results.iter().map(|result| Some(channel::read_channel(result)?.total_claimed)).collect()
@@ -51,7 +51,7 @@ pub(super) fn read_claimed_of(returned: &[u8]) -> Option<Vec<u128>> {
 mod tests {
     use super::*;
 
-    /// `bytes[]` as the ABI writes it: each of whole words.
+    /// Encodes `bytes[]` as in the ABI, for items of whole words.
     fn results(results: &[&[u128]]) -> Vec<u8> {
         let word = |number: u128| [&[0; 16][..], &number.to_be_bytes()].concat();
         let mut at = 32 * results.len() as u128;

@@ -1,4 +1,4 @@
-//! `TransactionRecorder`: where a settler leaves the hash of a transaction before it sends it.
+//! `TransactionRecorder`: records the hash of a transaction before a settler sends it.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
@@ -6,11 +6,11 @@ use crate::protocol::TxHash;
 
 type Recorded = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Records the transaction that is about to settle a payment. After a crash, the paywall looks this transaction up
-/// first.
+/// Records the transaction that is about to settle a payment. After a crash, the paywall first looks up this
+/// transaction.
 ///
-/// A settler that signs its transactions itself [records](Self::record) each hash before it sends the transaction. One that leaves this to
-/// another, as a facilitator's client does, learns the hash too late and has no use for it.
+/// A settler that signs its transactions itself [records](Self::record) each hash before it sends the transaction. One
+/// that delegates this, such as a facilitator's client, learns the hash too late and does not use the recorder.
 ///
 /// ```
 /// use tower_x402::{protocol::TxHash, settle::TransactionRecorder};
@@ -28,7 +28,7 @@ pub struct TransactionRecorder {
 }
 
 impl TransactionRecorder {
-    /// Returns a recorder that writes by `write`, which tells whether the record is durable.
+    /// Creates a recorder that calls `write`, which returns whether the record is durable.
     pub fn new<F, W>(write: F) -> Self
     where
         F: Fn(TxHash) -> W + Send + Sync + 'static,
@@ -37,13 +37,13 @@ impl TransactionRecorder {
         Self { write: Some(Arc::new(move |transaction| Box::pin(write(transaction)))) }
     }
 
-    /// Returns a recorder that records nothing: for a settler that is used without a ledger.
+    /// Returns a recorder that records nothing, for a settler without a ledger.
     #[must_use]
     pub const fn none() -> Self {
         Self { write: None }
     }
 
-    /// Records a transaction. Where this returns false, it must not be sent.
+    /// Records a transaction. If this returns `false`, the transaction must not be sent.
     #[must_use = "a transaction that is not recorded must not be sent"]
     pub async fn record(&self, transaction: TxHash) -> bool {
         match &self.write {

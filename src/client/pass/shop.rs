@@ -150,7 +150,7 @@ impl Shop {
     pub(super) fn learn(&self, shown: &HeaderValue, route: &str, word: Word, now: u64) -> Learned {
         let mut state = self.state();
         let Some(held) = state.shown(shown) else {
-            // Another request learned it before.
+            // Another request already found that the pass is over, or the token has changed.
             let is_over = matches!(word, Word::UsedUp | Word::Expired);
             return Learned { is_news: state.ends_late(shown, &word, now), is_over };
         };

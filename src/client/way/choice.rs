@@ -1,4 +1,4 @@
-//! Which of the ways to pay that a bill names is taken: what the budget and the payer allow, the cheaper one first.
+//! Chooses among a bill's ways to pay: those that the budget and the payer allow, cheapest first.
 
 mod domains;
 
@@ -37,7 +37,7 @@ impl Way<'_> {
         }
     }
 
-    /// What it takes of the budget: the price, or what is deposited.
+    /// Returns what counts against the budget: the price, or the deposit.
     pub(crate) fn spends(&self) -> Amount {
         match self {
             Self::Channel(_, _, plan) => plan.deposited(),
@@ -46,7 +46,7 @@ impl Way<'_> {
     }
 }
 
-/// The request: where it goes, and whether it goes there in the open.
+/// The request's circumstances that matter for the choice.
 #[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) inner: &'a ClientInner,
@@ -54,12 +54,12 @@ pub(crate) struct Asking<'a> {
     pub(crate) plain_http: bool,
     /// The most that the request may cost.
     pub(crate) max_price: Option<Amount>,
-    /// Whether it has an `Authorization` of its own.
+    /// Whether it has the caller's own `Authorization`.
     pub(crate) is_authorized: bool,
 }
 
 impl Asking<'_> {
-    /// The budget's decision about a quote: the permitted ways to pay.
+    /// Returns the assets in which the request's limit and the budget allow a quote to be paid.
     pub(crate) fn admit(&self, quote: &Quote) -> Result<Vec<Asset>, Denial> {
         if let Some(limit) = self.max_price.filter(|limit| quote.amount > *limit) {
             let shown = |amount: Amount| amount.to_decimal(quote.decimals);
@@ -74,20 +74,21 @@ impl Asking<'_> {
         })
     }
 
-    /// Chooses a way: the cheapest that the payer has the money for; of equal ones that which may cost less, then the preferred method, in the
-    /// seller's order.
+    /// Chooses the cheapest way for which the payer has the money. Among equal prices, one that may cost less comes
+    /// first, then the preferred method, then the seller's order.
     ///
     /// # Errors
-    /// Why the first one is not taken, where none is; a missing allowance for Permit2 before all else, which the payer can make.
+    /// Why the first way was not taken, if none is. A missing allowance for Permit2 takes precedence, because the payer
+    /// can make it.
     pub(crate) async fn choose<'b>(&self, bill: &'b Bill) -> Result<Way<'b>, Failure> {
-        // What was paid before is still redeemed there.
+        // Earlier payments can still be redeemed there.
         if self.inner.registry.distrusts(&self.identity.host, &self.inner.budget) {
             return Err(Denial::Mischarged.into());
         }
         let mut refusal = None;
         let mut offers = self.admitted(bill, &mut refusal);
         let settings = &self.inner.settings;
-        // What the budget admits has its decimals: the amounts are prices in one unit.
+        // All admitted quotes have the budget's decimals, so their amounts are comparable.
         offers.sort_by_key(|(offer, _)| {
             let place = settings.standards.iter().position(|standard| Some(*standard) == offer.standard());
             (offer.quote().amount, !offer.is_metered(), offer.rank(settings.prefer), place)
@@ -96,7 +97,7 @@ impl Asking<'_> {
         let last = offers.len().saturating_sub(1);
         for (index, (offer, assets)) in offers.into_iter().enumerate() {
             let way = match offer {
-                // Preparing a transfer asks the same, so the last way is taken without a question.
+                // Preparing a transfer checks the balance as well, so the last way needs no check.
                 Offer::Transfer(terms) if index == last => Ok(Way::Transfer(terms, assets)),
                 Offer::Transfer(terms) => self.affordable(terms, assets).await,
                 Offer::Authorization(terms) => authorized(terms, assets, &mut domains).await,
@@ -114,7 +115,7 @@ impl Asking<'_> {
         Err(refusal.unwrap_or_else(|| SIGNS_NONE.into()))
     }
 
-    /// The offers that the budget allows, with the permitted assets of each.
+    /// Returns the offers that the budget allows, with the permitted assets of each.
     fn admitted<'b>(&self, bill: &'b Bill, refusal: &mut Option<Failure>) -> Vec<(Offer<'b>, Vec<Asset>)> {
         let transfers = bill.transfers.iter().map(Offer::Transfer);
         let authorizations = bill.authorizations.iter().map(Offer::Authorization);
@@ -130,7 +131,7 @@ impl Asking<'_> {
         admitted.collect()
     }
 
-    /// The permitted assets of an offer that the layer and the request leave room for.
+    /// Returns the permitted assets of an offer that fits the layer's settings and the request.
     fn offered(&self, offer: Offer<'_>) -> Result<Vec<Asset>, Failure> {
         if offer.standard().is_some_and(|standard| !self.inner.settings.standards.contains(&standard)) {
             return Err(OTHER_STANDARD.into());
@@ -147,7 +148,7 @@ impl Asking<'_> {
         }
     }
 
-    /// The transfer, in those of the assets that the payer has enough of.
+    /// Returns the transfer, in the assets of which the payer has enough.
     async fn affordable<'b>(&self, terms: &'b TransferTerms, assets: Vec<Asset>) -> Result<Way<'b>, Failure> {
         let mut held = Vec::new();
         for asset in assets {
@@ -158,7 +159,7 @@ impl Asking<'_> {
         if held.is_empty() { Err(HOLDS_TOO_LITTLE.into()) } else { Ok(Way::Transfer(terms, held)) }
     }
 
-    /// A channel that covers the price, or can be topped up.
+    /// Returns a channel that covers the price or can be topped up.
     async fn vouched<'b>(&self, terms: &'b ChannelTerms, assets: Vec<Asset>) -> Result<Way<'b>, Failure> {
         let asset = assets.into_iter().next().ok_or(Denial::Asset)?;
         // Boxed, so that the other ways do not carry its state.
@@ -166,7 +167,7 @@ impl Asking<'_> {
         Ok(Way::Channel(terms, asset, plan))
     }
 
-    /// The permit, if the account has so much, and allows Permit2 to move it. Nothing is signed.
+    /// Returns the permit, if the account has this amount and allows Permit2 to move it. Nothing is signed.
     async fn permitted<'b>(&self, terms: &'b PermitTerms, assets: Vec<Asset>) -> Result<Way<'b>, Failure> {
         let asset = assets.into_iter().next().ok_or(Denial::Asset)?;
         permit::covers(self.inner, &asset, terms.quote.amount).await?;
@@ -193,17 +194,18 @@ impl Offer<'_> {
         }
     }
 
-    /// Whether it may cost less than its amount.
+    /// Returns whether it may cost less than its amount.
     const fn is_metered(&self) -> bool {
         match self {
             Self::Permit(terms) => terms.facilitator().is_some(),
-            // The seller charges what the answer costs.
+            // The seller may charge less than the voucher adds.
             Self::Channel(_) => true,
             Self::Transfer(_) | Self::Authorization(_) => false,
         }
     }
 
-    /// Its place among offers of one price: the preferred method, then what costs the payer no gas, then transfers.
+    /// Returns its rank among offers of one price: the preferred method, then those without gas for the payer, then
+    /// transfers.
     fn rank(&self, preferred: PaymentMethod) -> u8 {
         match self.method() {
             method if method == preferred => 0,
@@ -232,7 +234,7 @@ impl Offer<'_> {
     }
 }
 
-/// The authorization, if the payer would sign it. Nothing is signed.
+/// Returns the authorization, if the payer would sign it. Nothing is signed.
 async fn authorized<'b>(
     terms: &'b AuthorizationTerms,
     assets: Vec<Asset>,

@@ -1,4 +1,5 @@
-//! `Dispatch`: the transaction of a purchase, a transfer or a cancellation. It is recorded before it is sent, sent again, and outbid.
+//! `Dispatch`: sends the transaction of a purchase, a transfer or a cancellation. It records before sending, resends,
+//! and raises the fee.
 
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -14,7 +15,7 @@ use crate::{
     protocol::{ChainTime, TxHash},
 };
 
-/// What a transaction is driven with.
+/// What drives a transaction.
 #[derive(Clone, Copy)]
 pub(crate) struct DispatchContext<'a> {
     pub(crate) payer: &'a dyn ErasedPayer,
@@ -43,7 +44,7 @@ impl<'a> Dispatch<'a> {
         Self { context, guard, deadline, watch: Watch::default() }
     }
 
-    /// Records a transaction, if its gas can be afforded.
+    /// Records a transaction, if the budget allows its gas.
     ///
     /// # Errors
     /// [`Failure::Declined`] or [`PayErrorKind::Journal`]: it must not be sent.
@@ -59,7 +60,7 @@ impl<'a> Dispatch<'a> {
         self.guard.record(|own| *own = entry).await.map_err(Failure::Journal)
     }
 
-    /// Sends the transaction that was recorded last. Its status tells whether it went out.
+    /// Sends the transaction that was recorded last. Its status tells whether it was sent.
     pub(super) async fn send(&mut self) -> Result<(), PayerError> {
         let Some(prepared) = self.guard.entry().current().last().cloned() else { return Ok(()) };
         let sent = self.context.payer.send(&prepared).await;
@@ -82,7 +83,7 @@ impl<'a> Dispatch<'a> {
         Ok(())
     }
 
-    /// Sends what no node has.
+    /// Sends a transaction that no node has.
     pub(super) async fn send_again(&mut self) -> Result<(), Failure> {
         let turn = timeout_at(self.deadline, self.context.payer.submit_guard(self.guard.entry().network));
         let _turn = turn.await.map_err(|_| self.unsettled())?;
@@ -93,7 +94,8 @@ impl<'a> Dispatch<'a> {
         if self.watch.sent(refusal) { Err(self.unsettled()) } else { Ok(()) }
     }
 
-    /// Replaces the transaction at a higher fee: at most one of the two can be mined. Returns the recorded one.
+    /// Replaces the transaction with one of a higher fee; at most one of the two can be mined. Returns the recorded
+    /// replacement.
     pub(super) async fn bump(&mut self) -> Option<Option<TxHash>> {
         self.watch.moved = Some(Instant::now());
         let current = self.guard.entry().current();
@@ -117,7 +119,7 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    /// Waits before the chain is asked again.
+    /// Waits before the next look at the chain.
     pub(super) async fn pause(&mut self) -> Result<(), Failure> {
         let pause = self.context.settings.poll_every;
         if Instant::now() + pause > self.deadline {

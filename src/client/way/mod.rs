@@ -1,5 +1,5 @@
-//! How the money moves: by a transfer that the payer sends, an authorization or a permit that the seller settles, or a voucher that it charges to a
-//! channel.
+//! The ways in which money moves: by a transfer that the payer sends, by an authorization or a permit that the seller
+//! settles, or by a voucher that the seller charges to a channel.
 
 pub(crate) mod authorization;
 pub(crate) mod channel;

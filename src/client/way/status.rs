@@ -1,8 +1,8 @@
-//! What became of what was signed for a purchase, by the chain.
+//! The status of a purchase's signed payment on the chain.
 
 use crate::client::{AuthorizationStatus, Failure, JournalEntry, Signed, inner::ClientInner};
 
-/// Asks the chain. After one report of a settlement, a later contrary report does not permit another signature.
+/// Asks the chain. Once a settlement was reported, a later contrary report does not permit another signature.
 pub(crate) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<AuthorizationStatus, Failure> {
     let unsettled = |reason| Failure::Unsettled { purchase: entry.id, transaction: entry.transaction, reason };
     let said = match entry.signed().ok_or_else(|| unsettled(None))? {
@@ -15,7 +15,7 @@ pub(crate) async fn status(inner: &ClientInner, entry: &JournalEntry) -> Result<
             signer.permit_status(prepared).await
         }
         Signed::Voucher(vouched) => {
-            // A voucher has no fate of its own. It is charged, or it is not.
+            // A voucher itself has no state on the chain; only its deposit has.
             let Some(deposit) = vouched.deposit() else { return Ok(AuthorizationStatus::Unused) };
             let signer = inner.channel_signer().map_err(|reason| unsettled(Some(reason)))?;
             signer.deposit_status(vouched.network, vouched.config(), deposit, entry.at).await

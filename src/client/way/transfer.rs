@@ -1,4 +1,4 @@
-//! The money: made ready, recorded, sent, and followed until it is in a block or never will be.
+//! Transfers: prepared, recorded, sent, and followed until they are mined or never will be.
 
 use std::future::Future;
 
@@ -21,22 +21,22 @@ use crate::{
 pub(crate) struct TransferDriver<'a> {
     dispatch: Dispatch<'a>,
     progress: Progress,
-    /// The step after a fresh quote.
+    /// What to send after a fresh quote.
     waiting: Option<Resend>,
 }
 
-/// What following a transfer comes to.
+/// The result of following a transfer.
 #[derive(Debug)]
 pub(crate) enum Followed {
     /// This transaction is in enough blocks.
     Settled(TxHash),
-    /// The quote has expired, so the transfer might be mined too late for its price. Ask the seller again:
-    /// [`TransferDriver::requoted`] continues with the answer.
+    /// The quote has expired, so the transfer might be mined too late for its price. Request a new quote;
+    /// [`TransferDriver::requoted`] continues with it.
     NeedsRequote,
 }
 
 impl<'a> TransferDriver<'a> {
-    /// Everything that is waited for has to be over at `deadline`.
+    /// Creates a driver. All waiting ends at `deadline`.
     pub(crate) fn new(
         context: DispatchContext<'a>,
         guard: PurchaseGuard,
@@ -58,15 +58,16 @@ impl<'a> TransferDriver<'a> {
         self.dispatch.guard
     }
 
-    /// Pays for a purchase with reserved money: prepares the transfer, records it, sends it. Returns another purchase
-    /// of the same request instead, if one was left meanwhile.
+    /// Pays for a purchase with reserved money: prepares the transfer, records it, and sends it. If another purchase of
+    /// the same request was left meanwhile, returns that one instead.
     pub(crate) async fn pay(mut self, payment: &TransferRequest, quote: &Quote) -> Result<PurchaseGuard, Failure> {
         let DispatchContext { payer, registry, .. } = self.dispatch.context;
         let deadline = self.dispatch.deadline;
         let turn = payer.submit_guard(payment.network);
         let _turn = in_time(deadline, "waiting for the payer's other payments", turn).await?;
         self.is_in_time(quote)?;
-        // In the turn: all payments prepared for this request or this intent are in the registry by now.
+        // Check it during the payer's turn: all payments prepared for this request or this intent are in the registry
+        // by now.
         if let Some(left) = registry.left(&self.entry().fingerprint)? {
             return Ok(left);
         }
@@ -96,7 +97,8 @@ impl<'a> TransferDriver<'a> {
         is_in_time(quote, context.now(), context.settings.least_time_to_pay)
     }
 
-    /// Follows the transfer until it is in enough blocks. Sends again what no node has; bumps what no block takes.
+    /// Follows the transfer until it has enough confirmations. Resends it if no node has it, and raises the fee if no
+    /// block contains it.
     pub(crate) async fn settle(&mut self) -> Result<Followed, Failure> {
         if let (PurchaseState::Redeeming | PurchaseState::Unspent, Some(mined)) =
             (self.entry().state, self.entry().transaction)
@@ -116,7 +118,7 @@ impl<'a> TransferDriver<'a> {
         }
     }
 
-    /// Goes on after [`Followed::NeedsRequote`], with the seller's fresh quote if it gave one that may be paid.
+    /// Continues after [`Followed::NeedsRequote`], with the seller's fresh quote if it gave one that may be paid.
     pub(crate) async fn requoted(&mut self, terms: Option<&TransferTerms>) -> Result<(), Failure> {
         let renewed = self.renew(terms).await;
         match self.waiting.take() {
@@ -124,23 +126,23 @@ impl<'a> TransferDriver<'a> {
                 renewed?;
                 self.dispatch.send_again().await?;
             }
-            // What would be mined too late for its price is not hurried.
+            // Without a fresh quote the fee is not raised, because the transfer might be mined too late for its price.
             Some(Resend::HigherFee) if renewed.is_ok() => self.bump().await,
             _ => {}
         }
         self.dispatch.pause().await
     }
 
-    /// Looks at the chain once more, for a seller that does not find the transaction: a reorganisation may have put
-    /// another of the recorded ones in its place. `None` where the transfer has to be [settled](Self::settle) anew.
+    /// Checks the chain again for a seller that does not find the transaction: a reorganisation may have replaced it
+    /// with another recorded one. Returns `None` if the transfer must be [settled](Self::settle) again.
     pub(crate) async fn recheck(&mut self, transaction: TxHash) -> Option<TxHash> {
-        // A finished purchase records nothing, so it can send nothing.
+        // Nothing can be recorded for a finished purchase, so nothing can be sent.
         if self.entry().transfers().is_empty() || self.dispatch.guard.is_finished() {
             return Some(transaction);
         }
         match self.dispatch.context.payer.status(self.entry().transfers()).await {
             Ok(TransferStatus::Mined { transaction, .. }) => Some(transaction),
-            // Without word from the chain the seller is asked on.
+            // If the chain does not answer, keep asking the seller.
             Err(_) => Some(transaction),
             Ok(_) => {
                 self.dispatch.guard.note(|entry| entry.state = PurchaseState::Paying).await;
@@ -150,7 +152,7 @@ impl<'a> TransferDriver<'a> {
         }
     }
 
-    /// Does what a transfer's status asks for.
+    /// Reacts to a transfer's status.
     async fn act_on(&mut self, status: Result<TransferStatus, PayerError>) -> Result<Step, Failure> {
         let settings = self.dispatch.context.settings;
         self.dispatch.watch.saw(matches!(status, Ok(TransferStatus::Impossible)));
@@ -161,7 +163,7 @@ impl<'a> TransferDriver<'a> {
             Ok(TransferStatus::Pending) if self.dispatch.watch.is_over(settings.bump_after) => {
                 return Ok(self.hurry().await);
             }
-            // The waiting for a bump begins when the transfer was first seen.
+            // The wait for a higher fee begins when the transfer was first seen.
             Ok(TransferStatus::Pending) => {
                 self.dispatch.watch.moved = self.dispatch.watch.moved.or_else(|| Some(Instant::now()))
             }
@@ -184,7 +186,7 @@ impl<'a> TransferDriver<'a> {
             }
             Ok(_) => {}
             Err(error) => {
-                // No time will make it this payer's.
+                // Waiting will not make it this payer's.
                 let is_foreign = error.is_of_another_payer();
                 self.dispatch.watch.reason = Some(error);
                 if is_foreign {
@@ -214,12 +216,12 @@ impl<'a> TransferDriver<'a> {
         Step::Pause
     }
 
-    /// Whether the quote is over: then the transfer might be mined too late for its price.
+    /// Returns whether the quote has expired, so that the transfer might be mined too late for its price.
     fn is_over(&self) -> bool {
         self.entry().expiry <= self.dispatch.context.now()
     }
 
-    /// Takes over the terms of a quote that the transfer still pays.
+    /// Adopts the terms of a quote that the transfer still pays.
     async fn renew(&mut self, terms: Option<&TransferTerms>) -> Result<(), Failure> {
         let Some(terms) = terms.filter(|terms| self.entry().pays(&terms.quote)) else {
             return Err(self.dispatch.unsettled());
@@ -236,7 +238,7 @@ impl<'a> TransferDriver<'a> {
     }
 }
 
-/// The transaction to send.
+/// Which transaction to send.
 #[derive(Clone, Copy)]
 enum Resend {
     /// The same transfer again.
@@ -245,15 +247,15 @@ enum Resend {
     HigherFee,
 }
 
-/// What to do next.
+/// The next step.
 enum Step {
     Settled(TxHash),
-    /// This may be sent under a fresh quote only.
+    /// Send this only under a fresh quote.
     Requote(Resend),
     Pause,
 }
 
-/// A step that must end before any money moves.
+/// Runs a step that must end before any money moves.
 pub(crate) async fn in_time<T>(
     deadline: Instant,
     what: &'static str,

@@ -1,4 +1,4 @@
-//! `Watch`: the observed state of a transfer or a cancellation, and the consequences.
+//! `Watch`: what was observed of a transfer or a cancellation.
 
 use std::time::Duration;
 
@@ -6,12 +6,13 @@ use tokio::time::Instant;
 
 use crate::client::PayerError;
 
-/// How often a transfer that no node has is sent again, where sending it is refused.
+/// How often a transfer that no node has is resent while sending is refused.
 const REFUSALS_MAX: u32 = 6;
-/// How often in a row a payment must be found impossible before it is believed: nodes behind one address disagree.
+/// How often in a row a payment must be reported impossible to be believed, because nodes behind one address may
+/// disagree.
 const IMPOSSIBLE_MIN: u32 = 3;
 
-/// The observed state of a transfer.
+/// What was observed of a transfer.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// When it was last sent, or first seen.
@@ -26,7 +27,7 @@ impl Watch {
         self.moved.is_some_and(|moved| moved.elapsed() >= pause)
     }
 
-    /// Counts a status: one that makes another payment possible is believed only when it comes again and again.
+    /// Counts a status: one that makes another payment possible is believed only after several reports in a row.
     pub(crate) const fn saw(&mut self, is_impossible: bool) {
         self.impossible = if is_impossible { self.impossible + 1 } else { 0 };
     }
@@ -35,7 +36,7 @@ impl Watch {
         self.impossible >= IMPOSSIBLE_MIN
     }
 
-    /// Notes how sending went; `true` where it was refused once too often.
+    /// Notes the result of sending; returns `true` after too many refusals.
     pub(crate) fn sent(&mut self, refusal: Option<PayerError>) -> bool {
         self.reason = refusal;
         self.refusals += u32::from(self.reason.is_some());

@@ -1,4 +1,4 @@
-//! Accounts that are contracts.
+//! Checks of payers that are contract accounts.
 
 use super::{
     fixture::{Fault, Fixture, must_be},

@@ -1,4 +1,4 @@
-//! What every check needs: a settler, a seller, payers, and payments to settle.
+//! The parts that all checks need: a settler, a seller, payers, and payments to settle.
 
 use std::{
     fmt,
@@ -19,16 +19,16 @@ use crate::{
     verify::NonceState,
 };
 
-/// The price of everything.
+/// The price in all checks.
 pub(super) const PRICE: u128 = 490_000;
-/// For how long authorizations are valid.
+/// How long authorizations are valid.
 const WINDOW: Duration = Duration::from_secs(3_600);
 
-/// What went otherwise than it should.
+/// Why a check did not pass.
 #[derive(Debug)]
 pub(super) enum Fault {
     Wrong(String),
-    /// Nothing: the harness has no contract accounts.
+    /// Not a fault: the harness has no contract accounts.
     LeftOut,
 }
 
@@ -76,7 +76,7 @@ pub(super) use must_be;
 pub(super) struct Fixture<'a, H: Harness> {
     pub(super) harness: &'a H,
     pub(super) settler: Arc<H::Settler>,
-    /// The account that is paid; it begins with nothing.
+    /// The account that is paid; initially empty.
     pub(super) seller: Address,
     names: AtomicU64,
     salt: [u8; 16],
@@ -97,7 +97,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
         Self { harness, settler, seller, names: AtomicU64::new(1), salt: rand::random() }
     }
 
-    /// A nonce that no check has used.
+    /// Returns a nonce that no check has used.
     pub(super) fn nonce(&self) -> [u8; 32] {
         let mut nonce = [0; 32];
         nonce[..16].copy_from_slice(&self.salt);
@@ -105,43 +105,43 @@ impl<'a, H: Harness> Fixture<'a, H> {
         nonce
     }
 
-    /// A payer with exactly the price.
+    /// Returns a payer with exactly the price.
     pub(super) async fn payer(&self) -> Address {
         self.harness.payer(price()).await
     }
 
-    /// A contract account with exactly the price.
+    /// Returns a contract account with exactly the price.
     pub(super) async fn contract_payer(&self) -> Result<Address, Fault> {
         self.harness.contract_payer(price()).await.ok_or(Fault::LeftOut)
     }
 
-    /// An authorization over the price, for the seller, valid now.
+    /// Returns an authorization over the price, for the seller, valid now.
     pub(super) async fn authorization(&self, payer: Address) -> Authorization {
         let now = self.harness.now().await;
         let begun = crate::protocol::ChainTime::from_unix(now.unix().saturating_sub(600));
         Authorization::new(payer, self.nonce()).paying(self.seller, price()).valid_between(begun, now.after(WINDOW))
     }
 
-    /// What the seller offers.
+    /// Returns the seller's offer.
     pub(super) fn requirements(&self) -> PaymentRequirements {
         let domain = self.harness.domain();
         PaymentRequirements::new(&self.harness.token(), price(), self.seller, 300)
             .with_token_domain(&domain.name, &domain.version)
     }
 
-    /// This authorization with this signature, as a payment for what the seller offers.
+    /// Returns a payment with this authorization and this signature, for the seller's offer.
     pub(super) fn payment(&self, authorization: Authorization, signature: PaymentSignature) -> SignedPayment {
         let signed = SignedAuthorization::new(authorization, signature);
         SignedPayment::new(signed, self.requirements(), self.harness.domain())
     }
 
-    /// This authorization, signed by its payer.
+    /// Returns a payment with this authorization, signed by its payer.
     pub(super) async fn signed(&self, authorization: Authorization) -> SignedPayment {
         let signature = self.harness.sign(authorization.from, &authorization).await;
         self.payment(authorization, signature)
     }
 
-    /// A payment of a new payer with exactly the price.
+    /// Returns a payment of a new payer with exactly the price.
     pub(super) async fn paid(&self) -> SignedPayment {
         let payer = self.payer().await;
         self.signed(self.authorization(payer).await).await
@@ -160,7 +160,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
         self.harness.nonce(authorization.from, authorization.nonce).await
     }
 
-    /// Settles what must be payable, and returns its transaction.
+    /// Settles a payable payment, and returns its transaction.
     pub(super) async fn take(&self, payment: &SignedPayment) -> Result<TxHash, Fault> {
         match (self.settle(payment).await, self.state(payment).await) {
             (Settlement::Settled(told), NonceState::Used(transaction)) if told == transaction => Ok(told),
@@ -170,7 +170,7 @@ impl<'a, H: Harness> Fixture<'a, H> {
         }
     }
 
-    /// Fails unless the seller has been paid so many times the price.
+    /// Fails unless the seller was paid the price this many times.
     pub(super) async fn received(&self, times: u128) -> Result<(), Fault> {
         let balance = self.harness.balance(self.seller).await;
         must_be!(balance, balance if balance == units(times * PRICE), "what the seller has");

@@ -1,7 +1,7 @@
-//! What every settler must do, as checks that any settler can run.
+//! The rules of every settler, as checks that any settler can run.
 //!
-//! A settler brings a [`Harness`], which makes settlers and controls their chain: it funds payers, signs for them, and
-//! reads their balances. [`run`] makes all checks. A violation is reported with the check's name and rule.
+//! A settler provides a [`Harness`], which creates settlers and controls their chain: it funds payers, signs for them,
+//! and reads their balances. [`run`] performs all checks. A violation is reported with the check's name and rule.
 //!
 //! ```no_run
 //! use tower_x402::{
@@ -53,10 +53,10 @@ pub use permits::{PERMIT_CHECKS, PermitHarness, run_permits};
 
 use crate::testing::conformance::{Check, Report, Violation, Violations};
 
-/// A check that takes longer hangs.
+/// A check that takes longer is considered to hang.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Makes every check, each with a settler and payers of its own, and tells everything that is wrong.
+/// Performs every check, each with its own settler and payers, and returns all violations.
 ///
 /// It needs a tokio runtime with its timer.
 ///
@@ -74,7 +74,8 @@ pub async fn run<H: Harness>(harness: &H) -> Result<Report, Violations> {
     Violations::or(violations, "settler", report)
 }
 
-/// Makes the check of this name; `false` where there is none, or it was left out because the harness has no contract accounts.
+/// Performs the check of this name; returns `false` if there is none, or it was left out because the harness has no
+/// contract accounts.
 ///
 /// # Errors
 /// [`Violation`] when the rule is broken.

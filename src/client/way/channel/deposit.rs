@@ -1,16 +1,18 @@
-//! How much is deposited.
+//! The size of a deposit.
 
 use crate::{
     client::{Budget, Denial, flow::Spent},
     protocol::Amount,
 };
 
-/// Returns the deposit for answers at this price: as much as is wished for, within what the budget leaves, and at least what is needed.
+/// Returns the size of a deposit at this price: enough for `answers` answers if the budget allows, and at least what is
+/// needed.
 ///
-/// `missing`: what the channel lacks for the next answer. `answers`: for how many of them a deposit is to last.
+/// `missing`: what the channel lacks for the next answer. `least`: the seller's smallest deposit. `answers`: how many
+/// answers a deposit should pay for.
 ///
 /// # Errors
-/// The limit that even the least deposit would exceed.
+/// The limit that even the smallest deposit would exceed.
 pub(super) fn size(
     (price, missing, least): (Amount, Amount, Amount),
     answers: u32,
@@ -40,14 +42,14 @@ mod tests {
             Budget::in_assets([Asset::USDC_BASE]).per_payment("1").per_host("2").per_day("10").build().unwrap();
         for ((price, missing, least), answers, spent, deposit) in [
             ((100, 100, 0), 10, 0, Ok(1_000)),
-            // What is left of an earlier deposit.
+            // A part of an earlier deposit is left.
             ((100, 20, 0), 10, 0, Ok(1_000)),
             ((100, 100, 5_000), 10, 0, Ok(5_000)),
             ((100, 100, 0), 0, 0, Ok(100)),
             // The limit of one payment is that of one deposit.
             ((490_000, 490_000, 0), 10, 0, Ok(1_000_000)),
             ((100, 100, 1_000_001), 10, 0, Err(BudgetDenial::PerDeposit)),
-            // What the host may yet receive.
+            // The rest of the host's limit.
             ((100_000, 100_000, 0), 10, 1_850_000, Ok(150_000)),
             ((100_000, 100_000, 0), 10, 1_900_001, Err(BudgetDenial::PerHost)),
             ((u128::MAX, 1, 0), u32::MAX, 0, Ok(1_000_000)),

@@ -1,8 +1,8 @@
-//! By a channel: the payer deposits once, and signs a voucher for each answer.
+//! Pays by a channel: the payer deposits once, and signs a voucher for each answer.
 //!
-//! [`plan`] decides whether a channel pays, and what has to be deposited; [`sign`] signs and records; [`counting`] counts what an answer was
-//! charged; [`correction`] decides whether a seller is believed that counts otherwise; [`close`] gets back what is left;
-//! [`adopt`] takes up a channel that the journal has lost.
+//! [`plan`] decides whether a channel pays, and what must be deposited; [`sign`] signs and records; [`counting`] counts
+//! the charge of an answer; [`correction`] decides whether to believe a seller's other count; [`close`] gets back what
+//! is left; [`adopt`] adds a channel that the journal has lost.
 
 pub(crate) mod adopt;
 pub(crate) mod close;

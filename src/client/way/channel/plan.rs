@@ -1,4 +1,4 @@
-//! Whether a channel pays for an answer, and what has to be deposited first. Nothing is signed.
+//! Decides whether a channel pays for an answer, and what must be deposited first. Nothing is signed.
 
 use crate::{
     client::{
@@ -15,11 +15,11 @@ use crate::{
 /// A channel that can pay.
 pub(crate) struct ChannelPlan {
     pub(crate) held: ChannelGuard,
-    /// What it lacks, and how that is signed for.
+    /// The necessary deposit, and how it is signed.
     pub(crate) deposit: Option<(Amount, DepositedBy)>,
 }
 
-/// How a deposit is signed for.
+/// How a deposit is signed.
 pub(crate) enum DepositedBy {
     /// By an EIP-3009 authorization, under this domain of the token.
     Authorization(TokenDomain),
@@ -28,7 +28,7 @@ pub(crate) enum DepositedBy {
 }
 
 impl ChannelPlan {
-    /// What it takes of the budget.
+    /// Returns what counts against the budget.
     pub(crate) fn deposited(&self) -> Amount {
         self.deposit.as_ref().map_or(Amount::ZERO, |(amount, _)| *amount)
     }
@@ -42,7 +42,7 @@ const OTHER_DOMAIN: PayerError =
 const DOUBTFUL: PayerError = PayerError::Unavailable(
     "an earlier deposit may have been made, or be made yet; nothing more is deposited before the chain tells: try again later",
 );
-/// The word of single nodes ends nothing.
+/// The error if only some nodes report the claim, because a single node ends nothing.
 pub(super) const DISPUTED: PayerError = PayerError::Unavailable(
     "not all nodes show, in blocks that stay, that so much is claimed of the channel: try again later",
 );
@@ -51,11 +51,11 @@ const PUBLIC: PayerError = PayerError::Refused(
 );
 const ODD: PayerError = PayerError::Refused("the chain shows more claimed of a channel than was ever signed for it");
 
-/// Finds the channel by which these terms are met, or begins one; waits while another call signs in it.
+/// Finds a channel that meets these terms, or begins one; waits while another call signs in it.
 ///
 /// # Errors
-/// [`Failure::ChannelLeft`] where an earlier purchase of the channel was left without an answer, [`Failure::ChannelBroken`] where its
-/// seller is not believed any more; the budget's or the payer's where a deposit is needed.
+/// [`Failure::ChannelLeft`] if an earlier purchase of the channel has no answer, [`Failure::ChannelBroken`] if its
+/// seller is no longer believed. If a deposit is needed, also errors of the budget and the payer.
 pub(crate) async fn plan(
     inner: &ClientInner,
     identity: &RequestIdentity,
@@ -98,7 +98,7 @@ pub(crate) async fn plan(
     Ok(ChannelPlan { held, deposit: Some((amount, by)) })
 }
 
-/// Keeps the channel for this call.
+/// Holds the channel for this call.
 async fn hold(
     inner: &ClientInner,
     identity: &RequestIdentity,
@@ -119,7 +119,7 @@ async fn hold(
             FoundChannel::Broken(channel) => return Err(Failure::ChannelBroken { channel }),
             FoundChannel::Doubtful(other) => resolve(inner, &other, network).await?,
             FoundChannel::Left(purchase) => {
-                // As old as that, it is given up like any other payment.
+                // If it is old enough, it is given up like any other payment.
                 let begun = inner.registry.begun(purchase);
                 let is_old = begun.is_some_and(|begun| begun.after(inner.settings.payment_age) <= inner.now());
                 if !is_old || !inner.registry.abandon(purchase).await.map_err(Failure::Journal)? {
@@ -130,12 +130,13 @@ async fn hold(
     }
 }
 
-/// Reads what the chain holds of the channel: a deposit may have been made whose answer never came. Before that is known, no other follows.
+/// Reads the channel's balance from the chain, because a deposit may have been made without an answer. Until that is
+/// known, no other deposit follows.
 async fn look(inner: &ClientInner, held: &ChannelGuard, terms: &ChannelTerms) -> Result<(), Failure> {
     let (signer, network) = (inner.channel_signer()?, terms.quote.network);
     let funds = signer.channel_funds(network, held.id()).await?;
     let record = held.record().ok_or(OPENS_NONE)?;
-    // What was signed in an adopted one before is not known.
+    // Earlier signatures in an adopted channel are unknown.
     let is_odd = |claimed| claimed > record.signed && !record.is_adopted;
     if is_odd(funds.claimed) {
         if !is_odd(signer.settled_funds(network, held.id()).await?.claimed) {
@@ -155,7 +156,7 @@ async fn look(inner: &ClientInner, held: &ChannelGuard, terms: &ChannelTerms) ->
     resolve(inner, held, network).await
 }
 
-/// Finds out what became of a deposit. A single node may lag.
+/// Determines the outcome of a deposit from a majority of the nodes, because a single one may lag.
 async fn resolve(inner: &ClientInner, held: &ChannelGuard, network: Network) -> Result<(), Failure> {
     let settled = inner.channel_signer()?.settled_funds(network, held.id()).await?;
     let mut is_known = false;

@@ -1,4 +1,4 @@
-//! A voucher is signed, and recorded before a seller is shown it.
+//! Signs a voucher, and records it before a seller is shown it.
 
 use std::time::Duration;
 
@@ -23,15 +23,15 @@ use crate::{
     },
 };
 
-/// What a voucher is signed with.
+/// The context of signing a voucher.
 pub(crate) struct Vouching<'a> {
     pub(crate) inner: &'a ClientInner,
     pub(crate) progress: &'a Progress,
     /// The deadline of the signatures.
     pub(crate) deadline: Instant,
-    /// For how long a deposit is to be valid.
+    /// How long a deposit should be valid.
     pub(crate) valid_for: Duration,
-    /// Where it is bought, and how that is asked for.
+    /// The address and the method of the request.
     pub(crate) place: (String, String),
 }
 
@@ -39,8 +39,8 @@ const TOO_LARGE: PayerError = PayerError::Refused("the channel cannot hold such 
 const OTHER: PayerError = PayerError::Refused("the payer signed something else than it was asked to");
 
 impl Vouching<'_> {
-    /// Signs for a purchase with reserved money, and records it. Returns another purchase of the same request instead,
-    /// if one was left meanwhile.
+    /// Signs for a purchase with reserved money, and records it. If another purchase of the same request was left
+    /// meanwhile, returns that one instead.
     pub(crate) async fn sign(
         &self,
         mut guard: PurchaseGuard,
@@ -59,7 +59,7 @@ impl Vouching<'_> {
             }
             None => ChannelPayload::Voucher { channel_config: config, voucher },
         };
-        // Signing may take a human's time. What no seller was shown is dropped.
+        // A human's signature may take long. A voucher that no seller was shown is dropped.
         if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
             return Ok(left);
         }
@@ -151,7 +151,7 @@ async fn voucher(
     Ok(Voucher::new(config.id(network), units, signature))
 }
 
-/// Signs for the same purchase over another total, behind what was charged before; its deposit stays as it is. Nothing is recorded.
+/// Signs the same purchase again, on top of another earlier charge. Its deposit stays. Nothing is recorded.
 pub(crate) async fn again(
     inner: &ClientInner,
     deadline: Instant,
@@ -175,7 +175,7 @@ pub(crate) async fn again(
     Ok(PreparedVoucher { network, before, payload, message })
 }
 
-/// Signs a request for all that is left: a voucher over what was charged, which pays for nothing.
+/// Signs a refund request for all that is left, with a voucher over the charges so far, which pays for nothing new.
 pub(crate) async fn refund(
     inner: &ClientInner,
     deadline: Instant,

@@ -1,4 +1,4 @@
-//! `Domains`: under which domains the payer signs, asked as seldom as a bill of many ways allows.
+//! `Domains`: the domains under which the payer signs, with few questions to the payer even for a bill with many ways.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ pub(super) const SIGNS_NONE: PayerError =
 const OTHER_DOMAIN: PayerError =
     PayerError::Refused("the seller names another name or version of the token than the token's own");
 
-/// How often a payer is asked about one token for one bill: each question may be one to its nodes.
+/// How often a payer is asked about one token for one bill, because each question may go to its nodes.
 const QUESTIONS_MAX: u32 = 3;
 
-/// What the payer said of tokens while a way to pay is chosen.
+/// The payer's answers about tokens while a way to pay is chosen.
 pub(super) struct Domains<'a> {
     payer: &'a dyn ErasedPayer,
     told: HashMap<(Network, Address), Told>,
@@ -24,9 +24,9 @@ pub(super) struct Domains<'a> {
 #[derive(Default)]
 struct Told {
     questions: u32,
-    /// The token's own domain, and the most that the payer would sign for under it as far as it was asked.
+    /// The token's own domain, and the amount that the payer would sign under it, as last asked.
     signs: Option<(TokenDomain, Amount)>,
-    /// For so much it does not sign.
+    /// The amount that it does not sign.
     refuses: Option<Amount>,
 }
 
@@ -35,8 +35,8 @@ impl<'a> Domains<'a> {
         Self { payer, told: HashMap::new() }
     }
 
-    /// Returns the domain under which the payer signs for these terms. Signed for another one it would be worth nothing, or be worth
-    /// something elsewhere: so the names are compared first, as far as they are known.
+    /// Returns the domain under which the payer signs for these terms. A signature under another domain would be
+    /// worthless here, or valid elsewhere, so the names are compared first, if known.
     pub(super) async fn under(&mut self, asset: &Asset, terms: &AuthorizationTerms) -> Result<TokenDomain, Failure> {
         let (token, amount) = (asset.contract(), terms.quote.amount);
         let told = self.told.entry((asset.network(), token)).or_default();

@@ -1,7 +1,7 @@
-//! What a seller charged of a permit: by its word, which the chain is asked to confirm.
+//! Determines the charge of a permit: the seller states it, and the chain confirms it.
 //!
-//! The budget holds the signed maximum until the chain has confirmed less. A seller that states a small charge and takes the maximum would
-//! otherwise be paid past every limit.
+//! The budget holds the signed maximum until the chain has confirmed a smaller charge. Otherwise a seller that states a
+//! small charge and takes the maximum would be paid past every limit.
 
 use std::time::Duration;
 
@@ -18,17 +18,18 @@ use crate::{
     protocol::{Amount, TxHash},
 };
 
-/// How long an answer, or the next purchase, waits for the chain's word.
+/// How long an answer, or the next purchase, waits for the chain.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was charged, and whether the seller's statement can be true.
+/// The charge, and whether the seller's statement is possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charged {
     pub(crate) charge: PermitCharge,
     pub(crate) is_plausible: bool,
 }
 
-/// Reads what an answer says of its charge, and asks the chain about it; `None` where the payment has a fixed amount.
+/// Reads the charge that an answer states, and asks the chain to confirm it; returns `None` for a payment of a fixed
+/// amount.
 pub(crate) async fn read(inner: &ClientInner, entry: &JournalEntry, answer: &Parts) -> Option<Charged> {
     let permitted = entry.permitted().filter(|permitted| permitted.signed.permit.facilitator.is_some())?;
     let stated = judge(reply::stated_charge(&answer.headers), permitted.signed.permit.amount);
@@ -37,7 +38,7 @@ pub(crate) async fn read(inner: &ClientInner, entry: &JournalEntry, answer: &Par
     Some(timeout(PATIENCE, confirm(inner, permitted, transaction, stated)).await.unwrap_or(stated))
 }
 
-/// What a statement comes to by itself.
+/// Judges a statement by itself.
 fn judge(stated: StatedCharge, maximum: Amount) -> Charged {
     let (amount, is_plausible) = match stated {
         StatedCharge::Amount(amount) if amount <= maximum => (amount, true),
@@ -62,7 +63,8 @@ async fn confirm(inner: &ClientInner, permitted: &PreparedPermit, transaction: T
     }
 }
 
-/// Asks once more about charges that the chain had not confirmed when their answers came. Those that it confirms count from now on.
+/// Checks earlier charges again that the chain had not confirmed when their answers came. Those that it confirms count
+/// from now on.
 pub(crate) async fn confirm_earlier(inner: &ClientInner) {
     let confirming = async {
         for entry in inner.registry.unconfirmed_charges() {
@@ -78,7 +80,7 @@ pub(crate) async fn confirm_earlier(inner: &ClientInner) {
     let _ = timeout(PATIENCE, confirming).await;
 }
 
-/// The charge of a finished purchase, if the chain tells it.
+/// Returns the charge of a finished purchase, if the chain shows it.
 async fn confirmed(inner: &ClientInner, entry: &JournalEntry) -> Option<PermitCharge> {
     let permitted = entry.permitted()?;
     if let Some(transaction) = entry.transaction {

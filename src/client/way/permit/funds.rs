@@ -1,4 +1,4 @@
-//! Whether the payer can pay an amount by permit.
+//! Checks whether the payer can pay an amount by permit.
 
 use crate::{
     client::{Failure, MissingAllowance, PayerError, PermitFunds, inner::ClientInner},
@@ -8,7 +8,7 @@ use crate::{
 const SIGNS_NO_PERMITS: PayerError = PayerError::Refused("the payer signs no permits of this token");
 const HOLDS_TOO_LITTLE: PayerError = PayerError::Refused("the payer has too little of the token");
 
-/// Makes sure that the account has so much, and allows Permit2 to move it. Nothing is signed.
+/// Checks that the account has this amount and allows Permit2 to move it. Nothing is signed.
 pub(crate) async fn covers(inner: &ClientInner, asset: &Asset, needed: Amount) -> Result<(), Failure> {
     let funds = inner.permit_signer()?.permit_funds(asset).await?;
     let PermitFunds { balance, allowance } = funds.ok_or(SIGNS_NO_PERMITS)?;

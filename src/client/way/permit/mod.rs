@@ -1,4 +1,4 @@
-//! By a permit that the seller settles: signed, and what the seller charged of it.
+//! Pays by a permit that the seller settles: signs it, and determines its charge.
 
 pub(crate) mod charge;
 mod funds;

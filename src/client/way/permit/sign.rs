@@ -1,4 +1,4 @@
-//! A permit is signed, and recorded before a seller is shown it.
+//! Signs a permit, and records it before a seller is shown it.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::{
     protocol::permit2::Permit,
 };
 
-/// What a permit is signed with.
+/// The context of signing a permit.
 pub(crate) struct Permitting<'a> {
     pub(crate) inner: &'a ClientInner,
     pub(crate) progress: &'a Progress,
     /// The deadline of the signature.
     pub(crate) deadline: Instant,
-    /// For how long it is to be valid.
+    /// How long it should be valid.
     pub(crate) valid_for: Duration,
 }
 
 impl Permitting<'_> {
-    /// Signs for a purchase with reserved money, and records it. Returns another purchase of the same request instead,
-    /// if one was left meanwhile.
+    /// Signs for a purchase with reserved money, and records it. If another purchase of the same request was left
+    /// meanwhile, returns that one instead.
     pub(crate) async fn sign(&self, mut guard: PurchaseGuard, terms: &PermitTerms) -> Result<PurchaseGuard, Failure> {
         let request = self.request(&guard, terms)?;
         let signing = in_time(self.deadline, "signing the payment", self.inner.permit_signer()?.permit(&request));
@@ -39,7 +39,7 @@ impl Permitting<'_> {
         if payer == recipient {
             return Err(Denial::NoSeller(payer).into());
         }
-        // Signing may take a human's time. What no seller was shown is dropped.
+        // A human's signature may take long. A permit that no seller was shown is dropped.
         if let Some(left) = self.inner.registry.left(&guard.entry().fingerprint)? {
             return Ok(left);
         }

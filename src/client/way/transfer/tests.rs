@@ -1,4 +1,4 @@
-//! A transfer alone: a scripted payer and a journal in memory, no seller.
+//! Tests of the transfer alone, with a scripted payer and a journal in memory, without a seller.
 
 use std::{
     collections::VecDeque,
@@ -22,11 +22,11 @@ const TX: TxHash = TxHash::new([9; 32]);
 /// The calls, in order.
 type Effects = Arc<Mutex<Vec<&'static str>>>;
 
-/// Gives scripted answers, and records the questions.
+/// A payer with scripted answers that records its calls.
 struct Script {
     effects: Effects,
     clock: FakeClock,
-    /// How long it takes to prepare.
+    /// How long preparing takes.
     takes: Duration,
     fates: Mutex<VecDeque<TransferStatus>>,
 }
@@ -77,7 +77,7 @@ impl Payer for Script {
     }
 }
 
-/// Writes down that something was recorded, or fails.
+/// A journal that records its calls, or fails.
 struct Diary {
     effects: Effects,
     kept: MemoryJournal,
@@ -98,7 +98,7 @@ impl Journal for Diary {
     }
 }
 
-/// One purchase of 0.49 USDC, whose quote is good until `expiry`.
+/// One purchase of 0.49 USDC.
 struct Stage {
     effects: Effects,
     kept: MemoryJournal,
@@ -114,7 +114,7 @@ impl Stage {
         Self::taking(Duration::ZERO, fates, journal_fails).await
     }
 
-    /// The payer takes that long to prepare.
+    /// Creates a stage whose payer takes that long to prepare.
     async fn taking(takes: Duration, fates: impl IntoIterator<Item = TransferStatus>, journal_fails: bool) -> Self {
         let (effects, kept) = (Effects::default(), MemoryJournal::new());
         let clock = FakeClock::new(NOW);
@@ -213,7 +213,7 @@ async fn a_quote_that_leaves_too_little_time_is_not_paid() {
     assert_eq!(stage.effects(), ["turn", "turn over"]);
 }
 
-/// Nodes may take long to say what a payment needs.
+/// Nodes may take long to answer what a payment needs.
 #[tokio::test]
 async fn a_quote_that_ends_while_its_transfer_is_prepared_is_not_paid() {
     for (takes, is_paid) in [(590, true), (591, false), (601, false)] {
