@@ -191,17 +191,19 @@ pub struct ChannelOnChain {
     pub withdrawing: Amount,
     /// When that withdrawal began: the earliest.
     pub withdraw_requested_at: Option<ChainTime>,
-    /// How many refunds there were: the nonce of the next one. By the word of most nodes, where there are several; the lowest where too few answer.
+    /// The number of refunds so far, which is the nonce of the next one: with several nodes, according to a majority;
+    /// the lowest if too few answer.
     pub refund_nonce: u64,
-    /// Whether nodes differ about it: some know of a refund of which others do not, and the balance is that of the former. What a signed refund
-    /// may take from it may be taken already.
+    /// Whether nodes differ about refunds: some know of one that others do not, and the balance is that of the former.
+    /// The amount of a signed refund may already be deducted from it.
     pub refunds_differ: bool,
-    /// The number of the block that was read: the lowest. `None` where the settler does not know it, or where too few nodes answered to be
-    /// sure of it. By it the ledger tells the later of two readings, and believes only a later one that a claim is gone. Once it knows one, a
-    /// reading without a number only lowers what the channel covers: it neither raises that nor claims anything.
+    /// The number of the block that was read: the lowest. `None` if the settler does not know it, or too few nodes
+    /// answered to be sure. The ledger orders readings by it, and only a later reading can show that a claim is gone.
+    /// Once the ledger knows a number, a reading without one can only lower what the channel covers: it neither raises
+    /// that nor records a claim.
     pub as_of: Option<u64>,
-    /// Whether too few nodes answered to be sure of it: by their word, a channel that the seller does not know yet is not sold in, no refund
-    /// counts as made, and none is signed.
+    /// Whether too few nodes answered to be sure. On the basis of such a reading, nothing is sold in a channel that is
+    /// new to the seller, no refund counts as made, and none is signed.
     pub of_few: bool,
 }
 
@@ -354,7 +356,7 @@ pub enum SweepOutcome {
     Refused(Reason),
     /// It is swept.
     Swept {
-        /// By this transaction.
+        /// The transaction.
         transaction: TxHash,
         /// The amount that waited before it was sent, in base units.
         amount: Amount,

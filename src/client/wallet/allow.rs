@@ -40,7 +40,7 @@ const UNMINED: PayerError =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Permit2Approval {
-    /// The transaction, which is in a block.
+    /// The mined transaction.
     pub transaction: TxHash,
     /// How much Permit2 may move now, in base units, according to a node after that block.
     pub allowance: Amount,

@@ -28,7 +28,7 @@ pub(crate) struct TransferDriver<'a> {
 /// The result of following a transfer.
 #[derive(Debug)]
 pub(crate) enum Followed {
-    /// This transaction is in enough blocks.
+    /// This transaction has enough confirmations.
     Settled(TxHash),
     /// The quote has expired, so the transfer might be mined too late for its price. Request a new quote;
     /// [`TransferDriver::requoted`] continues with it.

@@ -1,4 +1,4 @@
-//! A nonce pays at most once.
+//! Checks that a nonce pays at most once.
 
 use std::{future::Future as _, pin::pin, task::Poll, time::Duration};
 
@@ -11,14 +11,14 @@ use crate::{
     verify::NonceState,
 };
 
-/// How many settle the same payment at once.
+/// How many calls settle the same payment at once.
 const MANY: usize = 5;
 
-/// How long a settlement that was dropped may go on by itself.
+/// How long a dropped settlement may continue by itself.
 const AFTERMATH: Duration = Duration::from_secs(60);
 
 pub(super) async fn settled_twice<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
-    // Enough for twice.
+    // The payer has enough for two payments.
     let payment = rich_payment(fixture).await;
     fixture.take(&payment).await?;
     for _ in 0..2 {
@@ -88,7 +88,7 @@ pub(super) async fn cancelled_after_verifying<H: Harness>(fixture: &Fixture<'_, 
 }
 
 pub(super) async fn dropped_while_settling<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
-    // Polled once, and left to itself for ever longer.
+    // Each round waits longer before it drops the future; the first polls it once.
     for round in 0..4 {
         let payment = rich_payment(fixture).await;
         let wait = Duration::from_millis(3 * round * round);
@@ -118,7 +118,7 @@ pub(super) async fn dropped_while_verifying<H: Harness>(fixture: &Fixture<'_, H>
     fixture.received(1).await
 }
 
-/// A payment of a payer with money for many of them.
+/// Returns a payment of a payer with money for many payments.
 async fn rich_payment<H: Harness>(fixture: &Fixture<'_, H>) -> SignedPayment {
     let payer = fixture.harness.payer(units(10 * PRICE)).await;
     fixture.signed(fixture.authorization(payer).await).await
@@ -129,14 +129,14 @@ async fn cancel<H: Harness>(fixture: &Fixture<'_, H>, payment: &SignedPayment) {
     fixture.harness.cancel(authorization.from, authorization.nonce).await;
 }
 
-/// Fails unless a payment with a nonce that was used otherwise is reported as used, and moves nothing.
+/// Fails unless a payment whose nonce was used otherwise is reported as used, and moves nothing.
 async fn pays_no_more<H: Harness>(fixture: &Fixture<'_, H>, payment: &SignedPayment) -> Result<(), Fault> {
     must_be!(fixture.verify(payment).await?, Validity::Used, "verifying it");
     must_be!(fixture.settle(payment).await, Settlement::Refused(_) | Settlement::Unknown(_), "settling it");
     fixture.received(0).await
 }
 
-/// Fails where a payment that was made is reported as refused, or as made by another transaction.
+/// Fails if a payment that was made is reported as refused, or as made by another transaction.
 async fn not_denied<H: Harness>(
     fixture: &Fixture<'_, H>,
     payment: &SignedPayment,
@@ -147,7 +147,7 @@ async fn not_denied<H: Harness>(
         (Settlement::Settled(told) | Settlement::Unknown(Some(told)), NonceState::Used(paid)) if *told == paid => {
             Ok(())
         }
-        // One that was sent and came too late. It is not known to have paid.
+        // This transaction was sent too late, and is not known to have paid.
         (Settlement::Unknown(Some(_)), NonceState::Used(_)) => Ok(()),
         (settlement, state) => {
             Err(Fault::new(format!("a payment that was made is reported as {settlement:?}, its nonce being {state:?}")))
@@ -162,7 +162,7 @@ async fn settle_until_used<H: Harness>(fixture: &Fixture<'_, H>, payment: &Signe
         must_be!(settlement, Settlement::Settled(_) | Settlement::Unknown(_), "settling what was dropped");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // Anything still on its way would move it a second time.
+    // If anything were still in progress, it would move the money a second time.
     let again = fixture.settle(payment).await;
     not_denied(fixture, payment, &again).await
 }

@@ -1,4 +1,4 @@
-//! A payment that cannot be made is refused, and nothing moves.
+//! Checks that a payment that cannot be made is refused, and nothing moves.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     settle::Validity,
 };
 
-/// How long a settler may remember a refusal.
+/// How long, in seconds, a settler may remember a refusal.
 const BLOCK_SECONDS: usize = 3;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -34,7 +34,7 @@ pub(super) async fn tampered<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(),
         honest.clone().valid_between(honest.valid_after, honest.valid_before.after(HOUR)),
     ];
     for signed in changed {
-        // The offer is the seller's; the signature is for something else.
+        // The offer is the seller's, but the signature is for something else.
         let signature = fixture.harness.sign(payer, &signed).await;
         fixture.refuses(&fixture.payment(honest.clone(), signature)).await?;
     }
@@ -125,7 +125,7 @@ pub(super) async fn refused_stays_payable<H: Harness>(fixture: &Fixture<'_, H>) 
     fixture.received(1).await
 }
 
-/// Moves a base unit from a payment's payer, by another nonce, and returns its new owner.
+/// Moves one base unit from the payment's payer, under another nonce, and returns its new owner.
 async fn spend<H: Harness>(
     fixture: &Fixture<'_, H>,
     payment: &crate::settle::SignedPayment,

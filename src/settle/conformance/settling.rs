@@ -1,4 +1,4 @@
-//! A payable payment is settled.
+//! Checks that a payable payment is settled.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     verify::NonceState,
 };
 
-/// How many payments come at once.
+/// How many payments arrive at once.
 const MANY: u128 = 8;
 
 pub(super) async fn healthy<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
@@ -98,7 +98,7 @@ async fn all_settled<H: Harness>(fixture: &Fixture<'_, H>, payments: Vec<SignedP
 pub(super) async fn the_last_base_unit<H: Harness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
     let payer = fixture.payer().await;
     let now = fixture.harness.now().await;
-    // A window as clients that are in no hurry make it.
+    // A long validity, as of clients that are in no hurry.
     let authorization = fixture.authorization(payer).await;
     let longest = now.after(Duration::from_secs(365 * 24 * 3_600));
     let begun = crate::protocol::ChainTime::from_unix(0);

@@ -1,4 +1,4 @@
-//! What a facilitator's answer says. It is a stranger's: of its text nothing but single words is kept.
+//! Parses a facilitator's answer. Only reason codes are kept; its text is untrusted.
 
 use http::StatusCode;
 
@@ -11,7 +11,7 @@ use crate::{
     settle::{Settlement, Validity},
 };
 
-/// Words that say that a nonce is used, or that the payment was settled before.
+/// Reasons that mean that a nonce is used, or that the payment was settled before.
 const USED: [&str; 7] = [
     "invalid_exact_evm_nonce_already_used",
     "nonce_already_used",
@@ -22,7 +22,7 @@ const USED: [&str; 7] = [
     "invalid_exact_evm_payload_authorization_nonce_used",
 ];
 
-/// Beginnings of words that facilitators use only for a check, before anything was sent.
+/// Beginnings of reasons that facilitators use only for a check, before anything was sent.
 const LOOKED_AT: [&str; 8] = [
     "invalid_",
     "insufficient_",
@@ -34,8 +34,8 @@ const LOOKED_AT: [&str; 8] = [
     "smart_wallet_deployment_failed",
 ];
 
-/// Words about permits that facilitators use only for a check. `permit2_simulation_failed` is none of them: official facilitators say it of
-/// a nonce that is used as well.
+/// Reasons about permits that facilitators use only for a check. `permit2_simulation_failed` is not among them, because
+/// official facilitators also use it for a used nonce.
 const LOOKED_AT_PERMIT: [&str; 17] = [
     "permit2_deadline_expired",
     "permit2_not_yet_valid",
@@ -56,10 +56,10 @@ const LOOKED_AT_PERMIT: [&str; 17] = [
     "upto_amount_exceeds_permitted",
 ];
 
-/// Endings of such words that facilitators also use for sent transactions.
+/// Endings of such reasons that facilitators also use for sent transactions.
 const SENT: [&str; 4] = ["transaction_failed", "transaction_state", "event_mismatch", "settlement_failed"];
 
-/// Reads an answer to `/verify`; `None` if it is unusable, or tells nothing of the payment.
+/// Reads an answer to `/verify`; returns `None` if it is unusable, or says nothing about the payment.
 pub(super) fn validity(answer: &Answer, question: &Question) -> Option<Validity> {
     if answer.status.is_redirection() {
         return None;
@@ -73,14 +73,15 @@ pub(super) fn validity(answer: &Answer, question: &Question) -> Option<Validity>
     }
 }
 
-/// The reason of a refusal, where one is stated. Facilitators say "unexpected", in that word or in the prose of an exception, of a failure
-/// of their own, and wherever it is the payment's they have a word for it: without one, nothing is told of the payment.
+/// Returns the reason of a refusal, if one is stated. Facilitators report their own failures as "unexpected", as a
+/// reason or in the prose of an exception, and have specific reasons for all faults of a payment. So such a reason says
+/// nothing about the payment.
 pub(super) fn stated(reason: Option<Reason>) -> Option<Reason> {
-    // Prose is read as one of them.
+    // Prose is parsed as such a reason, too.
     reason.filter(|reason| !reason.as_str().starts_with("unexpected_"))
 }
 
-/// Returns whether an answer that says nothing else says that the seller may not ask there.
+/// Returns whether the status alone means that the seller may not use the facilitator.
 pub(super) const fn is_denial(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
 }
@@ -91,7 +92,7 @@ pub(super) fn settlement(answer: &Answer, question: &Question) -> Settlement {
         Ok(said) if !answer.status.is_redirection() => said,
         _ => return Settlement::Unknown(None),
     };
-    // Of `upto`, the standard demands the amount: without it, the maximum may have been charged.
+    // For `upto`, the standard requires the amount: without it, the maximum may have been charged.
     let is_charged = match (said.amount, question.scheme()) {
         (Some(amount), _) => amount == question.charge,
         (None, scheme) => scheme == PermitScheme::Exact,
@@ -108,14 +109,13 @@ pub(super) fn settlement(answer: &Answer, question: &Question) -> Settlement {
     }
 }
 
-/// This word does not name the user of the nonce; the chain does.
+/// Returns whether the reason means a used nonce. It does not say who used it; the chain does.
 fn is_used(reason: &Reason) -> bool {
     USED.contains(&reason.as_str())
 }
 
-/// Returns whether this reason proves that the payment is not on its way. Facilitators use the same words for a
-/// time-out of their node and for a failed transaction, so those words prove nothing. Unknown words prove nothing
-/// either.
+/// Returns whether this reason proves that the payment is not in progress. Some reasons are also used for a time-out of
+/// the facilitator's node or for a failed transaction, so they prove nothing. Unknown reasons prove nothing either.
 pub(super) fn is_final(reason: &Reason) -> bool {
     let word = reason.as_str();
     (LOOKED_AT.iter().any(|beginning| word.starts_with(beginning)) || LOOKED_AT_PERMIT.contains(&word))

@@ -17,9 +17,9 @@ use crate::{
     settle::{SettleError, SettleErrorKind},
 };
 
-/// The longest time limit of verifying: the layer waits little longer.
+/// The upper limit of the verification time limit: the layer waits little longer.
 const VERIFY_MAX: Duration = Duration::from_secs(60);
-/// The longest time limit that makes sense.
+/// The upper limit of the other time limits.
 const LIMIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Configures a [`FacilitatorSettler`].
@@ -60,7 +60,7 @@ impl FacilitatorSettler {
     }
 }
 
-/// Without the URLs: they hold keys.
+/// Omits the URLs, because they may hold keys.
 impl fmt::Debug for FacilitatorSettlerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FacilitatorSettlerBuilder")
@@ -83,18 +83,21 @@ impl FacilitatorSettlerBuilder {
         }
     }
 
-    /// Adds a facilitator: its base URL, below which are `/verify`, `/settle` and `/supported`. `https`, or `http` on loopback.
+    /// Adds a facilitator by its base URL, below which are `/verify`, `/settle` and `/supported`. It must be `https`,
+    /// or `http` on loopback.
     ///
-    /// Of several, the first is asked first. The next one is asked where it cannot be reached, and never after it may have been told to
-    /// settle.
+    /// With several facilitators, the first is asked first. The next one is asked if that one cannot be reached, but
+    /// never after one may have been told to settle.
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.urls.push(url.into());
         self
     }
 
-    /// Sets what makes the headers that authorize a request. It is called for each one, within its time limit.
+    /// Sets the function that makes the authorization headers of a request. It is called for each request, within its
+    /// time limit.
     ///
-    /// If it fails, the request is not sent, as if the facilitator could not be reached. Its error is dropped: log it there.
+    /// If it fails, the request is not sent, as if the facilitator could not be reached. Its error is dropped, so log
+    /// it in the function.
     pub fn authorize<F, Fut, E>(mut self, headers: F) -> Self
     where
         F: Fn(FacilitatorCall) -> Fut + Send + Sync + 'static,
@@ -105,8 +108,8 @@ impl FacilitatorSettlerBuilder {
         self
     }
 
-    /// Sets the EIP-712 domain of a token, for a seller without a verifier that reads it from the chain. The domain of
-    /// USDC on Base and Base Sepolia is built in.
+    /// Sets the EIP-712 domain of a token, for a seller without a verifier that reads it from the chain. The domains of
+    /// USDC on Base and Base Sepolia are built in.
     pub fn domain(mut self, domain: TokenDomain) -> Self {
         self.domains.push(domain);
         self
@@ -119,7 +122,7 @@ impl FacilitatorSettlerBuilder {
         self
     }
 
-    /// Sets the time limit of settling a payment, after which its outcome is not known. Default: 90 s.
+    /// Sets the time limit of settling a payment, after which its outcome is unknown. Default: 90 s.
     pub const fn settle_timeout(mut self, limit: Duration) -> Self {
         self.limits.settle = limit;
         self
@@ -131,7 +134,7 @@ impl FacilitatorSettlerBuilder {
         self
     }
 
-    /// Keeps [payment channels](crate::settle::ChannelSettler), with these settings. Without them it keeps none.
+    /// Enables [payment channels](crate::settle::ChannelSettler) with these settings. They are off by default.
     #[cfg(feature = "wallet")]
     pub fn channels(mut self, settings: ChannelSettings) -> Self {
         self.channels = Some(settings);
@@ -141,9 +144,9 @@ impl FacilitatorSettlerBuilder {
     /// Builds the settler. Nothing is sent yet.
     ///
     /// # Errors
-    /// Returns [`SettleErrorKind::InvalidEndpoint`] for no URL, or one that is neither `https` nor on loopback, and
-    /// [`SettleErrorKind::InvalidSetting`] for a time limit of zero or of more than an hour, of verifying
-    /// more than a minute. What [`channels`](Self::channels) was given can fail in the same ways.
+    /// Returns [`SettleErrorKind::InvalidEndpoint`] without a URL, or if one is neither `https` nor on loopback.
+    /// Returns [`SettleErrorKind::InvalidSetting`] for a time limit of zero or of more than an hour, or for verifying
+    /// of more than a minute. The settings of [`channels`](Self::channels) can fail in the same ways.
     pub fn build(self) -> Result<FacilitatorSettler, SettleError> {
         for (what, limit, most) in [
             ("verify_timeout", self.limits.verify, VERIFY_MAX),

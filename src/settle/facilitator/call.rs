@@ -1,18 +1,18 @@
-//! `FacilitatorCall`: a request to a facilitator, for the program that signs requests.
+//! `FacilitatorCall`: a request to a facilitator, as the authorizing function sees it.
 
 use std::{error::Error, fmt, future::Future, pin::Pin, sync::Arc};
 
 use http::{HeaderMap, Method};
 
-/// The action that a facilitator is asked for.
+/// The action of a request to a facilitator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FacilitatorAction {
-    /// `POST /verify`: whether a payment could be settled.
+    /// `POST /verify`: check whether a payment could be settled.
     Verify,
-    /// `POST /settle`: settle it.
+    /// `POST /settle`: settle a payment.
     Settle,
-    /// `GET /supported`: what can be settled.
+    /// `GET /supported`: list what can be settled.
     Supported,
 }
 
@@ -39,13 +39,13 @@ impl FacilitatorAction {
 
 /// A request that is about to be sent to a facilitator; an access token may depend on it.
 ///
-/// `Debug` shows the action alone; an address may hold secrets.
+/// `Debug` shows only the action, because an address may hold secrets.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FacilitatorCall {
     /// The action.
     pub action: FacilitatorAction,
-    /// The facilitator's host, with its port if it is not the scheme's own: `api.facilitator.example`.
+    /// The facilitator's host, with its port unless that is the scheme's default: `api.facilitator.example`.
     pub host: String,
     /// The path: `/platform/v2/x402/verify`.
     pub path: String,
@@ -67,12 +67,12 @@ impl fmt::Debug for FacilitatorCall {
 
 type Headers = Pin<Box<dyn Future<Output = Option<HeaderMap>> + Send>>;
 
-/// Makes the headers that authorize a request.
+/// Makes the authorization headers of a request.
 #[derive(Clone)]
 pub(super) struct Authorizer(Arc<dyn Fn(FacilitatorCall) -> Headers + Send + Sync>);
 
 impl Authorizer {
-    /// Of an error nothing is kept: it may hold a key.
+    /// Creates it. Errors are dropped, because they may hold a key.
     pub(super) fn new<F, Fut, E>(authorize: F) -> Self
     where
         F: Fn(FacilitatorCall) -> Fut + Send + Sync + 'static,
@@ -85,7 +85,7 @@ impl Authorizer {
         }))
     }
 
-    /// Returns the headers for a request, all of them marked as secrets; `None` where there are none to be had.
+    /// Returns the headers for a request, all marked as sensitive; `None` if there are none.
     pub(super) async fn headers(&self, call: FacilitatorCall) -> Option<HeaderMap> {
         let mut headers = (self.0)(call).await?;
         headers.values_mut().for_each(|value| value.set_sensitive(true));

@@ -1,11 +1,11 @@
-//! Under which domain a token's authorizations are signed: a facilitator does not say it.
+//! The domain of a token's authorizations, which facilitators do not report.
 
 use crate::{
     protocol::{Address, Network, TokenDomain},
     settle::{SettleError, SettleErrorKind},
 };
 
-/// Returns the domain that the token states on the chain, else the configured one, else the built-in one of USDC.
+/// Returns the domain that the token states on the chain; else the configured one; else the built-in one of USDC.
 pub(super) fn domain_of(
     configured: &[TokenDomain],
     network: Network,

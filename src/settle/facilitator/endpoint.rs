@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{supported::SupportedCell, transport::Transport};
 use crate::{protocol::v2::Supported, settle::SettleError};
 
-/// For how long a facilitator that failed is asked last.
+/// How long a facilitator that failed is asked last.
 const REST: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]

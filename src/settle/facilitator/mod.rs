@@ -1,4 +1,4 @@
-//! `FacilitatorSettler`: payments are checked and settled by a facilitator of the x402 standard, over HTTP.
+//! `FacilitatorSettler`: a facilitator of the x402 standard checks and settles payments, over HTTP.
 
 mod answers;
 mod builder;

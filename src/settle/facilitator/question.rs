@@ -1,4 +1,4 @@
-//! `Question`: what a facilitator is asked about one payment, by whichever method it was signed.
+//! `Question`: the request to a facilitator about one payment, however it was signed.
 
 use crate::{
     protocol::{
@@ -9,19 +9,19 @@ use crate::{
     settle::{PermitPayment, SignedPayment},
 };
 
-/// What a facilitator is asked about one payment.
+/// The request to a facilitator about one payment.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) id: PaymentId,
     pub(super) network: Network,
     pub(super) payer: Address,
-    /// What is to be charged.
+    /// The amount to charge.
     pub(super) charge: Amount,
-    /// The account that has to send it, where the payer signed one: of `upto`.
+    /// The account that must send it, if the payer signed one (`upto`).
     facilitator: Option<Address>,
-    /// The body of `/verify`, about the whole amount.
+    /// The body of `/verify`, over the whole amount.
     pub(super) verify: String,
-    /// The body of `/settle`, about the charge.
+    /// The body of `/settle`, over the charge.
     pub(super) settle: String,
 }
 
@@ -43,7 +43,7 @@ impl Question {
         }
     }
 
-    /// A permit, of which that much is to be charged.
+    /// Creates the request for a permit with this charge.
     pub(super) fn of_permit(payment: &PermitPayment, charge: Amount) -> Self {
         let (offered, signed) = (&payment.requirements, &payment.permit);
         let mut payload = PaymentPayload::new(offered.over(offered.amount()), signed.clone());
@@ -64,7 +64,7 @@ impl Question {
         }
     }
 
-    /// Whether a facilitator settles such payments on that chain, by its own word.
+    /// Returns whether a facilitator claims to settle such payments on that chain.
     pub(super) fn is_for(&self, supported: &Supported) -> bool {
         match self.scheme() {
             PermitScheme::Exact => supported.settles_exact(self.network),
@@ -72,12 +72,13 @@ impl Question {
         }
     }
 
-    /// Whether the payer signed that one of these accounts has to send it. Facilitators with several accounts need not name all of them.
+    /// Returns whether the payer's signature names one of these accounts as the sender. Facilitators with several
+    /// accounts need not list all of them.
     pub(super) fn names_one_of(&self, accounts: &[Address]) -> bool {
         self.facilitator.is_some_and(|facilitator| accounts.contains(&facilitator))
     }
 
-    /// The scheme. Authorizations are of `exact`.
+    /// Returns the scheme; authorizations use `exact`.
     pub(super) const fn scheme(&self) -> PermitScheme {
         match self.facilitator {
             Some(_) => PermitScheme::UpTo,

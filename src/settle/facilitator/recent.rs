@@ -1,4 +1,4 @@
-//! `Recent`: a memory of the last payments, for convenience only. The chain records settlements.
+//! `Recent`: remembers the last payments, as a convenience. The chain is the record of settlements.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,14 +8,14 @@ use std::{
 
 use crate::protocol::PaymentId;
 
-/// How many payments are remembered: more than are under way at any moment.
+/// How many payments are remembered: more than are ever in progress at once.
 const REMEMBERED: usize = 4_096;
 
 pub(super) struct Recent<T>(Mutex<Memory<T>>);
 
 struct Memory<T> {
     known: BTreeMap<PaymentId, T>,
-    /// Oldest first. A payment that was forgotten in between may still be there.
+    /// Oldest first. It may still contain a forgotten payment.
     order: VecDeque<PaymentId>,
 }
 

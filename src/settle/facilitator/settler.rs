@@ -1,4 +1,4 @@
-//! `FacilitatorSettler`: which facilitator is asked, and when another one may be.
+//! `FacilitatorSettler`: decides which facilitator is asked, and when another one may be.
 
 use std::{
     fmt,
@@ -32,18 +32,18 @@ use crate::{
     },
 };
 
-/// For how long an answer to `/supported` serves, unless its being there is the question.
+/// How long an answer to `/supported` is reused, except for health checks.
 pub(super) const SUPPORTED_AGE: Duration = Duration::from_secs(300);
 
 /// How old an answer to `/supported` may be as a sign of health.
 const HEALTH_AGE: Duration = Duration::from_secs(10);
 
-/// Has payments checked and settled by a facilitator of the x402 standard, version 2.
+/// Uses facilitators of the x402 standard, version 2, to check and settle payments.
 ///
 /// A facilitator is trusted as little as possible: it decides about validity, and a seller with a verifier checks its
 /// "settled" on the chain. Any doubt about a settlement (a time-out, a redirect, an error without the standard's form,
-/// a reason that facilitators also use for sent transactions) is [`Settlement::Unknown`]. Only single words of its
-/// texts are passed on.
+/// a reason that facilitators also use for sent transactions) is [`Settlement::Unknown`]. Only reason codes of its text
+/// are passed on.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), tower_x402::settle::SettleError> {
@@ -61,10 +61,10 @@ pub(super) struct Inner {
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) domains: Vec<TokenDomain>,
     pub(super) limits: Limits,
-    /// For payment channels.
+    /// The seller's nodes and key for payment channels.
     #[cfg(feature = "wallet")]
     pub(super) keeper: Option<Keeper>,
-    /// Which facilitator verified a payment: the same one settles it.
+    /// Which facilitator verified a payment; the same one settles it.
     verified: Recent<usize>,
     /// The payments that were sent and may be settled, with the number of the last attempt. A refusal of such a payment
     /// may be the effect of its own settlement.
@@ -87,7 +87,7 @@ impl Default for Limits {
     }
 }
 
-/// Without the URLs: they hold keys.
+/// Omits the URLs, because they may hold keys.
 impl fmt::Debug for FacilitatorSettler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FacilitatorSettler").field("facilitators", &self.inner.endpoints.len()).finish_non_exhaustive()
@@ -114,21 +114,22 @@ impl Inner {
         }
     }
 
-    /// With what a seller has of its own for payment channels.
+    /// Sets the seller's nodes and key for payment channels.
     #[cfg(feature = "wallet")]
     pub(super) fn keeping(self, keeper: Option<Keeper>) -> Self {
         Self { keeper, ..self }
     }
 
-    /// Returns the facilitators in their order for a payment: the preferred one, then the order of the settings,
-    /// then those that failed just now.
+    /// Returns the facilitators in their order for a payment: the preferred one, then the configured order, with those
+    /// that failed recently last.
     pub(super) fn order(&self, preferred: Option<usize>) -> Vec<(usize, &Endpoint)> {
         let mut order: Vec<_> = self.endpoints.iter().enumerate().collect();
         order.sort_by_key(|(index, endpoint)| (Some(*index) != preferred, endpoint.is_resting()));
         order
     }
 
-    /// Fails unless one of the facilitators settles on this chain. Returns what the first says that settles in this way there.
+    /// Returns the answer of the first facilitator that settles in this way on this chain. Fails if none settles on
+    /// this chain.
     pub(super) async fn settles(
         &self,
         network: Network,
@@ -150,7 +151,7 @@ impl Inner {
         }
     }
 
-    /// The facilitator that verified a payment; else, of several, the one whose account the payer signed.
+    /// Returns the facilitator that verified a payment; otherwise, of several, the one whose account the payer signed.
     async fn preferred(&self, question: &Question) -> Option<usize> {
         let verified_by = self.verified.get(question.id);
         if verified_by.is_some() || self.endpoints.len() == 1 || question.scheme() == PermitScheme::Exact {
@@ -191,7 +192,7 @@ impl Inner {
         Err(failure)
     }
 
-    /// Asks one facilitator about a payment, if it settles on that chain.
+    /// Asks one facilitator about a payment, if it settles such payments on that chain.
     async fn ask(&self, endpoint: &Endpoint, share: Duration, question: &Question) -> Asked {
         if self.endpoints.len() > 1 {
             let supported = endpoint.supported(SUPPORTED_AGE, share / 4).await;
@@ -203,8 +204,8 @@ impl Inner {
         answer.map_or(Asked::Failed, Asked::Answer)
     }
 
-    /// Records a facilitator's answer. After an earlier attempt, a refusal does not prove that the payment was not
-    /// taken: the payment itself may have emptied the payer's account.
+    /// Records a facilitator's answer. After an earlier attempt, a refusal does not prove that the payment failed: the
+    /// payment itself may have emptied the payer's account.
     fn note(&self, id: PaymentId, index: usize, validity: Validity) -> Validity {
         match validity {
             Validity::Valid => {
@@ -222,13 +223,13 @@ impl Inner {
             if self.verified.get(id) != Some(index) && !self.can_settle(endpoint, question).await {
                 continue;
             }
-            // Before it is sent, because the caller may leave.
+            // Record it before sending, because the caller may drop the future.
             let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
             let sent_before = self.sent.set(id, attempt).is_some();
             let settlement =
                 match endpoint.transport.send(FacilitatorAction::Settle, Some(question.settle.clone())).await {
                     Ok(answer) => settlement(&answer, question),
-                    // From here on, another one might settle what this one settles.
+                    // From here on, another facilitator might settle the same payment, so none is asked.
                     Err(Fault::Lost) => Settlement::Unknown(None),
                     Err(Fault::NotSent) => {
                         endpoint.rest();
@@ -239,7 +240,7 @@ impl Inner {
                     }
                 };
             return match settlement {
-                // Sent before, or again meanwhile: it may be settled by that.
+                // It was sent before, or again meanwhile, and may have been settled by that.
                 Settlement::Refused(_) if sent_before || !self.sent.forget(id, attempt) => Settlement::Unknown(None),
                 told => told,
             };
@@ -263,11 +264,11 @@ impl Inner {
     }
 }
 
-/// What became of a question to one facilitator.
+/// The result of asking one facilitator.
 enum Asked {
     Answer(Answer),
     Failed,
-    /// It does not settle on that chain.
+    /// It does not settle such payments on that chain.
     Elsewhere,
 }
 
@@ -297,7 +298,7 @@ impl Settler for FacilitatorSettler {
         eip3009::signer(signed, &payment.domain, payment.requirements.network) == Some(signed.authorization.from)
     }
 
-    /// The facilitator sends the transaction: its hash is known afterwards.
+    /// The facilitator sends the transaction, so its hash is known only afterwards.
     async fn settle(&self, payment: &SignedPayment, _recorder: &TransactionRecorder) -> Settlement {
         if let Some(reason) = payment.mismatch() {
             return Settlement::Refused(reason);
@@ -335,7 +336,7 @@ impl PermitSettler for FacilitatorSettler {
         }))
     }
 
-    /// Which accounts may stand in a witness, the facilitator decides: it may have more than it names.
+    /// The facilitator decides which accounts a witness may name, because it may have more than it lists.
     async fn verify_permit(&self, payment: &PermitPayment) -> Result<Validity, SettleError> {
         match payment.mismatch() {
             Some(reason) => Ok(Validity::Refused(reason)),
@@ -348,7 +349,7 @@ impl PermitSettler for FacilitatorSettler {
         permit2::signer(&payment.permit, payment.requirements.network()) == Some(payment.permit.permit.from)
     }
 
-    /// The facilitator sends the transaction: its hash is known afterwards.
+    /// The facilitator sends the transaction, so its hash is known only afterwards.
     async fn settle_permit(
         &self,
         payment: &PermitPayment,
@@ -375,7 +376,7 @@ mod tests {
         settle::FacilitatorSettler,
     };
 
-    /// What others sign in a payer's name must not count against the payer.
+    /// A signature by others in a payer's name must not count against the payer.
     #[test]
     fn a_payers_own_signature_is_told_from_a_forged_one() {
         let settler = FacilitatorSettler::builder().url("https://facilitator.example").build().unwrap();

@@ -1,4 +1,4 @@
-//! What a facilitator can settle: asked once for a while, and again where it asks for patience.
+//! Caches what a facilitator can settle, and waits if it asks for patience.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     settle::{SettleError, SettleErrorKind},
 };
 
-/// The wait where a facilitator that is asked too often does not say how long.
+/// The wait if a rate-limiting facilitator names none.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The last answer to `/supported` and its time. Concurrent callers wait for the same answer.
@@ -52,7 +52,7 @@ async fn ask(transport: &Transport, deadline: Instant) -> Result<Supported, Sett
             }
             http::StatusCode::TOO_MANY_REQUESTS => {
                 let pause = answer.retry_after.unwrap_or(PAUSE).max(PAUSE);
-                // Waiting in vain keeps others from another facilitator.
+                // Waiting in vain would delay the use of another facilitator.
                 if pause >= deadline.saturating_duration_since(Instant::now()) {
                     return Err(SettleError::unavailable());
                 }

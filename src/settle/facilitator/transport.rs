@@ -1,5 +1,5 @@
-//! `Transport`: one request to one facilitator. It follows no redirect, repeats nothing, caps the answer, and never
-//! prints its content or URL.
+//! `Transport`: sends one request to one facilitator. It follows no redirects, retries nothing, limits the answer's
+//! size, and never prints its content or URL.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use crate::{metrics, protocol::is_loopback};
 /// The longest answer that is read.
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// A facilitator that is reached is connected to within this time.
+/// The time limit for connecting to a facilitator.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Why there is no answer.
@@ -24,11 +24,11 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub(super) enum Fault {
     /// Nothing was sent.
     NotSent,
-    /// What became of the request is not known.
+    /// The outcome of the request is unknown.
     Lost,
 }
 
-/// What a facilitator answered.
+/// A facilitator's answer.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) retry_after: Option<Duration>,
@@ -38,14 +38,14 @@ pub(super) struct Answer {
 pub(super) struct Transport {
     base: Url,
     authorizer: Option<Authorizer>,
-    /// For questions, which may be asked again: it keeps connections.
+    /// The client for questions, which may be repeated; it reuses connections.
     asking: Client,
-    /// For settling. Each request has a connection of its own: a kept connection that closes leaves it unknown whether
-    /// the request arrived.
+    /// The client for settling. Each request has its own connection: if a reused connection closes, it is unknown
+    /// whether the request arrived.
     settling: Client,
 }
 
-/// Without the URL and the headers.
+/// Omits the URL and the headers.
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport").finish_non_exhaustive()
@@ -53,7 +53,7 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// Prepares requests to a facilitator; `None` if that is no https URL, and no http URL of this machine.
+    /// Creates a transport; returns `None` if the URL is neither `https` nor an `http` URL of this machine.
     pub(super) fn new(url: &str, authorizer: Option<Authorizer>) -> Option<Self> {
         let mut base = Url::parse(url.trim()).ok()?;
         let here = is_loopback(base.host_str()?);
@@ -68,7 +68,7 @@ impl Transport {
         Some(Self { base, authorizer, asking: careful(client()).build().ok()?, settling })
     }
 
-    /// Sends a request: a `GET` without a body, a `POST` with that JSON. The caller sets the time limit.
+    /// Sends a request: a `GET` without a body, or a `POST` with that JSON. The caller sets the time limit.
     pub(super) async fn send(&self, action: FacilitatorAction, body: Option<String>) -> Result<Answer, Fault> {
         metrics::facilitator(action.as_str(), self.exchange(action, body)).await
     }
@@ -96,10 +96,10 @@ impl Transport {
         authorizer.headers(call).await.ok_or(Fault::NotSent)
     }
 
-    /// The base URL, with or without a slash at its end, and the action behind it; a query stays.
+    /// Returns the base URL, with or without a trailing slash, with the action appended; its query stays.
     fn url(&self, action: FacilitatorAction) -> Url {
         let mut url = self.base.clone();
-        // An http URL has segments.
+        // An HTTP URL always has path segments.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push(action.as_str());
         }
@@ -107,7 +107,7 @@ impl Transport {
     }
 }
 
-/// No redirects, no repetition, no compression.
+/// Turns off redirects, retries and compression.
 fn careful(client: ClientBuilder) -> ClientBuilder {
     client
         .redirect(redirect::Policy::none())
@@ -121,9 +121,9 @@ fn careful(client: ClientBuilder) -> ClientBuilder {
         .connect_timeout(CONNECT)
 }
 
-/// No proxy that the environment may name, and no other `localhost`.
+/// Turns off proxies from the environment, and fixes the address of `localhost`.
 fn on_this_machine(client: ClientBuilder) -> ClientBuilder {
-    // With the port of the request.
+    // Port 0 means the port of the request.
     let here = [SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))];
     client.no_proxy().resolve_to_addrs("localhost", &here)
 }
@@ -132,7 +132,7 @@ fn fault(error: &reqwest::Error) -> Fault {
     if error.is_connect() || error.is_builder() { Fault::NotSent } else { Fault::Lost }
 }
 
-/// A date, which would need the facilitator's clock, is passed over.
+/// Returns `Retry-After` in seconds. A date is ignored, because the facilitator's clock may differ.
 fn retry_after(response: &Response) -> Option<Duration> {
     let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))

@@ -1,4 +1,4 @@
-//! `WalletSettlerBuilder`: a settling wallet from its parts.
+//! `WalletSettlerBuilder`: builds a settling wallet.
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
@@ -57,22 +57,24 @@ pub struct WalletSettlerBuilder {
 }
 
 impl WalletSettlerBuilder {
-    /// Settles from the account of this private key: 64 hexadecimal digits, with or without `0x`. Space around it is ignored.
+    /// Settles from the account of this private key: 64 hexadecimal digits, with or without `0x`. Surrounding
+    /// whitespace is ignored.
     ///
-    /// Keep it off the command line, which every user of the machine can read: take it from a
-    /// [file](Self::key_file) or from the environment.
+    /// Keep it off the command line, which every user of the machine can read: use a [file](Self::key_file) or the
+    /// environment.
     pub fn key(mut self, private_key_hex: &str) -> Self {
         self.signer = connect::key(private_key_hex).map_err(SettleError::from);
         self
     }
 
-    /// Settles from the account of the private key in this file, written as for [`key`](Self::key). Reads the file now.
+    /// Settles from the account of the private key in this file, in the format of [`key`](Self::key). Reads the file
+    /// immediately.
     pub fn key_file(mut self, path: impl AsRef<Path>) -> Self {
         self.signer = connect::key_file(path.as_ref()).map_err(SettleError::from);
         self
     }
 
-    /// Settles with an external key: any signer of alloy, such as a key store or a cloud service.
+    /// Settles with an external key, with any alloy signer, such as a key store or a cloud service.
     ///
     /// While it signs, no other payment is sent, and no time limit applies.
     ///
@@ -90,23 +92,25 @@ impl WalletSettlerBuilder {
         self
     }
 
-    /// Signs claims and refunds of [channels](crate::settle::ChannelSettler) with this private key, written as for [`key`](Self::key).
-    /// Unless set, the settling account's key signs them.
+    /// Signs claims and refunds of [channels](crate::settle::ChannelSettler) with this private key, in the format of
+    /// [`key`](Self::key). Default: the settling account's key.
     ///
-    /// Channels name its account. Keep the key as long as there are channels: without it, only the receiver's own account can claim what
-    /// was sold. Set it, so that the settling key can be exchanged while channels are open. The account needs no ether.
+    /// Channels name its account. Keep the key as long as there are channels: without it, only the receiver's own
+    /// account can claim what was sold. A separate key lets you replace the settling key while channels are open. The
+    /// account needs no ether.
     pub fn receiver_authorizer_key(mut self, private_key_hex: &str) -> Self {
         self.receiver_authorizer = Some(connect::key(private_key_hex).map_err(SettleError::from));
         self
     }
 
-    /// The same, of the private key in this file. Reads the file now.
+    /// Signs claims and refunds with the private key in this file. Reads the file immediately.
     pub fn receiver_authorizer_key_file(mut self, path: impl AsRef<Path>) -> Self {
         self.receiver_authorizer = Some(connect::key_file(path.as_ref()).map_err(SettleError::from));
         self
     }
 
-    /// Adds a node: the http or https URL of its JSON-RPC interface. The first one is asked first; all must serve one chain.
+    /// Adds a node: the HTTP or HTTPS URL of its JSON-RPC interface. The first one is asked first; all must serve one
+    /// chain.
     pub fn endpoint(mut self, url: impl Into<String>) -> Self {
         self.urls.push(url.into());
         self
@@ -118,64 +122,64 @@ impl WalletSettlerBuilder {
         self
     }
 
-    /// Also takes `http://` addresses of other machines, for private networks. Anyone on the path can then claim that a payment was
-    /// settled.
+    /// Also accepts `http://` addresses of other machines, for private networks. Anyone on the path can then claim that
+    /// a payment was settled.
     pub const fn allow_plain_http(mut self) -> Self {
         self.plain_http = true;
         self
     }
 
-    /// Sets the most that a transaction may pay per gas, in wei; 5 gwei by default, which is far above what Base asks. Where
-    /// twice the base fee is above this, nothing is settled.
+    /// Sets the highest fee per gas of a transaction, in wei. Default: 5 gwei, which is far above Base's fees. If twice
+    /// the base fee exceeds it, nothing is settled.
     pub const fn max_fee_per_gas(mut self, wei: u128) -> Self {
         self.policy.max_fee_per_gas = wei;
         self
     }
 
-    /// Sets below how much ether, in wei, [`health`](crate::settle::Settler::health) fails and a warning is logged; half a thousandth
-    /// of an ether by default.
+    /// Sets the balance, in wei, below which [`health`](crate::settle::Settler::health) fails and a warning is logged.
+    /// Default: 0.0005 ether.
     pub const fn min_balance(mut self, wei: u128) -> Self {
         self.policy.min_balance = wei;
         self
     }
 
-    /// Sets after how many further blocks a block is believed to be final: 12 by default; with more than 100, there are no channels. That a payment which was sent was not settled,
-    /// after which its payer signs another, is not said before.
+    /// Sets how many further blocks make a block final. Default: 12; with more than 100, there are no channels. The
+    /// settler reports no sooner that a sent payment was not settled, after which its payer signs another one.
     pub const fn final_after(mut self, blocks: u64) -> Self {
         self.policy.final_after = blocks;
         self
     }
 
-    /// Sets how many blocks a deposit into a payment channel must have, its own included, before it covers vouchers: 1 by default. With
-    /// more, the first answer after a deposit waits for them, up to a minute. Claims always wait as long as
-    /// [`final_after`](Self::final_after) says.
+    /// Sets how many blocks, including its own, must confirm a deposit into a payment channel before it covers
+    /// vouchers. Default: 1. With more, the first answer after a deposit waits for them, up to a minute. Claims always
+    /// wait for [`final_after`](Self::final_after).
     pub const fn deposit_confirmations(mut self, blocks: u64) -> Self {
         self.policy.deposit_confirmations = blocks;
         self
     }
 
-    /// Sets how long a transaction may wait before it is sent again or replaced: 15 seconds by default, at least one.
+    /// Sets how long a transaction may wait before it is resent or replaced. Default: 15 seconds; at least one second.
     pub const fn replace_after(mut self, wait: Duration) -> Self {
         self.policy.replace_after = wait;
         self
     }
 
-    /// Sets whether payers may be contract accounts, and keys that delegate to a contract (EIP-7702): true by default.
+    /// Sets whether payers may be contract accounts, or keys that delegate to a contract (EIP-7702). Default: true.
     ///
-    /// Whether such an account accepts a signature is decided by its own code when the transaction is mined. It can accept in every
-    /// trial and burn up to 300,000 gas of the settling account on the chain, once in six hours for each account. Where that is not
-    /// worth the sales to contract accounts, set this to false.
+    /// The account's own code decides whether it accepts a signature when the transaction is mined. It can accept in
+    /// every trial, and still burn up to 300,000 gas of the settling account on the chain, once in six hours for each
+    /// account. If sales to contract accounts are not worth that, set this to false.
     pub const fn contract_accounts(mut self, taken: bool) -> Self {
         self.policy.contract_accounts = taken;
         self
     }
 
     /// Sets the price of one whole coin of the chain (10¹⁸ wei) in this token, in base units. The settler then settles
-    /// a payment in the token only if gas costs at most its [share](Self::max_gas_share) of the payment. By default
-    /// there is no price and no comparison: set your prices above the cost of gas.
+    /// a payment in the token only if gas costs at most its [share](Self::max_gas_share) of the payment. Without a
+    /// price, which is the default, there is no comparison: set your prices above the cost of gas.
     ///
-    /// Round the price up, and update it when the market has moved far. The comparison ignores a chain's charge for
-    /// data, such as Base's for its data on Ethereum.
+    /// Round the price up, and update it after large market moves. The comparison ignores a chain's charge for data,
+    /// such as Base's for its data on Ethereum.
     ///
     /// ```
     /// use tower_x402::{protocol::{Amount, Asset}, settle::WalletSettler};
@@ -189,8 +193,8 @@ impl WalletSettlerBuilder {
         self
     }
 
-    /// Sets the largest cost of gas, in per cent of the payment: 50 by default. It applies to tokens with a [price of
-    /// the coin](Self::coin_price). Of a payment of `upto`, the maximum is the measure.
+    /// Sets the largest cost of gas, in per cent of the payment. Default: 50. It applies to tokens with a [price of the
+    /// coin](Self::coin_price). For a payment of `upto`, it is relative to the maximum.
     ///
     /// If gas costs more, [`verify`](crate::settle::Settler::verify) fails with
     /// [`GasAbovePrice`](SettleErrorKind::GasAbovePrice), before any handler runs. If gas becomes more expensive after
@@ -202,21 +206,22 @@ impl WalletSettlerBuilder {
         self
     }
 
-    /// Asks every node which chain it serves, and builds the settler. A node that does not answer now is used once it has
+    /// Asks every node for its chain, and builds the settler. A node that does not answer now is used once it has
     /// answered.
     ///
     /// # Errors
-    /// [`InvalidKey`](SettleErrorKind::InvalidKey), [`InvalidEndpoint`](SettleErrorKind::InvalidEndpoint), also where two nodes serve different chains,
-    /// [`InvalidSetting`](SettleErrorKind::InvalidSetting), and [`Unavailable`](SettleErrorKind::Unavailable) if no node answers.
+    /// [`InvalidKey`](SettleErrorKind::InvalidKey); [`InvalidEndpoint`](SettleErrorKind::InvalidEndpoint), also if two
+    /// nodes serve different chains; [`InvalidSetting`](SettleErrorKind::InvalidSetting); and
+    /// [`Unavailable`](SettleErrorKind::Unavailable) if no node answers.
     pub async fn connect(self) -> Result<WalletSettler, SettleError> {
         let nodes = connect::connect(&self.urls, self.plain_http).await?;
         self.build(nodes)
     }
 
-    /// Builds the settler without asking any node. Each is used once it has said that it serves this chain.
+    /// Builds the settler without asking any node. A node is used once it has reported that it serves this chain.
     ///
     /// # Errors
-    /// As for [`connect`](Self::connect), but for [`Unavailable`](SettleErrorKind::Unavailable).
+    /// As for [`connect`](Self::connect), except [`Unavailable`](SettleErrorKind::Unavailable).
     pub fn connect_lazily(self, network: Network) -> Result<WalletSettler, SettleError> {
         let nodes = connect::connect_lazily(&self.urls, self.plain_http, network.chain_id())?;
         self.build(nodes)
@@ -256,7 +261,7 @@ impl From<ConnectFault> for SettleError {
     }
 }
 
-/// Without the key and the URLs.
+/// Omits the key and the URLs.
 impl fmt::Debug for WalletSettlerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WalletSettlerBuilder").field("endpoints", &self.urls.len()).finish_non_exhaustive()

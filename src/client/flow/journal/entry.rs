@@ -119,7 +119,7 @@ pub(crate) enum JournalPayment {
     /// None yet, or a payment made elsewhere.
     #[default]
     None,
-    /// Transfers, oldest first; at most one of them can be mined.
+    /// The purchase's transfers, oldest first; at most one of them can be mined.
     Transfer(Vec<PreparedTransfer>),
     /// The one authorization that was signed.
     Authorization {

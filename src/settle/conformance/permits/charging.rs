@@ -1,4 +1,4 @@
-//! A payable permit is charged, once.
+//! Checks that a payable permit is charged once.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::{
     },
 };
 
-/// What an answer costs, of the price that is allowed.
+/// The charge of an answer, below the permitted price.
 const CHARGE: u128 = 1_858;
 
-/// How many settle the same payment at once.
+/// How many calls settle the same payment at once.
 const MANY: u128 = 20;
 
-/// How long a settlement that was dropped may go on by itself.
+/// How long a dropped settlement may continue by itself.
 const AFTERMATH: Duration = Duration::from_secs(60);
 
 pub(super) async fn the_charge_to_the_unit<H: PermitHarness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
@@ -117,7 +117,7 @@ pub(super) async fn many_nonces<H: PermitHarness>(fixture: &Fixture<'_, H>) -> R
 }
 
 pub(super) async fn dropped<H: PermitHarness>(fixture: &Fixture<'_, H>) -> Result<(), Fault> {
-    // Polled once, and left to itself for ever longer.
+    // Each round waits longer before it drops the future; the first polls it once.
     for round in 0..4_u64 {
         let payment = fixture.rich(PermitScheme::UpTo).await;
         let wait = Duration::from_millis(3 * round * round);
@@ -134,7 +134,7 @@ pub(super) async fn dropped<H: PermitHarness>(fixture: &Fixture<'_, H>) -> Resul
             Ok(())
         };
         tokio::time::timeout(AFTERMATH, used).await.map_err(|_| Fault::new("it is never settled"))??;
-        // Anything still on its way would move it a second time.
+        // If anything were still in progress, it would move the money a second time.
         let _ = fixture.settle(&payment, CHARGE).await;
         fixture.received(CHARGE * (u128::from(round) + 1)).await?;
     }

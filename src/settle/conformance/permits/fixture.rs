@@ -1,4 +1,4 @@
-//! What every check of permits needs: a settler, a seller, payers, and permits to settle.
+//! The parts that all checks of permits need: a settler, a seller, payers, and permits to settle.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ pub(super) const SCHEMES: [PermitScheme; 2] = [PermitScheme::Exact, PermitScheme
 pub(super) struct Fixture<'a, H: PermitHarness> {
     pub(super) harness: &'a H,
     pub(super) settler: Arc<H::Settler>,
-    /// The account that is paid; it begins with nothing.
+    /// The account that is paid; initially empty.
     pub(super) seller: Address,
     facilitator: Address,
     names: AtomicU64,
@@ -45,7 +45,7 @@ impl<'a, H: PermitHarness> Fixture<'a, H> {
         Ok(Self { harness, settler, seller, facilitator, names: AtomicU64::new(1), salt: rand::random() })
     }
 
-    /// A permit over the price, for the seller, valid now, of a nonce that no check has used.
+    /// Returns a permit over the price, for the seller, valid now, with a nonce that no check has used.
     pub(super) async fn permit(&self, scheme: PermitScheme, payer: Address) -> Permit {
         let mut nonce = [0; 32];
         nonce[..16].copy_from_slice(&self.salt);
@@ -57,7 +57,7 @@ impl<'a, H: PermitHarness> Fixture<'a, H> {
             .valid_between(ChainTime::from_unix(0), until)
     }
 
-    /// This permit with this signature, as a payment for what the seller offers.
+    /// Returns a payment with this permit and this signature, for the seller's offer.
     pub(super) fn payment(&self, permit: Permit, signature: PaymentSignature) -> PermitPayment {
         let (token, scheme) = (self.harness.token(), permit.scheme());
         let signed = SignedPermit::new(permit, signature);
@@ -72,13 +72,13 @@ impl<'a, H: PermitHarness> Fixture<'a, H> {
         }
     }
 
-    /// This permit, signed by its payer.
+    /// Returns a payment with this permit, signed by its payer.
     pub(super) async fn signed(&self, permit: Permit) -> PermitPayment {
         let signature = self.harness.sign(permit.from, &permit).await;
         self.payment(permit, signature)
     }
 
-    /// A payment of a new payer with money for many of them.
+    /// Returns a payment of a new payer with money for many payments.
     pub(super) async fn rich(&self, scheme: PermitScheme) -> PermitPayment {
         let payer = self.harness.payer(units(10 * PRICE)).await;
         self.signed(self.permit(scheme, payer).await).await
@@ -96,13 +96,13 @@ impl<'a, H: PermitHarness> Fixture<'a, H> {
         self.harness.is_used(payment.permit.permit.from, payment.permit.permit.nonce).await
     }
 
-    /// Fails unless the seller has so much.
+    /// Fails unless the seller has this balance.
     pub(super) async fn received(&self, sum: u128) -> Result<(), Fault> {
         must_be!(self.harness.balance(self.seller).await, balance if balance == units(sum), "what the seller has");
         Ok(())
     }
 
-    /// Settles what must be payable.
+    /// Settles a payable payment.
     pub(super) async fn charge(&self, payment: &PermitPayment, charge: u128) -> Result<(), Fault> {
         must_be!(self.settle(payment, charge).await, Settlement::Settled(_), "settling what is payable");
         must_be!(self.is_used(payment).await, true, "whether its nonce is used");

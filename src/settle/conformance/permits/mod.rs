@@ -1,4 +1,4 @@
-//! What every [`PermitSettler`](crate::settle::PermitSettler) must do, as checks that any can run.
+//! The rules of every [`PermitSettler`](crate::settle::PermitSettler), as checks that any can run.
 
 mod charging;
 mod fixture;
@@ -11,7 +11,7 @@ pub use harness::PermitHarness;
 use super::{PATIENCE, fixture::Fault};
 use crate::testing::conformance::{Check, Report, Violation, Violations};
 
-/// Makes every check of a settler of permits, each with a settler and payers of its own, and tells everything that is wrong.
+/// Performs every check of a settler of permits, each with its own settler and payers, and returns all violations.
 ///
 /// It needs a tokio runtime with its timer.
 ///

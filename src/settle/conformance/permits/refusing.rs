@@ -1,4 +1,4 @@
-//! A permit that cannot be charged is refused, and nothing moves.
+//! Checks that a permit that cannot be charged is refused, and nothing moves.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(super) async fn tampered<H: PermitHarness>(fixture: &Fixture<'_, H>) -> Resu
     for scheme in SCHEMES {
         let honest = fixture.rich(scheme).await.permit.permit;
         for signed in others(fixture, &honest).await {
-            // The offer is the seller's; the signature is for something else.
+            // The offer is the seller's, but the signature is for something else.
             let signature = fixture.harness.sign(honest.from, &signed).await;
             fixture.refuses(&fixture.payment(honest.clone(), signature)).await?;
         }
@@ -66,7 +66,7 @@ pub(super) async fn not_offered<H: PermitHarness>(fixture: &Fixture<'_, H>) -> R
     Ok(())
 }
 
-/// The same permit, but for what a seller offers.
+/// Returns the same permit with one difference each from the seller's offer.
 async fn others<H: PermitHarness>(fixture: &Fixture<'_, H>, honest: &Permit) -> Vec<Permit> {
     let elsewhere = fixture.harness.payer(units(0)).await;
     let mut others = vec![

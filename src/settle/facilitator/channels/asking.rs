@@ -1,4 +1,4 @@
-//! What a facilitator is asked about channels, as the standard writes it.
+//! The requests to a facilitator about channels, in the standard's form.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::protocol::{
     channel::{ChannelConfig, ChannelDeposit, DepositAuthorization, Voucher, VoucherClaim},
 };
 
-/// How long a payment is to be valid, in seconds.
+/// The validity of a payment, in seconds.
 const TIMEOUT: u64 = 60;
 
-/// The body of `/verify` and `/settle` about a deposit. `domain`: the token's, where it has one.
+/// Returns the body of `/verify` and `/settle` for a deposit. `domain`: the token's, if it has one.
 pub(super) fn deposit(
     network: Network,
     (config, deposit): (&ChannelConfig, &ChannelDeposit),
@@ -29,7 +29,8 @@ pub(super) fn deposit(
     body(&demanded, &payload)
 }
 
-/// The body of `/settle` that claims: rows of one authorizer, whose signature is there unless the facilitator signs.
+/// Returns the body of `/settle` for a claim, with rows of one authorizer. The signature is absent if the facilitator
+/// signs.
 pub(super) fn claim(
     network: Network,
     first: &ChannelConfig,
@@ -41,7 +42,7 @@ pub(super) fn claim(
     body(&demanded(network, first, 0), &payload)
 }
 
-/// The body of `/settle` that sweeps what is claimed.
+/// Returns the body of `/settle` for a sweep.
 pub(super) fn sweep(network: Network, receiver: Address, token: Address) -> String {
     let demanded = json!({
         "scheme": "batch-settlement",
@@ -55,7 +56,7 @@ pub(super) fn sweep(network: Network, receiver: Address, token: Address) -> Stri
     body(&demanded, &json!({ "type": "settle", "receiver": receiver, "token": token }))
 }
 
-/// What is given back, after these claims.
+/// A refund, after these claims.
 pub(super) struct GivesBack<'a> {
     pub(super) config: &'a ChannelConfig,
     pub(super) voucher: &'a Voucher,
@@ -64,7 +65,7 @@ pub(super) struct GivesBack<'a> {
     pub(super) claims: &'a [VoucherClaim],
 }
 
-/// The body of `/settle` that gives back. The signatures are there unless the facilitator signs.
+/// Returns the body of `/settle` for a refund. The signatures are absent if the facilitator signs.
 pub(super) fn refund(network: Network, back: &GivesBack<'_>, [refund, claim]: [Option<String>; 2]) -> String {
     let mut payload = json!({
         "type": "refund",

@@ -1,4 +1,4 @@
-//! Claims and sweeps. What a facilitator says of them, the chain has to say too.
+//! Claims and sweeps. The chain must confirm what a facilitator reports.
 
 use super::{asking, telling::Said};
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Base has a block every two seconds.
+/// The block time of Base.
 const BLOCK_TIME: std::time::Duration = std::time::Duration::from_secs(2);
 
 pub(super) async fn claim(
@@ -29,7 +29,7 @@ pub(super) async fn claim(
     if claims.len() > CLAIMS_MAX {
         return Err(SettleError::new(SettleErrorKind::InvalidSetting { what: "claims" }));
     }
-    // Of several facilitators' channels, each claims its own.
+    // If channels belong to several facilitators, each facilitator must claim its own.
     let is_of_one = claims.iter().all(|claim| claim.config.receiver_authorizer == first.receiver_authorizer);
     if keeper.authorizer().is_none() && !is_of_one {
         return Ok(ClaimOutcome::Unknown(None));
@@ -58,7 +58,7 @@ pub(super) async fn claim(
             return Ok(outcome);
         }
         Said::Done(transaction) => Some(transaction),
-        // It may have been sent: another facilitator is told only once the chain had the time to show it.
+        // It may have been sent. Another facilitator is told only after the chain has had time to show it.
         Said::Doubt(transaction) => transaction,
     };
     if keeper.becomes(&is_claimed, limit).await {
@@ -68,7 +68,7 @@ pub(super) async fn claim(
     Ok(ClaimOutcome::Unknown(transaction))
 }
 
-/// The rows that fail by themselves, by the word of every node; where there is none, nothing is known.
+/// Returns the rows that fail by themselves according to every node; without any, the outcome is unknown.
 async fn without_bad_rows(keeper: &Keeper, claims: &[VoucherClaim]) -> ClaimOutcome {
     let mut refused = Vec::new();
     for (row, claim) in claims.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Deposits: a facilitator looks at them, and makes them.
+//! Deposits: a facilitator checks and makes them.
 
 use super::{asking, telling::Said};
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// What is asked about a deposit.
+/// The request about a deposit.
 pub(super) struct Question<'a> {
     config: &'a ChannelConfig,
     deposit: &'a ChannelDeposit,
@@ -25,7 +25,7 @@ pub(super) struct Question<'a> {
 
 impl<'a> Question<'a> {
     /// # Errors
-    /// Why it is no deposit that could be made.
+    /// The reason why the deposit could not be made.
     pub(super) fn new(
         (inner, keeper): (&Inner, &Keeper),
         config: &'a ChannelConfig,
@@ -61,14 +61,14 @@ pub(super) async fn verify(inner: &Inner, keeper: &Keeper, question: &Question<'
 
 pub(super) async fn make(inner: &Inner, keeper: &Keeper, question: &Question<'_>) -> Settlement {
     let is_made = question.is_made();
-    // Whose transaction made it is not known.
+    // Another transaction made it, and its hash is not known.
     if !matches!(keeper.is_so(&is_made).await, Ok(false)) {
         return Settlement::Unknown(None);
     }
     match inner.tell(keeper.network, keeper.signing(question.config), &question.body).await.said {
         Said::Done(transaction) if keeper.becomes(&is_made, SEEN_WITHIN).await => Settlement::Settled(transaction),
         Said::Done(transaction) => Settlement::Unknown(Some(transaction)),
-        // It may say so of one that it made.
+        // It may report a refusal for a deposit that it made.
         Said::Refused(reason) => match keeper.is_so(&is_made).await {
             Ok(false) => Settlement::Refused(reason),
             _ => Settlement::Unknown(None),

@@ -1,4 +1,5 @@
-//! Payment channels, whose transactions a facilitator sends. What is in them, and what became of a transaction, the seller's own nodes say.
+//! Payment channels whose transactions a facilitator sends. The seller's own nodes report the channels' state and the
+//! outcome of transactions.
 
 mod asking;
 mod claims;
@@ -25,8 +26,8 @@ use crate::{
     },
 };
 
-/// A facilitator is asked whether a deposit could be made, and told to make deposits, claims, sweeps and refunds. Nothing that it says
-/// of them is believed: the [nodes of the seller](super::ChannelSettings) have to say the same. Without such nodes it keeps no channels.
+/// A facilitator checks deposits, and makes deposits, claims, sweeps and refunds. Its reports are not believed: the
+/// [seller's nodes](super::ChannelSettings) must confirm them. Without such nodes there are no channels.
 impl ChannelSettler for FacilitatorSettler {
     async fn receiver_authorizer(&self, network: Network, token: Address) -> Result<Option<Address>, SettleError> {
         let Some(keeper) = self.keeper(network) else { return Ok(None) };
@@ -34,7 +35,7 @@ impl ChannelSettler for FacilitatorSettler {
         if !keeper.are_contracts(&[BATCH_SETTLEMENT, ERC3009_COLLECTOR, token]).await? {
             return Ok(None);
         }
-        // Its authorizations are under a domain that the seller has not named.
+        // The token has authorizations, but the seller has not given their domain.
         if domain_of(&self.inner.domains, network, token, None)?.is_none() && keeper.has_authorizations(token).await? {
             return Ok(None);
         }
@@ -88,7 +89,7 @@ impl ChannelSettler for FacilitatorSettler {
         }
     }
 
-    /// The facilitator sends the transaction: its hash is known afterwards.
+    /// The facilitator sends the transaction, so its hash is known only afterwards.
     async fn deposit(
         &self,
         network: Network,
@@ -122,7 +123,7 @@ impl ChannelSettler for FacilitatorSettler {
 }
 
 impl FacilitatorSettler {
-    /// What it has for channels on this network.
+    /// Returns the channel settings of this network.
     fn keeper(&self, network: Network) -> Option<&Keeper> {
         self.inner.keeper.as_ref().filter(|keeper| keeper.network == network)
     }

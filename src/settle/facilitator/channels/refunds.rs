@@ -1,4 +1,4 @@
-//! Refunds: never over more than what is left once everything that was sold is claimed.
+//! Refunds: at most what is left once everything sold is claimed.
 
 use std::slice;
 
@@ -50,7 +50,7 @@ pub(super) async fn give_back(inner: &Inner, keeper: &Keeper, refund: &ChannelRe
     }
 }
 
-/// What the facilitator is told; `None` without any voucher, which it wants to see.
+/// Returns the request's body; `None` without any voucher, which the facilitator requires.
 async fn body(keeper: &Keeper, refund: &ChannelRefund) -> Result<Option<String>, Refusal> {
     let ChannelRefund { config, amount, nonce, claim, voucher } = refund;
     let Some(voucher) = voucher.as_ref().or(claim.as_ref().map(|claim| &claim.voucher)) else { return Ok(None) };

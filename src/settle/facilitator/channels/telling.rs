@@ -1,4 +1,4 @@
-//! Telling a facilitator to do something with a channel, and what it says of that. Whether it is so, the chain decides.
+//! Requests to a facilitator to act on a channel, and its replies. The chain decides whether a reply is true.
 
 use tokio::time::timeout;
 
@@ -17,26 +17,26 @@ use crate::{
     settle::{SettleError, Validity},
 };
 
-/// What a facilitator says of what it was told to do.
+/// A facilitator's reply to a request to act.
 pub(super) enum Said {
-    /// None could be reached: nothing was sent.
+    /// No facilitator could be reached: nothing was sent.
     Nothing,
-    /// It is done, by this transaction.
+    /// The action is done, by this transaction.
     Done(TxHash),
-    /// Nothing was sent, and why.
+    /// Nothing was sent, for this reason.
     Refused(Reason),
-    /// Anything else: it may be done.
+    /// Any other reply: the action may be done.
     Doubt(Option<TxHash>),
 }
 
-/// What was said, and by which facilitator; by none where none could be reached.
+/// A reply and the facilitator that gave it; none if none could be reached.
 pub(super) struct Told<'a> {
     pub(super) said: Said,
     by: Option<&'a Endpoint>,
 }
 
 impl Told<'_> {
-    /// The chain says otherwise: others are told first for a while.
+    /// Notes that the chain contradicts the reply: for a while, other facilitators are preferred.
     pub(super) fn is_wrong(&self) {
         if let Some(by) = self.by {
             by.rest();
@@ -45,10 +45,10 @@ impl Told<'_> {
 }
 
 impl Inner {
-    /// Tells the first facilitator that keeps such channels. Another one is told only where none could be reached before; one that
-    /// gives no usable answer is told last for a while.
+    /// Sends a request to the first facilitator that supports such channels. The next one is used only if the earlier
+    /// ones could not be reached. One that gives no usable answer is used last for a while.
     ///
-    /// `authorizer`: the account that has to sign, where the facilitator does.
+    /// `authorizer`: the account that must sign, if the facilitator signs.
     pub(super) async fn tell(&self, network: Network, authorizer: Option<Address>, body: &str) -> Told<'_> {
         for (_, endpoint) in self.order(None) {
             let supported = endpoint.supported(SUPPORTED_AGE, self.limits.supported).await;
@@ -99,13 +99,13 @@ impl Inner {
     }
 }
 
-/// Whether a facilitator keeps channels there, and signs with that account, if it has to.
+/// Returns whether a facilitator supports channels on that network, and signs with that account if required.
 fn keeps(supported: &Supported, network: Network, authorizer: Option<Address>) -> bool {
     let signs = |authorizer| supported.receiver_authorizer(network) == Some(authorizer);
     supported.keeps_channels(network) && authorizer.is_none_or(signs)
 }
 
-/// Whether the facilitator could not look, which says nothing of what it was asked about.
+/// Returns whether the reason is a failure of the facilitator's check, which says nothing about the deposit or action.
 fn is_passing(reason: &Reason) -> bool {
     [
         Reason::INVALID_BATCH_SETTLEMENT_EVM_RPC_READ_FAILED,

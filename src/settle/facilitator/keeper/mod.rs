@@ -1,5 +1,5 @@
-//! `Keeper`: what a seller has of its own, so that no word of a facilitator about channels is believed: nodes, and perhaps the key that
-//! signs claims.
+//! `Keeper`: the seller's own nodes, and optionally its key for claims, so that a facilitator's reports about channels
+//! need not be believed.
 
 mod reading;
 mod settings;
@@ -22,34 +22,34 @@ use crate::{
     },
 };
 
-/// How long the seller's nodes may take to have what a facilitator says is mined.
+/// How long the seller's nodes may take to see what a facilitator reports as mined.
 pub(super) const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often the chain is asked whether something has happened.
+/// How often the chain is asked whether a fact holds.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A seller's own nodes and key.
 pub(super) struct Keeper {
     pub(super) nodes: Nodes,
     pub(super) network: Network,
-    /// The key that signs claims and refunds; `None`: the facilitator's.
+    /// The key that signs claims and refunds; `None` if the facilitator signs.
     signer: Option<Arc<Signer>>,
-    /// After how many further blocks a claim is believed to stay.
+    /// The number of further blocks after which a claim is believed to stay.
     pub(super) final_after: u64,
 }
 
 /// The key did not sign.
 pub(super) struct Refusal;
 
-/// What a facilitator is to bring about.
+/// A fact that a facilitator should bring about.
 pub(super) enum Fact<'a> {
-    /// The deposit is made in the channel.
+    /// The deposit was made in the channel.
     Deposited(&'a ChannelConfig, &'a ChannelDeposit),
-    /// All of it is claimed, in a block that is believed to stay.
+    /// All rows are claimed, in a block that is believed to stay.
     Claimed(&'a [VoucherClaim]),
-    /// So much is swept in all, to the receiver, in this token.
+    /// This total was swept to the receiver in this token.
     Swept([Address; 2], u128),
-    /// The refund of this nonce is made.
+    /// The refund with this nonce was made.
     Refunded(&'a ChannelConfig, u64),
 }
 
@@ -60,43 +60,44 @@ impl Keeper {
         Ok(Self { nodes, network, signer: signer.transpose()?, final_after })
     }
 
-    /// Where channels are read, and how deep what counts has to be. A deposit counts in the newest block.
+    /// Returns the network and the depths at which claims and deposits count. A deposit counts in the newest block.
     pub(super) const fn at(&self) -> (Network, Depths) {
         (self.network, Depths { final_after: self.final_after, deposit_confirmations: 1 })
     }
 
-    /// The account of its own key.
+    /// Returns the account of its own key.
     pub(super) fn authorizer(&self) -> Option<Address> {
         let signer = self.signer.as_ref()?;
         Some(Address::new(alloy::network::TxSigner::address(&***signer).into()))
     }
 
-    /// The account that a facilitator has to have, where it signs claims of this channel.
+    /// Returns the account that a facilitator must have to sign claims of this channel; `None` if the seller's own key
+    /// signs.
     pub(super) fn signing(&self, config: &ChannelConfig) -> Option<Address> {
         self.signer.is_none().then_some(config.receiver_authorizer)
     }
 
-    /// Signs a claim or a refund: `None` inside where the facilitator does.
+    /// Signs a claim or a refund; returns `Ok(None)` if the facilitator signs.
     ///
     /// # Errors
-    /// If the key would not.
+    /// If the key does not sign.
     pub(super) async fn authorize(&self, digest: [u8; 32]) -> Result<Option<String>, Refusal> {
         let Some(signer) = &self.signer else { return Ok(None) };
         let signed = signer.sign_hash(&B256::new(digest)).await.map_err(|_| Refusal)?;
         Ok(Some(const_hex::encode_prefixed(signed.as_bytes())))
     }
 
-    /// Whether there is code at each of these.
+    /// Returns whether each of these addresses has code.
     pub(super) async fn are_contracts(&self, contracts: &[Address]) -> Result<bool, Failure> {
         self.nodes.are_contracts(contracts).await
     }
 
-    /// Whether a token has EIP-3009.
+    /// Returns whether a token has EIP-3009.
     pub(super) async fn has_authorizations(&self, token: Address) -> Result<bool, Failure> {
         reading::has_authorizations(&self.nodes, token).await
     }
 
-    /// Whether it is so on the chain.
+    /// Returns whether the fact holds on the chain.
     pub(super) async fn is_so(&self, fact: &Fact<'_>) -> Result<bool, Failure> {
         Ok(match fact {
             Fact::Deposited(config, deposit) => {
@@ -116,7 +117,7 @@ impl Keeper {
         })
     }
 
-    /// Whether it becomes so within this time.
+    /// Returns whether the fact holds before the time limit.
     pub(super) async fn becomes(&self, fact: &Fact<'_>, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {

@@ -1,4 +1,4 @@
-//! What the seller's own nodes say of deposits and claims that somebody else sends.
+//! Reads from the seller's own nodes the deposits and claims that others send.
 
 use crate::{
     evm::{
@@ -16,10 +16,10 @@ use crate::{
     settle::questions,
 };
 
-/// The most gas that the contract may take to tell what is claimed of one channel.
+/// The gas limit for reading the claimed total of one channel from the contract.
 const VIEW_GAS: u64 = 100_000;
 
-/// Whether the authorization of a deposit is used, or its permit, by the word of any node.
+/// Returns whether any node reports the authorization or permit of a deposit as used.
 pub(super) async fn is_deposited(
     nodes: &Nodes,
     config: &ChannelConfig,
@@ -40,13 +40,13 @@ pub(super) async fn is_deposited(
     if heard.is_empty() { Err(Failure::Silence) } else { Ok(heard.contains(&true)) }
 }
 
-/// Whether a token has EIP-3009: it tells whether a nonce is used.
+/// Returns whether a token has EIP-3009, that is, answers whether a nonce is used.
 pub(super) async fn has_authorizations(nodes: &Nodes, token: Address) -> Result<bool, Failure> {
     let question = eip3009::authorization_state(Address::ZERO, &[0; 32]);
     Ok(nodes.first(|node| node.word_at(token, &question, "latest")).await?.is_some())
 }
 
-/// Whether all of it is claimed, so many blocks ago, by the word of every node.
+/// Returns whether every node reports all rows as claimed, `final_after` blocks below its head.
 pub(super) async fn are_claimed(nodes: &Nodes, claims: &[VoucherClaim], final_after: u64) -> bool {
     let question = questions::claimed_of(claims.iter().map(|claim| claim.voucher.channel));
     let gas = VIEW_GAS.saturating_mul(claims.len() as u64 + 1);

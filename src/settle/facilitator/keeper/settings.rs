@@ -1,4 +1,4 @@
-//! `ChannelSettings`: what a seller has of its own to keep channels through a facilitator.
+//! `ChannelSettings`: the seller's own nodes and key for channels through a facilitator.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -8,8 +8,8 @@ use crate::{
     settle::SettleError,
 };
 
-/// How payment channels are kept [through a facilitator](super::super::FacilitatorSettlerBuilder::channels): on which network, whose nodes
-/// tell what is in them, and who signs claims and refunds.
+/// The settings of payment channels [through a facilitator](super::super::FacilitatorSettlerBuilder::channels): the
+/// network, the nodes that report their state, and the key that signs claims and refunds.
 ///
 /// ```
 /// use tower_x402::{protocol::Network, settle::{ChannelSettings, FacilitatorSettler}};
@@ -29,13 +29,13 @@ pub struct ChannelSettings {
 }
 
 impl ChannelSettings {
-    /// Keeps channels on this network. It needs an [endpoint](Self::endpoint).
+    /// Creates settings for this network. They need an [endpoint](Self::endpoint).
     pub const fn new(network: Network) -> Self {
         Self { network, urls: Vec::new(), signer: None, final_after: 12 }
     }
 
-    /// Adds a node of the seller's: the https URL of its JSON-RPC interface, or http on loopback. Where several tell different things, what is
-    /// worse for the seller counts.
+    /// Adds a node of the seller: the `https` URL of its JSON-RPC interface, or `http` on loopback. If nodes differ,
+    /// the value that is worse for the seller counts.
     pub fn endpoint(mut self, url: impl Into<String>) -> Self {
         self.urls.push(url.into());
         self
@@ -49,27 +49,27 @@ impl ChannelSettings {
 
     /// Signs claims and refunds with this private key: 64 hexadecimal digits, with or without `0x`. Its account needs no ether.
     ///
-    /// Without a key, the facilitator signs them: channels then name its account for good, and it can give back to payers what was sold and
-    /// is not claimed yet.
+    /// Without a key, the facilitator signs them. Channels then name its account permanently, and it can refund to
+    /// payers what was sold and is not claimed yet.
     pub fn receiver_authorizer_key(mut self, private_key_hex: &str) -> Self {
         self.signer = Some(connect::key(private_key_hex).map(Arc::new).map_err(SettleError::from));
         self
     }
 
-    /// The same, of the private key in this file. Reads the file now.
+    /// Signs claims and refunds with the private key in this file. Reads the file immediately.
     pub fn receiver_authorizer_key_file(mut self, path: impl AsRef<Path>) -> Self {
         self.signer = Some(connect::key_file(path.as_ref()).map(Arc::new).map_err(SettleError::from));
         self
     }
 
-    /// Sets after how many further blocks a claim is believed to stay: 12 by default, 100 at most.
+    /// Sets the number of further blocks after which a claim is believed to stay. Default: 12; at most 100.
     pub const fn final_after(mut self, blocks: u64) -> Self {
         self.final_after = blocks;
         self
     }
 }
 
-/// Without the key and the URLs.
+/// Omits the key and the URLs.
 impl fmt::Debug for ChannelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (network, final_after) = (&self.network, &self.final_after);

@@ -1,4 +1,4 @@
-//! Claims: which rows can be claimed, and what became of the transaction.
+//! Claims: which rows can be claimed, and the outcome of the transaction.
 
 use std::future::ready;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// How many rows are looked at at once.
+/// How many rows are checked concurrently.
 const AT_ONCE: usize = 4;
 
 /// Claims these rows on the settler's chain.
@@ -42,7 +42,7 @@ pub(super) async fn claim(settler: &WalletSettler, claims: &[VoucherClaim]) -> R
         let fees = checks::affords(core, order.gas_max).await?;
         match trial::tried(core, &order, fees).await? {
             Trial::Settles { .. } => {}
-            // It is claimed, in a block that may go, or about to be.
+            // It is claimed in a block that may vanish, or is about to be claimed.
             Trial::Used => return Ok(ClaimOutcome::Unknown(None)),
             Trial::Fails(_) => return Ok(without_bad_rows(core, claims).await),
         }
@@ -51,7 +51,7 @@ pub(super) async fn claim(settler: &WalletSettler, claims: &[VoucherClaim]) -> R
     Ok(match settled {
         Settlement::Settled(transaction) => ClaimOutcome::Claimed(Some(transaction)),
         Settlement::Unknown(transaction) => ClaimOutcome::Unknown(transaction),
-        // It reverted, though its trial had succeeded: contract accounts can do that.
+        // It reverted although its trial succeeded, which contract accounts can cause.
         Settlement::Refused(reason) if reason == Reason::INVALID_TRANSACTION_STATE => {
             match without_bad_rows(core, claims).await {
                 ClaimOutcome::Unknown(_) => suspects(claims),
@@ -62,7 +62,7 @@ pub(super) async fn claim(settler: &WalletSettler, claims: &[VoucherClaim]) -> R
     })
 }
 
-/// Names the rows that fail by themselves, by the word of every node; where there is none, nothing is known.
+/// Returns the rows that fail by themselves according to every node; without any, the outcome is unknown.
 async fn without_bad_rows(core: &Core, claims: &[VoucherClaim]) -> ClaimOutcome {
     let (nodes, network) = (&core.account.nodes, core.account.network);
     let bad = async |row| on_chain::bad_row(nodes, network, claims.get(row)?).await;
@@ -72,7 +72,7 @@ async fn without_bad_rows(core: &Core, claims: &[VoucherClaim]) -> ClaimOutcome 
     if refused.is_empty() { ClaimOutcome::Unknown(None) } else { ClaimOutcome::Refused(refused) }
 }
 
-/// Names the rows of contract accounts, which alone can make a claim fail that was tried.
+/// Returns the rows of contract accounts: only they can make a claim fail after a successful trial.
 fn suspects(claims: &[VoucherClaim]) -> ClaimOutcome {
     let accounts = claims.iter().enumerate().filter(|(_, claim)| claim.config.voucher_key().is_none());
     let refuse = |(row, _)| RefusedClaim::new(row, Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE);

@@ -1,4 +1,4 @@
-//! What claims will probably cost. Plain functions of values.
+//! Estimates the cost of claims, with pure functions.
 
 use alloy::primitives::U256;
 
@@ -8,12 +8,14 @@ use crate::{
     settle::{CLAIMS_MAX, wallet::checks},
 };
 
-/// The gas that a claim takes beside its rows, and a row of a voucher key, as measured on the contract for tests; a sweep.
+/// The gas of a claim besides its rows, of a row with a voucher key, and of a sweep, as measured on the contract in
+/// tests.
 const CLAIM_GAS: u64 = 40_000;
 const ROW_GAS: u64 = 25_000;
 const SWEEP_GAS: u64 = 70_000;
 
-/// What claiming so many channels costs, and a sweep, in base units of a token in which a coin has this price.
+/// Returns the cost of claiming this many channels, and of a sweep, in base units of a token in which one coin has this
+/// price.
 pub(super) fn of_claims(channels: usize, fees: Fees, coin: Amount) -> Amount {
     let rows = u64::try_from(channels).unwrap_or(u64::MAX);
     let claims = u64::try_from(channels.div_ceil(CLAIMS_MAX)).unwrap_or(u64::MAX);
@@ -29,7 +31,7 @@ mod tests {
 
     #[test]
     fn every_hundred_channels_are_a_claim_and_the_last_unit_is_rounded_up() {
-        // 0.01 gwei, and 2,000 USDC for a coin: 10⁹ gas cost 20 USDC.
+        // At 0.01 gwei, and 2,000 USDC for a coin, 10⁹ gas cost 20 USDC.
         let fees = Fees { most: 20_000_000, tip: 0 };
         let cost = |channels, coin| of_claims(channels, fees, Amount::from_base_units(coin)).to_u128();
         assert_eq!(cost(1, 2_000_000_000), Some(2_700));

@@ -1,4 +1,4 @@
-//! Deposits: what is checked of one before it is tried.
+//! Deposits: the checks before a trial.
 
 use super::orders;
 use crate::{
@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// Checks whether a deposit could be made now, or was made. One that was made is never refused: not because its time is over by now, nor
-/// for anything else that came after it.
+/// Checks whether a deposit could be made now, or was made. A deposit that was made is never refused, neither because
+/// it has expired since, nor for any other later change.
 pub(super) async fn verify(
     core: &Core,
     config: &ChannelConfig,
@@ -25,7 +25,7 @@ pub(super) async fn verify(
         Ok(order) => order,
         Err(reason) => return Ok(Validity::Refused(reason)),
     };
-    // One that is on its way is valid, however little time is left.
+    // A deposit in progress is valid, however little time is left.
     let mistimed = if core.flights.are_by(&order).is_none() { mistimed(core, &order).await? } else { None };
     let validity = match mistimed {
         Some(reason) => Validity::Refused(reason),
@@ -37,7 +37,7 @@ pub(super) async fn verify(
     }
 }
 
-/// The order of a deposit, or why it is none.
+/// Returns the order of a deposit, or the reason why it cannot be made.
 pub(super) async fn ordered(
     core: &Core,
     config: &ChannelConfig,
@@ -54,7 +54,7 @@ pub(super) async fn ordered(
     Ok(order.ok_or(Reason::INVALID_BATCH_SETTLEMENT_EVM_MISSING_EIP712_DOMAIN))
 }
 
-/// What can be told without asking anybody.
+/// Returns the reason why the deposit is invalid, as far as a check without I/O shows.
 fn misfit(core: &Core, config: &ChannelConfig, deposit: &ChannelDeposit) -> Option<Reason> {
     if config.receiver_authorizer != core.authorizer() {
         return Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH);
@@ -62,18 +62,18 @@ fn misfit(core: &Core, config: &ChannelConfig, deposit: &ChannelDeposit) -> Opti
     deposits::misfit(core.account.network, config, deposit)
 }
 
-/// Whether it is too early or too late, by the newest block.
+/// Returns whether it is too early or too late, by the time of the newest block.
 async fn mistimed(core: &Core, order: &Order) -> Result<Option<Reason>, Failure> {
     let now = permits::head(core).await?;
     Ok(match () {
         () if order.expires <= now.after(permits::SPARE) => Some(order.reasons().expired.clone()),
-        // Of a permit, it is zero, from which on it is valid.
+        // For a permit this is zero, and it is valid from the start.
         () if order.valid_after >= now => Some(order.reasons().early.clone()),
         () => None,
     })
 }
 
-/// The domain under which authorizations of a token are signed, asked for once in a while.
+/// Returns the domain of a token's authorizations, from a cache or from the chain.
 async fn domain(core: &Core, token: Address) -> Result<Option<TokenDomain>, Failure> {
     if let Some(known) = core.domains.get(&token) {
         return Ok(known);

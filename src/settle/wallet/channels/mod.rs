@@ -1,4 +1,4 @@
-//! Payment channels, kept by a key of the seller's own.
+//! Payment channels operated with the seller's own key.
 
 mod claims;
 mod cost;
@@ -23,8 +23,9 @@ use crate::{
     },
 };
 
-/// Everything is tried before it is sent, as it is for payments. Claims are sent by the receiver authorizer itself, or with its signature
-/// where that is [another account](super::WalletSettlerBuilder::receiver_authorizer_key).
+/// Every transaction is tried before it is sent, as for payments. The receiver authorizer sends claims itself; if it is
+/// [another account](super::WalletSettlerBuilder::receiver_authorizer_key), the settling account sends them with its
+/// signature.
 impl ChannelSettler for WalletSettler {
     async fn receiver_authorizer(&self, network: Network, token: Address) -> Result<Option<Address>, SettleError> {
         let core = self.on(network)?;
@@ -133,7 +134,7 @@ impl ChannelSettler for WalletSettler {
 }
 
 impl WalletSettler {
-    /// What it has in common with its clones, if it settles on this chain.
+    /// Returns the core, if the settler works on this network.
     fn on(&self, network: Network) -> Result<&Core, SettleError> {
         let is_here = network == self.core.account.network;
         is_here.then_some(&*self.core).ok_or_else(|| SettleError::new(SettleErrorKind::WrongChain { network }))

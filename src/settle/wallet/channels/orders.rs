@@ -1,4 +1,4 @@
-//! What is ordered of the contract of channels: deposits, claims, sweeps and refunds.
+//! Orders to the channel contract: deposits, claims, sweeps and refunds.
 
 use alloy::primitives::{B256, keccak256};
 
@@ -20,11 +20,11 @@ use crate::{
     },
 };
 
-/// The most gas that a deposit may take: a contract account's own check of its signature is part of it.
+/// The gas limit of a deposit, which may include a contract account's check of its signature.
 const DEPOSIT_GAS: u64 = 400_000;
 
 impl Core {
-    /// The account that signs claims and refunds.
+    /// Returns the account that signs claims and refunds.
     pub(super) fn authorizer(&self) -> Address {
         match &self.authorizer {
             Some(signer) => Address::new(alloy::network::TxSigner::address(&**signer).into()),
@@ -32,14 +32,14 @@ impl Core {
         }
     }
 
-    /// Signs a claim or a refund; `None` if the key would not.
+    /// Signs a claim or a refund; returns `None` if the key does not sign.
     async fn authorize(&self, digest: [u8; 32]) -> Option<Vec<u8>> {
         let signer = self.authorizer.as_ref().unwrap_or(&self.account.signer);
         Some(signer.sign_hash(&B256::new(digest)).await.ok()?.as_bytes().to_vec())
     }
 }
 
-/// A deposit, under the token's domain: `None` if it needs one, and there is none.
+/// Returns the order of a deposit; `None` if it needs the token's domain and there is none.
 pub(super) fn deposit(
     network: Network,
     config: &ChannelConfig,
@@ -55,7 +55,7 @@ pub(super) fn deposit(
             (digest, &by.signature, nonce, [by.valid_after, by.valid_before], Method::Deposit, trace)
         }
         DepositAuthorization::Permit2(by) => {
-            // It is valid at its last moment.
+            // It is still valid at its deadline.
             let expires = ChainTime::from_unix(by.deadline.unix().saturating_add(1));
             let trace = Trace::Permit { payer, nonce: by.nonce };
             let times = [ChainTime::from_unix(0), expires];
@@ -85,7 +85,7 @@ pub(super) fn deposit(
     })
 }
 
-/// A claim of these rows; `None` if the key would not sign it.
+/// Returns the order of a claim of these rows; `None` if the key does not sign it.
 pub(super) async fn claim(core: &Core, claims: &[VoucherClaim]) -> Option<Order> {
     let rows = claims.iter().map(|claim| (claim.voucher.channel, claim.total_claimed)).collect();
     let gas = claims.iter().map(|claim| row_gas(claim) - CALL_GAS).sum::<u64>() + CALL_GAS;
@@ -94,7 +94,7 @@ pub(super) async fn claim(core: &Core, claims: &[VoucherClaim]) -> Option<Order>
     Some(own(core, Method::Claim, Trace::Claims(rows), token, name, claiming(core, claims).await?, gas))
 }
 
-/// The call that claims these rows, from the settling account.
+/// Returns the call that claims these rows, from the settling account.
 async fn claiming(core: &Core, claims: &[VoucherClaim]) -> Option<Vec<u8>> {
     if core.authorizer() == core.account.address {
         return Some(channel::claim_directly(claims));
@@ -103,14 +103,14 @@ async fn claiming(core: &Core, claims: &[VoucherClaim]) -> Option<Vec<u8>> {
     Some(channel::claim(claims, &core.authorize(digest).await?))
 }
 
-/// A sweep of everything that was ever claimed.
+/// Returns the order of a sweep of everything that was ever claimed.
 pub(super) fn sweep(core: &Core, receiver: Address, token: Address, total: u128) -> Order {
     let input = channel::settle(receiver, token);
     let name = keccak256([&input[..], &total.to_be_bytes()].concat()).0;
     own(core, Method::Sweep, Trace::Sweep { receiver, token, total }, token, name, input, CALL_GAS)
 }
 
-/// A refund, after its claim; `None` if the key would not sign it.
+/// Returns the order of a refund after its claim; `None` if the key does not sign it.
 pub(super) async fn refund(core: &Core, refund: &ChannelRefund) -> Option<Order> {
     let ChannelRefund { config, amount, nonce, claim, .. } = refund;
     let id = config.id(core.account.network);
@@ -123,12 +123,12 @@ pub(super) async fn refund(core: &Core, refund: &ChannelRefund) -> Option<Order>
         }
         None => (giving_back, CALL_GAS),
     };
-    // Two refunds of one nonce exclude each other.
+    // Two refunds with one nonce exclude each other.
     let name = keccak256([&id.as_bytes()[..], &nonce.to_be_bytes()].concat()).0;
     Some(own(core, Method::Refund, Trace::Refund { channel: id, nonce: *nonce }, config.token, name, input, gas))
 }
 
-/// What the settling account orders itself.
+/// Returns an order of the settling account itself.
 fn own(core: &Core, method: Method, trace: Trace, token: Address, name: [u8; 32], input: Vec<u8>, gas: u64) -> Order {
     Order {
         payer: core.account.address,
