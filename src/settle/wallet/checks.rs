@@ -1,5 +1,5 @@
-//! Checks a payment before the settler accepts it: everything that would make its transaction fail, and the settler's
-//! own balance.
+//! Checks a payment before the settler accepts it: for everything that would make its transaction fail, and for the
+//! settler's own balance.
 
 use alloy::primitives::U256;
 use futures_util::future::try_join;
@@ -25,7 +25,7 @@ impl From<Failure> for SettleError {
     }
 }
 
-/// Returns whether a payment could be settled now. What can be told without a node comes first, then what costs one question.
+/// Checks whether a payment could be settled now. Checks without a node come first, then the cheapest questions.
 pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Validity, SettleError> {
     if let Some(reason) = misfit(core, payment) {
         return Ok(Validity::Refused(reason));
@@ -33,12 +33,12 @@ pub(super) async fn verify(core: &Core, payment: &SignedPayment) -> Result<Valid
     verified(core, &Order::of(payment), payment.promised).await
 }
 
-/// The same of what a payment pays as it was offered.
+/// Checks the same for an order that matches its offer.
 pub(super) async fn verified(core: &Core, order: &Order, promised: Amount) -> Result<Validity, SettleError> {
     match core.flights.are_by(order) {
-        // Shown again during its settlement: both calls get the outcome.
+        // It was presented again during its settlement: both calls get the outcome.
         Some(true) => return Ok(Validity::Valid),
-        // For another quote, or with another signature: the caller has to await the outcome.
+        // It settles under another quote or with another signature: the caller must wait for the outcome.
         Some(false) => return Err(SettleError::unavailable()),
         None => {}
     }
@@ -69,7 +69,8 @@ fn known_refusal(core: &Core, order: &Order) -> Option<Reason> {
     core.refusals.get(&order.digest())
 }
 
-/// Returns whether the payer signed it, and its nonce is used: by the word of any node, since one that is behind does not know it yet.
+/// Returns whether the payer signed it and its nonce is used. Any node's report suffices, because a lagging node does
+/// not know it yet.
 pub(super) async fn is_made(core: &Core, order: &Order) -> Result<bool, SettleError> {
     let overloaded = || SettleError::new(SettleErrorKind::Overloaded);
     let _place = core.inquiries.enter(order).await.ok_or_else(overloaded)?;
@@ -78,7 +79,7 @@ pub(super) async fn is_made(core: &Core, order: &Order) -> Result<bool, SettleEr
         && trial::is_signed(core, order).await?)
 }
 
-/// Asks the nodes, cheapest questions first. `promised` is the sum of other payments that the payer's balance has to
+/// Asks the nodes, cheapest questions first. `promised` is the sum of other payments that the payer's balance must
 /// cover.
 async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validity, SettleError> {
     if !is_plausible(core, order).await? {
@@ -86,7 +87,7 @@ async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validit
     }
     match trial::standing(core, order).await? {
         Standing::NoKeeper => return Ok(Validity::Refused(order.reasons().no_keeper.clone())),
-        // That a nonce is used is said to its payer only.
+        // Only the payer is told that a nonce is used.
         Standing::Used if trial::is_signed(core, order).await? => return Ok(Validity::Used),
         Standing::Used => return Ok(Validity::Refused(order.reasons().signature.clone())),
         Standing::Poor => return Ok(Validity::Refused(order.reasons().funds.clone())),
@@ -107,19 +108,19 @@ async fn inquire(core: &Core, order: &Order, promised: Amount) -> Result<Validit
     })
 }
 
-/// What a payer's balance says of one of its payments.
+/// How a payer's balance covers one of its payments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cover {
     /// It covers this payment and those promised before it.
     All,
-    /// It covers either this payment or those promised before it, which settle first.
+    /// It covers either this payment or the earlier promised ones, which settle first.
     Later,
-    /// It does not cover this one.
+    /// It does not cover this payment.
     Nothing,
 }
 
-/// Compares a payment with the payer's pending balance, and together with promised payments with the balance in the
-/// newest block: a node whose `pending` state equals its `latest` does not see pending transactions.
+/// Compares a payment with the payer's pending balance, and the payment plus the promised ones with the balance in the
+/// newest block, because a node whose `pending` state equals its `latest` does not see pending transactions.
 pub(super) async fn cover(core: &Core, order: &Order, promised: Amount) -> Result<Cover, Failure> {
     if promised.is_zero() {
         return Ok(Cover::All);
@@ -132,12 +133,12 @@ pub(super) async fn cover(core: &Core, order: &Order, promised: Amount) -> Resul
         _ if pending.is_some_and(|balance| balance < value) => Cover::Nothing,
         Some(balance) if balance < value => Cover::Nothing,
         Some(balance) if promised.checked_add(value).is_none_or(|owed| balance < owed) => Cover::Later,
-        // A token that tells no balance is tried.
+        // If a token reports no balance, the payment is tried.
         _ => Cover::All,
     })
 }
 
-/// What can be told without asking anybody.
+/// Returns why a payment does not match its offer or this network. Needs no I/O.
 pub(super) fn misfit(core: &Core, payment: &SignedPayment) -> Option<Reason> {
     let SignedPayment { authorization, requirements, domain, .. } = payment;
     let signed = &authorization.authorization;
@@ -154,14 +155,15 @@ pub(super) fn misfit(core: &Core, payment: &SignedPayment) -> Option<Reason> {
     }
 }
 
-/// Returns whether that can be the payer's signature: it is its key's, or the payer is a contract that can be asked.
+/// Returns whether the signature can be the payer's: it is by the payer's key, or the payer is a contract that can be
+/// asked.
 pub(super) async fn is_plausible(core: &Core, order: &Order) -> Result<bool, Failure> {
     if !order.method.is_payers() {
         return Ok(true);
     }
     let only_keys = !core.policy.contract_accounts;
     match (order.is_by_key, order.is_undeployed) {
-        // A key may delegate to a contract, which the token then asks.
+        // A key may delegate to a contract, which the token would then ask.
         (true, _) if only_keys => Ok(!has_code(core, order.payer).await?),
         (false, false) if !only_keys => has_code(core, order.payer).await,
         (is_by_key, _) => Ok(is_by_key),
@@ -177,7 +179,7 @@ pub(super) async fn has_code(core: &Core, account: Address) -> Result<bool, Fail
     Ok(has_code)
 }
 
-/// Returns the fees of a transaction of that much gas, where it can be paid for.
+/// Returns the fees of a transaction with this much gas, if the account can pay them.
 pub(super) async fn affords(core: &Core, gas: u64) -> Result<Fees, SettleError> {
     let (fees, ether) = match core.outlay.get(&()) {
         Some(known) => known,
@@ -195,10 +197,11 @@ pub(super) async fn affords(core: &Core, gas: u64) -> Result<Fees, SettleError> 
     Ok(fees)
 }
 
-/// Checks that the gas of a payment costs no more than its share of the payment, where the price of the coin is known. Of `upto` the
-/// maximum is the measure, at settling as before it: the answer is made by then, and a charge that is not settled sells nothing.
+/// Checks that the gas of a payment costs at most its share of the payment, if the coin's price is known. For `upto`
+/// the share is of the maximum, also at settling: by then the answer has been produced, and a charge that is not
+/// settled would sell nothing.
 ///
-/// What the settling account orders itself is worth it: its caller decides when.
+/// The settling account's own orders always pass, because their caller decides when they are worth it.
 pub(super) fn is_worth_it(core: &Core, order: &Order, gas: u64, fees: Fees) -> Result<(), SettleError> {
     let price = core.policy.coin_prices.get(&order.token).filter(|_| order.method.is_payers());
     let Some(coin) = price else { return Ok(()) };
@@ -213,7 +216,7 @@ pub(super) fn is_worth_it(core: &Core, order: &Order, gas: u64, fees: Fees) -> R
     Err(SettleError::new(SettleErrorKind::GasAbovePrice))
 }
 
-/// Returns the account's next nonce. Who uses it has the turn.
+/// Returns the account's next nonce. The caller must have the account's turn.
 pub(super) async fn next_nonce(core: &Core) -> Result<u64, SettleError> {
     let account = core.account.address;
     match core.account.next_nonce().await {
@@ -229,7 +232,7 @@ pub(super) async fn next_nonce(core: &Core) -> Result<u64, SettleError> {
     }
 }
 
-/// Checks that the account has so much ether, in wei.
+/// Checks that the account has this much ether, in wei.
 pub(super) async fn has_ether(core: &Core, wei: u128) -> Result<(), SettleError> {
     is_enough(core, core.account.ether().await?, wei)
 }
@@ -243,7 +246,7 @@ fn is_enough(core: &Core, ether: u128, wei: u128) -> Result<(), SettleError> {
     Err(SettleError::new(SettleErrorKind::OutOfGas { account }))
 }
 
-/// The domain under which authorizations of a token are signed, as its contract states it; `None` for one without them.
+/// Returns the domain of a token's authorizations, as its contract states it; `None` if the token has none.
 pub(super) async fn domain(
     core: &Core,
     network: Network,

@@ -1,4 +1,4 @@
-//! `Core`: what a settler's clones and the tasks that settle have in common.
+//! `Core`: the state that a settler's clones and settling tasks share.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,51 +19,51 @@ use crate::{
     settle::on_chain::Depths,
 };
 
-/// What an ordinary payment of ether takes.
+/// The gas of an ordinary transfer of ether.
 const GAS_OF_NOTHING: u64 = 21_000;
 
-/// The most per gas unless said otherwise: 5 gwei, in wei. Base asks for a hundredth of one.
+/// The default limit per gas: 5 gwei, in wei. Base asks for a hundredth of a gwei.
 const MAX_FEE_PER_GAS: u128 = 5_000_000_000;
 
-/// Below how much ether the settler is not well unless said otherwise, in wei: half a thousandth.
+/// The default balance, in wei, below which the settler is unhealthy: 0.0005 ether.
 const MIN_BALANCE: u128 = 500_000_000_000_000;
 
-/// How long a payment may take to be settled.
+/// How long settling a payment may take.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long an answer about the newest block counts. Base has a block every two seconds.
+/// How long an answer about the newest block is reused: the block time of Base, two seconds.
 pub(super) const BLOCK_TIME: Duration = Duration::from_secs(2);
 
-/// How long the knowledge that an account has code, or none, stays valid.
+/// How long the knowledge that an account has code, or none, is reused.
 const CODE_LASTS: Duration = Duration::from_secs(30);
 
-/// How long the domain that a token stated counts.
+/// How long the domain that a token stated is reused.
 const DOMAIN_LASTS: Duration = Duration::from_secs(30);
 
 /// How long an account with code is refused after one of its payments reverted.
 const REVERT_LASTS: Duration = Duration::from_secs(6 * 3_600);
 
-/// How many per cent of a payment its gas may cost unless said otherwise.
+/// The default limit of a payment's gas, in per cent of the payment.
 const GAS_SHARE: u32 = 50;
 
-/// How transactions are made, and when a block is believed.
+/// How transactions are made, and when a block counts as final.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
     pub(super) max_fee_per_gas: u128,
     pub(super) min_balance: u128,
-    /// After how many further blocks a block is believed to stay.
+    /// The number of further blocks after which a block is believed to stay.
     pub(super) final_after: u64,
-    /// In how many blocks a deposit must be, its own included, before it covers vouchers.
+    /// The number of blocks, including its own, that must confirm a deposit before it covers vouchers.
     pub(super) deposit_confirmations: u64,
     /// How long a transaction may wait before it is replaced.
     pub(super) replace_after: Duration,
-    /// How long a payment may take to be settled before it is not known whether it is.
+    /// How long settling a payment may take before its outcome is reported as unknown.
     pub(super) settled_within: Duration,
-    /// Whether payers may be contract accounts, those of keys that delegate to a contract among them.
+    /// Whether payers may be contract accounts, including keys that delegate to a contract.
     pub(super) contract_accounts: bool,
-    /// How many per cent of a payment its gas may cost.
+    /// The limit of a payment's gas, in per cent of the payment.
     pub(super) gas_share: u32,
-    /// The price of one whole coin of the chain, by token, for the comparison of gas with payments.
+    /// The price of one whole coin of the chain, by token, to compare gas with payments.
     pub(super) coin_prices: HashMap<Address, Amount>,
 }
 
@@ -85,16 +85,16 @@ impl Default for Policy {
 
 pub(super) struct Core {
     pub(super) account: Account,
-    /// The key that signs claims and refunds of channels, if that is not the account's.
+    /// The key that signs claims and refunds of channels, if it is not the account's key.
     pub(super) authorizer: Option<Signer>,
     pub(super) policy: Policy,
     pub(super) flights: Flights,
     pub(super) inquiries: Inquiries,
-    /// Why payments were refused, by what settles them.
+    /// The reasons of refused payments, by order digest.
     pub(super) refusals: Recall<[u8; 32], Reason>,
     /// Which accounts have code.
     pub(super) code: Recall<Address, bool>,
-    /// What gas costs, and how much ether the account has.
+    /// The fees, and the account's ether.
     pub(super) outlay: Recall<(), (Fees, u128)>,
     /// The time of the newest block.
     pub(super) head: Recall<(), ChainTime>,
@@ -104,28 +104,28 @@ pub(super) struct Core {
     pub(super) reverted: Recall<Address, ()>,
     /// The nonces that tasks are watching, with the number of tasks.
     held: Mutex<BTreeMap<u64, usize>>,
-    /// The last abandoned nonce that was filled, the fees, and the time.
+    /// The last abandoned nonce that was filled, with its fees and time.
     pub(super) filled: tokio::sync::Mutex<Option<(u64, Fees, Instant)>>,
 }
 
 impl Core {
-    /// How deep a claim and a deposit have to be before they count.
+    /// Returns the depths at which claims and deposits count.
     pub(super) const fn depths(&self) -> Depths {
         let Policy { final_after, deposit_confirmations, .. } = self.policy;
         Depths { final_after, deposit_confirmations }
     }
 
-    /// How long a transaction may take to be as deep as it is to be, on Base.
+    /// Returns how long a transaction may take to reach the required depth, on Base.
     pub(super) fn certain_within(&self) -> Duration {
         self.within_blocks_of(BLOCK_TIME)
     }
 
-    /// The same on a chain with a block in that time.
+    /// Returns the same for a chain with this block time.
     pub(super) fn within_blocks_of(&self, block_time: Duration) -> Duration {
         self.policy.settled_within.saturating_add(block_time.saturating_mul(self.blocks_to_certainty()))
     }
 
-    /// After how many blocks nodes can tell what became of a transaction, with some to spare.
+    /// Returns after how many blocks nodes can tell the outcome of a transaction, with some to spare.
     pub(super) fn blocks_to_certainty(&self) -> u32 {
         u32::try_from(self.policy.final_after).unwrap_or(u32::MAX).saturating_add(3)
     }
@@ -149,7 +149,7 @@ impl Core {
         }
     }
 
-    /// Says that a nonce is cared for until the guard is dropped.
+    /// Marks a nonce as watched until the guard is dropped.
     pub(super) fn hold(&self, nonce: u64) -> Held<'_> {
         *self.held().entry(nonce).or_default() += 1;
         Held { core: self, nonce }
@@ -163,13 +163,13 @@ impl Core {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call of a contract, all but nonce and signature.
+    /// Returns a call of a contract, without nonce and signature.
     pub(super) fn draft(&self, contract: Address, input: Vec<u8>, gas_limit: u64, fees: Fees) -> TxEip1559 {
         let to = TxKind::Call(contract.as_bytes().into());
         self.transaction(to, input, gas_limit, fees)
     }
 
-    /// A transaction that does nothing but use up its nonce.
+    /// Returns a transaction that only uses up its nonce.
     pub(super) fn filler(&self, nonce: u64, fees: Fees) -> TxEip1559 {
         let to = TxKind::Call(self.account.address.as_bytes().into());
         TxEip1559 { nonce, ..self.transaction(to, Vec::new(), GAS_OF_NOTHING, fees) }
@@ -189,7 +189,7 @@ impl Core {
     }
 }
 
-/// Care for a nonce.
+/// A watched nonce.
 pub(super) struct Held<'a> {
     core: &'a Core,
     pub(super) nonce: u64,

@@ -1,4 +1,5 @@
-//! `Flights`: the payments that are being settled now. One that is presented again while it is joins the task that settles it.
+//! `Flights`: the payments that are being settled now. If one is presented again meanwhile, the call joins its settling
+//! task.
 
 use std::{
     collections::HashMap,
@@ -16,7 +17,7 @@ use crate::{
     settle::Settlement,
 };
 
-/// How many payments may wait; a further one is refused.
+/// How many payments may wait for settlement before new ones are refused.
 pub(super) const WAITING_MAX: usize = 256;
 
 /// The state of a payment during its settlement.
@@ -32,17 +33,17 @@ pub(super) struct Progress {
 struct Open {
     /// The call that settles it.
     call: Box<[u8]>,
-    /// What was shown, whatever is charged of it.
+    /// The hash of what was shown, whatever the charge.
     shown: [u8; 32],
     progress: watch::Receiver<Progress>,
     token: Address,
     payer: Address,
     value: Amount,
-    /// Counts up: those that are being settled for longer have lower ones.
+    /// An increasing number: older settlements have lower ones.
     number: u64,
 }
 
-/// By the name of what was signed.
+/// Keyed by the name of what was signed.
 type ByName = HashMap<Box<[u8]>, Open>;
 
 #[derive(Debug, Default)]
@@ -51,7 +52,7 @@ pub(super) struct Flights {
     numbers: AtomicU64,
 }
 
-/// A place among those that are being settled. It is free again once this is dropped.
+/// A place among the payments being settled. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Flight {
     open: Arc<Mutex<ByName>>,
@@ -61,14 +62,14 @@ pub(super) struct Flight {
 }
 
 impl Flights {
-    /// Joins the flight of that call, or starts it; `None` where too many are under way, or another call under that name. A flight that
-    /// was started is for the caller to complete.
+    /// Joins the flight of that call, or starts one, which the caller must complete. Returns `None` if too many are in
+    /// progress, or another call under the same name is.
     pub(super) fn enter(&self, order: &Order) -> Option<(watch::Receiver<Progress>, Option<Flight>)> {
         let (name, mut open) = (order.name(), locked(&self.open));
         if let Some(other) = open.get(&name) {
             return (*other.call == *order.input).then(|| (other.progress.clone(), None));
         }
-        // A payment that was verified while there was room is accepted.
+        // A payment that was verified while there was room is still accepted.
         if open.len() >= 2 * WAITING_MAX {
             return None;
         }
@@ -87,12 +88,12 @@ impl Flights {
         Some((receiver, Some(Flight { open: Arc::clone(&self.open), name, number, progress: sender })))
     }
 
-    /// Whether what is settled under this name now was shown as this was; `None` if nothing is.
+    /// Returns whether the settlement in progress under this name was shown the same way; `None` if there is none.
     pub(super) fn are_by(&self, order: &Order) -> Option<bool> {
         locked(&self.open).get(&order.name()).map(|other| other.shown == order.shown)
     }
 
-    /// The sum of the payer's payments in this token that are being settled: before that flight, or in all.
+    /// Returns the sum of the payer's payments in this token that are being settled: those before that flight, or all.
     pub(super) fn owed(&self, order: &Order, before: Option<&Flight>) -> Amount {
         let open = locked(&self.open);
         let same = open.values().filter(|open| open.token == order.token && open.payer == order.payer);
@@ -106,12 +107,12 @@ impl Flights {
 }
 
 impl Flight {
-    /// Says which transaction was sent last.
+    /// Reports the transaction that was sent last.
     pub(super) fn sent(&self, transaction: TxHash) {
         self.progress.send_modify(|progress| progress.transaction = Some(transaction));
     }
 
-    /// Ends the flight.
+    /// Ends the flight with an outcome.
     pub(super) fn land(self, outcome: Settlement) {
         self.progress.send_modify(|progress| progress.outcome = Some(outcome));
     }
@@ -136,7 +137,7 @@ pub(super) async fn landed(progress: &mut watch::Receiver<Progress>) -> Settleme
     unknown(progress)
 }
 
-/// That a flight has not ended.
+/// Returns the settlement of a flight that has not ended.
 pub(super) fn unknown(progress: &watch::Receiver<Progress>) -> Settlement {
     Settlement::Unknown(progress.borrow().transaction)
 }
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(flights.are_by(&order(1, 9)), None, "free again");
     }
 
-    /// Both could be sent, and a refusal of the one would say nothing of the other.
+    /// Otherwise both calls could be sent, and a refusal of one would say nothing about the other.
     #[test]
     fn one_authorization_is_settled_by_one_call_at_a_time() {
         let flights = Flights::default();

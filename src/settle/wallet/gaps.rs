@@ -1,5 +1,5 @@
-//! Fills abandoned nonces that block later ones, by transactions without effect. A dead process left them, or the nodes
-//! dropped their transactions.
+//! Fills abandoned nonces, which block later ones, with transactions without effect. They come from a dead process, or
+//! nodes dropped their transactions.
 
 use tokio::time::Instant;
 
@@ -15,15 +15,16 @@ use crate::evm::{
     },
 };
 
-/// Fills the account's lowest open nonce if it is below this one and abandoned; repeats this with a higher fee while it
-/// stays open.
+/// Fills the account's lowest open nonce if it is below `below` and abandoned, and repeats this with a higher fee while
+/// it stays open.
 ///
-/// What waits there may settle a payment, for a process that is gone, and its answer may be delivered: that is left alone.
+/// A transaction waiting there may settle a payment of a dead process whose answer may have been delivered, so it is
+/// left alone.
 pub(super) async fn fill(core: &Core, open: u64, below: u64) {
     if open >= below || core.is_held(open) {
         return;
     }
-    // One task fills; the others go on.
+    // One task fills; the others continue.
     let Ok(mut filled) = core.filled.try_lock() else { return };
     let last = (*filled).filter(|(nonce, ..)| *nonce == open);
     if last.is_some_and(|(_, _, at)| at.elapsed() < core.policy.replace_after) {
@@ -33,12 +34,12 @@ pub(super) async fn fill(core: &Core, open: u64, below: u64) {
         return;
     }
     let Ok(now) = core.account.fees().await else { return };
-    // The task with the turn may be about to use this very nonce.
+    // The task with the turn may be about to use this nonce.
     let _turn = core.account.turn.lock().await;
     if core.is_held(open) {
         return;
     }
-    // The waiting transaction and its fees are unknown, so each attempt offers considerably more.
+    // The waiting transaction and its fees are unknown, so each attempt doubles the offer.
     let least = last
         .map_or(now, |(_, Fees { most, tip }, _)| Fees { most: most.saturating_mul(2), tip: tip.saturating_mul(2) });
     let fees = now.or_higher(least).at_most(core.policy.max_fee_per_gas);
@@ -50,8 +51,8 @@ pub(super) async fn fill(core: &Core, open: u64, below: u64) {
     let _ = core.account.send(open, &signed).await;
 }
 
-/// Whether what waits under that nonce may settle a payment, as far as nodes tell. Where none of them does, and one counts anything that
-/// waits, it may.
+/// Returns whether a transaction waiting under that nonce may settle a payment. If no node knows it, it may if any node
+/// counts a waiting transaction, or if none answers.
 async fn may_pay(core: &Core, nonce: u64) -> bool {
     let (nodes, account) = (&core.account.nodes, core.account.address);
     let told = nodes.each(|node| node.waiting(account, nonce)).await;
@@ -68,7 +69,7 @@ async fn may_pay(core: &Core, nonce: u64) -> bool {
     false
 }
 
-/// Whether the transaction settles a payment and still can: at least one node does not say that it fails in the latest
+/// Returns whether the transaction settles a payment and still can: not every node reports that it fails in the latest
 /// block.
 async fn pays(core: &Core, waiting: &Waiting) -> bool {
     let gas = match &waiting.input {
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
     use crate::evm::wallet::{account::Account, connect};
 
-    /// A settling account on a node that takes everything, and how many transactions that was sent.
+    /// Returns a settling account on a node that accepts everything, and the number of transactions sent to it.
     async fn core() -> (Core, Arc<AtomicUsize>) {
         let sent = Arc::<AtomicUsize>::default();
         let counter = Arc::clone(&sent);
@@ -121,7 +122,7 @@ mod tests {
         (Core::new(Account::new(nodes, signer), super::super::core::Policy::default()), sent)
     }
 
-    /// The task with the turn may be about to use the very nonce.
+    /// The task with the turn may be about to use this nonce.
     #[tokio::test]
     async fn a_nonce_that_is_taken_while_the_turn_is_awaited_is_not_filled() {
         let (core, sent) = core().await;

@@ -1,4 +1,5 @@
-//! `Inquiries`: how many payments are checked at once. Settling does not wait here, so it comes before every check.
+//! `Inquiries`: limits how many payments are checked at once. Settling does not wait here, so it takes precedence over
+//! checks.
 
 use std::{
     collections::HashMap,
@@ -10,10 +11,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::order::Order;
 use crate::protocol::Address;
 
-/// How many payments are checked at once that their payers' keys signed, and how many others, which cost their sender nothing.
+/// How many payments signed by their payers' keys are checked at once, and how many others, which cost their sender
+/// nothing.
 const BY_KEY: usize = 16;
 const OTHERS: usize = 4;
-/// How many checks of each kind may be under way or wait, of one payer an eighth or a quarter of them.
+/// How many checks of each kind may be in progress or waiting; the shares limit one payer to an eighth or a quarter of
+/// them.
 const BY_KEY_MAX: usize = 256;
 const OTHERS_MAX: usize = 32;
 const BY_KEY_SHARE: usize = 32;
@@ -25,17 +28,17 @@ pub(super) struct Inquiries {
     others: Line,
 }
 
-/// Payments of one kind: the places, the running inquiries, and the waiting ones.
+/// Checks of one kind: the concurrent places, and the number of running and waiting checks for each payer.
 #[derive(Debug)]
 struct Line {
     places: Semaphore,
     most: usize,
-    /// How many of them one payer may have.
+    /// How many checks one payer may have.
     share: usize,
     entered: Mutex<HashMap<Address, usize>>,
 }
 
-/// A check that is under way or waits. Dropping it makes room.
+/// A check that is in progress or waiting. Dropping it frees its place.
 #[derive(Debug)]
 pub(super) struct Inquiry<'a> {
     line: &'a Line,
@@ -53,9 +56,9 @@ impl Default for Inquiries {
 }
 
 impl Inquiries {
-    /// Waits until this payment may be checked; `None` where too many wait already.
+    /// Waits until this payment may be checked; returns `None` if too many wait.
     pub(super) async fn enter(&self, order: &Order) -> Option<Inquiry<'_>> {
-        // A forged signature can name any payer. It takes no place from real signers.
+        // A forged signature can name any payer, so it takes no place from real signers.
         let line = if order.is_by_key { &self.by_key } else { &self.others };
         line.enter(order.payer).await
     }

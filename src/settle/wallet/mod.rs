@@ -1,4 +1,4 @@
-//! `WalletSettler`: a key of the seller's own that sends the authorizations, and pays their gas.
+//! `WalletSettler`: sends authorizations with the seller's own key, and pays their gas.
 
 mod builder;
 mod channels;
@@ -32,34 +32,35 @@ use crate::{
     protocol::{Address, Amount, Network, TokenDomain, permit2::PermitScheme},
 };
 
-/// A settler with a key of its own, which sends `transferWithAuthorization` (EIP-3009) through one node or several, and pays the gas. It
-/// settles permits too ([`PermitSettler`]), by the standard's proxies: for `upto`, its own account is the facilitator. And it keeps payment
-/// channels ([`ChannelSettler`](super::ChannelSettler)), by a key that may be [another](WalletSettlerBuilder::receiver_authorizer_key).
+/// A settler with its own key, which sends `transferWithAuthorization` (EIP-3009) through one or more nodes, and pays
+/// the gas. It also settles permits ([`PermitSettler`]) through the standard's proxies; for `upto`, its own account is
+/// the facilitator. And it operates payment channels ([`ChannelSettler`](super::ChannelSettler)), with a key that may
+/// be [another one](WalletSettlerBuilder::receiver_authorizer_key).
 ///
-/// The money goes from the payer to the recipient: the settling account holds nothing but ether, and can be another one than the
-/// recipient. Each call is tried without being sent before it is sent, so that what would fail costs nothing; its call data ends with
+/// The money goes from the payer to the recipient: the settling account holds nothing but ether, and need not be the
+/// recipient. Each call is simulated before it is sent, so that a failing call costs nothing. Its call data ends with
 /// the [tag](crate::protocol::PaymentTag) of the quote that it pays for.
 ///
-/// **Checks.** Key signatures are checked without a node. The payments of one payer that are being settled are compared
-/// with its balance together. Trial calls use the fees of the transaction: a contract account could otherwise tell a
-/// trial by its gas price of zero, accept there, and burn the gas on the chain. An account with code that still makes a
-/// payment revert is refused for six hours, and [`contract_accounts`](WalletSettlerBuilder::contract_accounts) refuses
-/// all of them.
+/// **Checks.** Key signatures are checked without a node. One payer's payments in progress are compared with its
+/// balance together. Trial calls use the fees of the transaction: otherwise a contract account could recognize a trial
+/// by its gas price of zero, accept there, and burn the gas on the chain. An account with code that still makes a
+/// payment revert is refused for six hours, and [`contract_accounts`](WalletSettlerBuilder::contract_accounts) can
+/// refuse all of them.
 ///
 /// **Nonces.** Payments are settled in parallel, with one nonce each, in order. A background task watches each
-/// transaction until it is mined, even after its caller has left. A stuck transaction is sent again with a higher fee,
-/// up to [`max_fee_per_gas`](WalletSettlerBuilder::max_fee_per_gas), and replaced by an empty transaction once its
-/// payment has become impossible. Nonces that an earlier process left open are filled in the same way. A payment that
-/// is presented again while it is being settled is not sent twice. A node whose count of transactions is far off is left
-/// out where more than half of all nodes agree. Otherwise nothing is sent, and [`health`](Settler::health) fails.
+/// transaction until it is mined, even after its caller has left. A stuck transaction is resent with a higher fee, up
+/// to [`max_fee_per_gas`](WalletSettlerBuilder::max_fee_per_gas), and replaced by an empty transaction once its payment
+/// has become impossible. Nonces that an earlier process left open are filled in the same way. A payment that is
+/// presented again while it is being settled is not sent twice. A node whose transaction count is far off is ignored if
+/// more than half of all nodes agree. Otherwise nothing is sent, and [`health`](Settler::health) fails.
 ///
-/// **When a payment is refused.** Before sending, a payment is refused if every node says that its nonce is unused.
-/// After sending, only by a block [`final_after`](WalletSettlerBuilder::final_after) deep, in which the account's nonce
-/// is used and the authorization's is not. Any other outcome is [`Settlement::Unknown`].
+/// **When a payment is refused.** Before sending, a payment is refused if every node reports its nonce as unused. After
+/// sending, it is refused only on the basis of a block [`final_after`](WalletSettlerBuilder::final_after) deep, in
+/// which the account's nonce is used and the authorization's is not. Any other outcome is [`Settlement::Unknown`].
 ///
-/// Clones share one account. Create one for each account, in one process, and send from that account with nothing else.
+/// Clones share one account. Create one for each account, in one process, and let nothing else send from that account.
 ///
-/// Neither its `Debug` nor any of its errors show the key, a node's address, or text of a node.
+/// Neither its `Debug` nor its errors show the key, a node's address, or text from a node.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), tower_x402::settle::SettleError> {
@@ -83,14 +84,14 @@ impl WalletSettler {
         self.core.account.address
     }
 
-    /// Returns the chain that it settles on.
+    /// Returns the network on which it settles.
     #[must_use]
     pub fn network(&self) -> Network {
         self.core.account.network
     }
 }
 
-/// Without the key and the nodes' addresses.
+/// Omits the key and the nodes' addresses.
 impl fmt::Debug for WalletSettler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (address, network) = (self.address(), self.network());
@@ -116,7 +117,7 @@ impl Settler for WalletSettler {
         Order::of(payment).is_by_key
     }
 
-    /// As for every settler; dropping the future does not stop the settlement.
+    /// Dropping the future does not stop the settlement.
     async fn settle(&self, payment: &SignedPayment, recorder: &TransactionRecorder) -> Settlement {
         if let Some(reason) = checks::misfit(&self.core, payment) {
             return Settlement::Refused(reason);
@@ -152,7 +153,7 @@ impl PermitSettler for WalletSettler {
         permit2::signer(&payment.permit, payment.requirements.network()) == Some(payment.permit.permit.from)
     }
 
-    /// As for every settler; dropping the future does not stop the settlement.
+    /// Dropping the future does not stop the settlement.
     async fn settle_permit(
         &self,
         payment: &PermitPayment,

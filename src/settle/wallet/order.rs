@@ -1,4 +1,4 @@
-//! `Order`: a signed payment as the call that settles it.
+//! `Order`: a signed payment, as the call that settles it.
 
 use alloy::primitives::{B256, keccak256};
 
@@ -15,41 +15,43 @@ use crate::{
     settle::{PermitPayment, SignedPayment},
 };
 
-/// The most gas that a transaction which settles one payment may take: a contract account's own check of its signature is part of it.
+/// The gas limit of a transaction that settles one payment, which may include a contract account's check of its
+/// signature.
 pub(super) const GAS_MAX: u64 = 300_000;
 
-/// The most that one about channels may take: what a chain allows a transaction (EIP-7825) is a little more.
+/// The gas limit of a channel transaction, a little below the limit of a transaction (EIP-7825).
 pub(super) const CHANNELS_GAS_MAX: u64 = 16_000_000;
 
-/// A payment as the call that settles it. A claim, a sweep and a refund of channels are orders of the settling account itself.
+/// A payment as the call that settles it. Claims, sweeps and refunds of channels are orders of the settling account
+/// itself.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub(super) payer: Address,
     pub(super) token: Address,
-    /// What the call moves, in base units.
+    /// The amount that the call moves, in base units.
     pub(super) value: Amount,
-    /// What the payer signed for: of `upto` the maximum.
+    /// The amount that the payer signed: for `upto`, the maximum.
     pub(super) signed: Amount,
     pub(super) nonce: [u8; 32],
-    /// What was signed is worth nothing before the one moment, and from the other one on.
+    /// The signature is valid after `valid_after` and before `expires`.
     pub(super) valid_after: ChainTime,
     pub(super) expires: ChainTime,
     pub(super) method: Method,
-    /// By what the chain tells that the call has happened.
+    /// The trace by which the chain shows that the call has happened.
     pub(super) trace: Trace,
-    /// The most gas that the call may take.
+    /// The gas limit of the call.
     pub(super) gas_max: u64,
     /// The contract that is called.
     pub(super) target: Address,
-    /// The call data. The tag of the quote stands behind the arguments, where contracts do not look.
+    /// The call data. The quote's tag follows the arguments, where contracts do not look.
     pub(super) input: Vec<u8>,
-    /// What was shown, whatever is charged of it.
+    /// The hash of what was shown, whatever the charge.
     pub(super) shown: [u8; 32],
     /// The call that asks a contract account whether the signature is its own.
     pub(super) question: Vec<u8>,
     /// Whether the key of the payer's address signed.
     pub(super) is_by_key: bool,
-    /// Whether the signature is one of an account that is not deployed (ERC-6492).
+    /// Whether the signature is of an account that is not deployed (ERC-6492).
     pub(super) is_undeployed: bool,
 }
 
@@ -83,7 +85,7 @@ impl Order {
         }
     }
 
-    /// A permit, of which that much is charged.
+    /// Creates the order of a permit with this charge.
     pub(super) fn of_permit(payment: &PermitPayment, charge: Amount) -> Self {
         let PermitPayment { permit: signed, requirements, allowance, .. } = payment;
         let (network, permit) = (requirements.network(), &signed.permit);
@@ -98,7 +100,7 @@ impl Order {
             signed: permit.amount,
             nonce: permit.nonce,
             valid_after: permit.valid_after,
-            // It is valid at its last moment.
+            // It is still valid at its deadline.
             expires: ChainTime::from_unix(permit.deadline.unix().saturating_add(1)),
             method: Method::Permit { sponsored: allowance.is_some() },
             trace: Trace::Permit { payer: permit.from, nonce: permit.nonce },
@@ -112,27 +114,29 @@ impl Order {
         }
     }
 
-    /// The contract that knows whether the nonce is used, and that asks a contract account for its signature.
+    /// Returns the contract that knows whether the nonce is used, and that asks a contract account about its signature.
     pub(super) const fn keeper(&self) -> Address {
         self.trace.keeper()
     }
 
-    /// In which words it is refused.
+    /// Returns the standard's refusal reasons for this method.
     pub(super) const fn reasons(&self) -> &'static Reasons {
         Reasons::of(self.method)
     }
 
-    /// The name of what was signed, which is used once: the contract that counts the nonces, payer and nonce.
+    /// Returns the name of what was signed, which can be used once: the contract that keeps the nonces, the payer and
+    /// the nonce.
     pub(super) fn name(&self) -> Box<[u8]> {
         [&self.keeper().as_bytes()[..], self.payer.as_bytes(), &self.nonce].concat().into()
     }
 
-    /// The key of this payment in the memory. The question has the signed digest, which covers the domain.
+    /// Returns the key of this payment in the refusals' memory. The question contains the signed digest, which covers
+    /// the domain.
     pub(super) fn digest(&self) -> [u8; 32] {
         keccak256([&self.name(), &self.input[..], &self.question].concat()).0
     }
 
-    /// The call that settles, by the account that settles.
+    /// Returns the settling call from this account.
     pub(super) fn call(&self, from: Address, fees: Option<Fees>) -> Call<'_> {
         Call { from, to: self.target, data: &self.input, gas: self.gas_max, fees }
     }
@@ -153,7 +157,7 @@ pub(super) fn is_undeployed(signature: &[u8]) -> bool {
 pub(super) mod tests {
     use super::*;
 
-    /// An authorization of that nonce, and a call that settles it.
+    /// Returns an order for an authorization with that nonce, and a call that settles it.
     pub(in crate::settle::wallet) fn order(nonce: usize, call: u8) -> Order {
         let mut word = [0; 32];
         word[..8].copy_from_slice(&nonce.to_be_bytes());

@@ -1,4 +1,4 @@
-//! `Patience`: for how long a block is waited for that is as deep as it is to be, at the chain's own pace.
+//! `Patience`: how long to wait for a block to reach the required depth, at the chain's own pace.
 
 use std::{future::Future, pin::pin, time::Duration};
 
@@ -7,13 +7,13 @@ use tokio::time::{Instant, sleep};
 
 use super::core::{BLOCK_TIME, Core};
 
-/// The pace of the slowest chains. None is waited for longer.
+/// The block time of the slowest chains: no wait is longer than theirs.
 const SLOWEST_BLOCK: Duration = Duration::from_secs(15);
 
-/// A wait, and where the chain was at its beginning.
+/// A wait, with the chain's height at its beginning.
 pub(super) struct Patience {
     since: Instant,
-    /// `None` where no node said it.
+    /// `None` if no node reported it.
     height: Option<u64>,
 }
 
@@ -22,8 +22,8 @@ impl Patience {
         Self { since: Instant::now(), height: height(core).await }
     }
 
-    /// Whether the chain had the time to bury a block as deep as it is to be. A node that does not follow the chain keeps nobody for longer than a fast
-    /// chain takes.
+    /// Returns whether the chain had time for a block to reach the required depth. A node that does not follow the
+    /// chain delays callers no longer than a fast chain would.
     pub(super) async fn is_over(&self, core: &Core) -> bool {
         let waited = self.since.elapsed();
         if waited < core.certain_within() {
@@ -34,7 +34,7 @@ impl Patience {
         waited >= longest || is_known(passed, core.blocks_to_certainty().into())
     }
 
-    /// Awaits this; `None` where the wait is over before.
+    /// Awaits a future; returns `None` if the wait ends first.
     pub(super) async fn within<T>(&self, core: &Core, awaited: impl Future<Output = T>) -> Option<T> {
         let over = async {
             sleep(core.certain_within().saturating_sub(self.since.elapsed())).await;
@@ -49,7 +49,7 @@ impl Patience {
     }
 }
 
-/// Whether so many blocks are enough, or show that the chain is not followed.
+/// Returns whether enough blocks have passed, or none, which shows that the node does not follow the chain.
 const fn is_known(passed: u64, enough: u64) -> bool {
     passed == 0 || passed >= enough
 }

@@ -1,4 +1,4 @@
-//! Permits: what is checked of one before it is tried, and what the chain says of one that may have been settled.
+//! Permits: the checks before a trial.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use crate::{
     settle::{PermitPayment, PermitTerms, SettleError, SettleErrorKind, Validity},
 };
 
-/// How long what is signed must still be valid, to be settled in time.
+/// How long a signature must still be valid, so that it can be settled in time.
 pub(super) const SPARE: Duration = Duration::from_secs(6);
 
-/// What a quote says of permits: where the contracts are, this account settles.
+/// Returns the terms that a quote states for permits; `None` if the contracts do not exist. For `upto`, this account is
+/// the facilitator.
 pub(super) async fn terms(
     core: &Core,
     network: Network,
@@ -33,7 +34,7 @@ pub(super) async fn terms(
     Ok(Some(PermitTerms::new(facilitator)))
 }
 
-/// What can be told without asking anybody.
+/// Returns why a payment does not match its offer, this network or this account. Needs no I/O.
 pub(super) fn misfit(core: &Core, payment: &PermitPayment) -> Option<Reason> {
     misdirected(core, payment).or_else(|| payment.paying_wrongly())
 }
@@ -49,13 +50,13 @@ fn misdirected(core: &Core, payment: &PermitPayment) -> Option<Reason> {
     })
 }
 
-/// Returns whether a payment could be settled now, to its whole amount: in the order of the standard.
+/// Checks whether a payment could be settled now, at its full amount, in the standard's order of checks.
 pub(super) async fn verify(core: &Core, payment: &PermitPayment) -> Result<Validity, SettleError> {
     if let Some(reason) = misdirected(core, payment) {
         return Ok(Validity::Refused(reason));
     }
     let order = Order::of_permit(payment, payment.permit.permit.amount);
-    // One that is on its way is valid, however little time is left.
+    // A payment in progress is valid, however little time is left.
     if core.flights.are_by(&order).is_none()
         && let Some(reason) = mistimed(core, payment).await?
     {
@@ -67,7 +68,7 @@ pub(super) async fn verify(core: &Core, payment: &PermitPayment) -> Result<Valid
     }
 }
 
-/// Whether it is too early or too late, by the newest block.
+/// Returns whether it is too early or too late, by the time of the newest block.
 async fn mistimed(core: &Core, payment: &PermitPayment) -> Result<Option<Reason>, Failure> {
     let now = head(core).await?;
     let permit = &payment.permit.permit;
@@ -79,7 +80,8 @@ async fn mistimed(core: &Core, payment: &PermitPayment) -> Result<Option<Reason>
     })
 }
 
-/// The time of the newest block, asked for once in a while, because every permit that is shown, forged or not, asks.
+/// Returns the time of the newest block, cached for a block time, because every permit that is shown needs it, even a
+/// forged one.
 pub(super) async fn head(core: &Core) -> Result<ChainTime, Failure> {
     if let Some(known) = core.head.get(&()) {
         return Ok(known);

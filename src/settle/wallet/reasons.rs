@@ -1,47 +1,47 @@
-//! `Method` and `Reasons`: what was signed, and in which words of the standard such a payment is refused.
+//! `Method` and `Reasons`: the kind of signature, and the standard's refusal reasons for it.
 
 use crate::protocol::v2::Reason;
 
-/// What was signed.
+/// The kind of signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     /// An authorization of the token itself (EIP-3009).
     Authorization,
-    /// A permit of Permit2. Whether an allowance for Permit2 is sent along.
+    /// A permit of Permit2. `sponsored`: an allowance for Permit2 is sent along.
     Permit {
         sponsored: bool,
     },
     /// A deposit into a channel, by an authorization of the token.
     Deposit,
-    /// The same, by a permit of Permit2.
+    /// A deposit into a channel, by a permit of Permit2.
     PermitDeposit,
-    /// Of channels, by the settling account itself: a claim, a sweep, a refund.
+    /// Signed by the settling account itself, for channels.
     Claim,
     Sweep,
     Refund,
 }
 
 impl Method {
-    /// Whether a payer signed it, of whose money it moves a part.
+    /// Returns whether a payer signed it, whose money it moves.
     pub(super) const fn is_payers(self) -> bool {
         !matches!(self, Self::Claim | Self::Sweep | Self::Refund)
     }
 }
 
-/// The words of one method.
+/// The refusal reasons of one method.
 #[derive(Debug)]
 pub(super) struct Reasons {
     /// The signature is not the payer's.
     pub(super) signature: Reason,
     /// The payer has too little.
     pub(super) funds: Reason,
-    /// It is too late.
+    /// It has expired.
     pub(super) expired: Reason,
-    /// It is too early.
+    /// It is not valid yet.
     pub(super) early: Reason,
     /// The call fails for another reason.
     pub(super) fails: Reason,
-    /// The contract that keeps the nonces does not answer for them.
+    /// The contract that should keep the nonces does not answer.
     pub(super) no_keeper: Reason,
 }
 
@@ -81,7 +81,7 @@ static OF_PERMIT_DEPOSITS: Reasons = Reasons {
     no_keeper: Reason::INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED,
 };
 
-/// All in one word.
+/// One reason for every case.
 macro_rules! all {
     ($word:ident) => {
         Reasons {

@@ -1,4 +1,4 @@
-//! `Recall`: answers that count for a while, so that the same question is not asked again meanwhile. Bounded.
+//! `Recall`: a bounded cache whose answers expire.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// The most answers that one kind of question keeps.
+/// The most answers in one cache.
 const REMEMBERED: usize = 4_096;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Settles one payment, in a task of its own: tried once more, sent, and watched until it is known what became of it.
+//! Settles one payment in its own task: tries it once more, sends it, and watches it until its outcome is known.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,20 +20,20 @@ use crate::{
     settle::{Settlement, TransactionRecorder},
 };
 
-/// The longest that nodes are asked for what a transaction needs.
+/// The time limit for asking nodes what a transaction needs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How soon it is asked again whether the payer's earlier payments leave enough for this one.
+/// The pause before checking again whether the payer's earlier payments leave enough for this one.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How often a nonce may turn out to be used by others.
+/// How many nonces are tried if others turn out to have used them.
 const TRIES: usize = 4;
 
-/// What a transaction may take beyond its estimate. That was made on what waits: a balance that is not nothing there, and is where the
-/// transaction is mined, takes so much more to be written.
+/// The gas limit's margin beyond the estimate. The estimate uses the pending state: writing a balance that is nonzero
+/// there, but zero when the transaction is mined, costs that much more.
 const GAS_SPARE: u64 = 30_000;
 
-/// That nothing was sent from here, though perhaps by a process before.
+/// The outcome if this task sent nothing, although an earlier process may have.
 const NOTHING_SENT: Settlement = Settlement::Unknown(None);
 
 pub(super) async fn fly(core: Arc<Core>, order: Order, flight: Flight, recorder: TransactionRecorder) {
@@ -44,9 +44,10 @@ pub(super) async fn fly(core: Arc<Core>, order: Order, flight: Flight, recorder:
     let mut sent = vec![first];
     let outcome = watch(&core, &order, &flight, &recorder, &mut sent, &held).await;
     match outcome {
-        // No request waits for a claim, and what it claimed is not claimed again: so its outcome is told once it stays.
+        // No request waits for a claim, and a successful claim is not repeated, so its outcome is reported only once it
+        // is final.
         Settlement::Settled(transaction) if order.method == Method::Claim => {
-            // Where nodes do not tell, the chain does, later.
+            // If nodes do not tell, the chain will later.
             let stays = keep(&core, &sent, &held).await && trial::stays(&core, &order).await;
             flight.land(if stays { outcome } else { Settlement::Unknown(Some(transaction)) });
         }
@@ -61,7 +62,7 @@ pub(super) async fn fly(core: Arc<Core>, order: Order, flight: Flight, recorder:
 /// Sends the transaction.
 ///
 /// # Errors
-/// What became of the payment, where none was sent.
+/// The outcome of the payment, if nothing was sent.
 async fn send<'a>(
     core: &'a Core,
     order: &Order,
@@ -78,7 +79,7 @@ async fn send<'a>(
         match launch(core, &draft, flight, recorder).await {
             Launch::Sent(sent, held) => return Ok((sent, held)),
             Launch::NonceUsed(hash) => last = Some(hash),
-            // No node took it, or so they say.
+            // No node took it, according to the nodes.
             Launch::Failed(hash) => return Err(Settlement::Unknown(hash.or(last))),
         }
     }
@@ -87,9 +88,9 @@ async fn send<'a>(
 
 /// Why nothing is sent.
 enum Stop {
-    /// It would be in vain.
+    /// The transaction would fail.
     Refused(Reason),
-    /// Its effect is unknown; or the nonce is used, and the chain tells by which transaction.
+    /// The outcome is unknown; or the nonce is used, and the chain shows by which transaction.
     Unsure,
 }
 
@@ -99,7 +100,7 @@ impl From<Failure> for Stop {
     }
 }
 
-/// The transaction, all but nonce and signature.
+/// Returns the transaction without nonce and signature.
 async fn draft(core: &Core, order: &Order, flight: &Flight) -> Result<TxEip1559, Stop> {
     if core.reverted.get(&order.payer).is_some() {
         return Err(refused(core, order, Reason::INVALID_TRANSACTION_STATE).await);
@@ -107,7 +108,7 @@ async fn draft(core: &Core, order: &Order, flight: &Flight) -> Result<TxEip1559,
     if !checks::is_plausible(core, order).await? {
         return Err(refused(core, order, order.reasons().signature.clone()).await);
     }
-    // The payer's earlier payments may leave nothing for this one.
+    // The payer's earlier payments may leave too little for this one.
     while checks::cover(core, order, core.flights.owed(order, Some(flight))).await? == Cover::Later {
         sleep(LOOK_AGAIN).await;
     }
@@ -124,7 +125,8 @@ async fn draft(core: &Core, order: &Order, flight: &Flight) -> Result<TxEip1559,
     Ok(core.draft(order.target, order.input.clone(), gas, fees))
 }
 
-/// A refusal has the payer sign anew: it takes every node to say that its nonce is not used.
+/// Refuses a payment only if every node reports its nonce as unused, because a refusal makes the payer sign another
+/// one.
 async fn refused(core: &Core, order: &Order, reason: Reason) -> Stop {
     let is_unused = async |node| Ok(trial::is_used(order, node, "pending").await? != Some(true));
     if core.account.nodes.all_say(is_unused).await { Stop::Refused(reason) } else { Stop::Unsure }
@@ -133,7 +135,7 @@ async fn refused(core: &Core, order: &Order, reason: Reason) -> Stop {
 enum Launch<'a> {
     /// It was sent, or may have been.
     Sent(Sent, Held<'a>),
-    /// Another transaction has its nonce: this one can never be mined.
+    /// Another transaction has its nonce, so this one can never be mined.
     NonceUsed(TxHash),
     Failed(Option<TxHash>),
 }
@@ -146,7 +148,7 @@ async fn launch<'a>(core: &'a Core, draft: &TxEip1559, flight: &Flight, recorder
     let transaction = TxEip1559 { nonce, ..draft.clone() };
     let Some(signed) = account.sign(transaction.clone()).await else { return Launch::Failed(None) };
     let (hash, held) = (signed.hash, core.hold(nonce));
-    // After a crash it is looked for under this name.
+    // After a crash it is looked up by this hash.
     if !recorder.record(hash).await {
         return Launch::Failed(None);
     }
@@ -155,19 +157,20 @@ async fn launch<'a>(core: &'a Core, draft: &TxEip1559, flight: &Flight, recorder
         Ok(()) => {}
         Err(SendFault::NonceUsed) => {
             account.used(nonce);
-            // By this very transaction, if a node took it and its answer was lost.
+            // This transaction itself may have used it, if a node accepted it and the reply was lost.
             if !is_mined(core, hash).await {
                 return Launch::NonceUsed(hash);
             }
         }
         Err(fault) if fault.is_refusal() => return Launch::Failed(Some(hash)),
-        // A node may have accepted it. Later transactions use the next nonces, and this one is sent until it is mined.
+        // A node may have accepted it. Later transactions use the next nonces, and this one is resent until it is
+        // mined.
         Err(_) => account.used(nonce),
     }
     Launch::Sent(Sent::new(transaction, signed, true), held)
 }
 
-/// Whether a node has a receipt of it.
+/// Returns whether any node has a receipt of a mined transaction.
 async fn is_mined(core: &Core, hash: TxHash) -> bool {
     let told = core.account.nodes.each(|node| node.receipt(hash)).await;
     told.into_iter().flatten().flatten().any(|receipt| receipt.mined_in.is_some())

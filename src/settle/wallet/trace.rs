@@ -1,4 +1,4 @@
-//! `Trace`: what a call that settles leaves on the chain, by which anyone can tell whether it has happened.
+//! `Trace`: the effect of a settling call on the chain, which shows whether the call has happened.
 
 use crate::{
     evm::{channel, eip3009, permit2},
@@ -10,23 +10,23 @@ use crate::{
     settle::questions,
 };
 
-/// What a call leaves on the chain. No call takes it back.
+/// The effect of a call on the chain. No call reverses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trace {
-    /// The token has used this nonce of the payer's.
+    /// The token has used this nonce of the payer.
     Authorization { token: Address, payer: Address, nonce: [u8; 32] },
-    /// Permit2 has used this nonce of the payer's.
+    /// Permit2 has used this nonce of the payer.
     Permit { payer: Address, nonce: [u8; 32] },
-    /// Of each channel that much is claimed.
+    /// This total is claimed of each channel.
     Claims(Vec<(ChannelId, u128)>),
-    /// The channel's refund of this nonce is made.
+    /// The channel's refund with this nonce is made.
     Refund { channel: ChannelId, nonce: u64 },
-    /// That much was ever swept to the receiver.
+    /// This total was swept to the receiver.
     Sweep { receiver: Address, token: Address, total: u128 },
 }
 
 impl Trace {
-    /// The contract that knows.
+    /// Returns the contract that knows.
     pub(super) const fn keeper(&self) -> Address {
         match self {
             Self::Authorization { token, .. } => *token,
@@ -35,7 +35,7 @@ impl Trace {
         }
     }
 
-    /// The call that asks it.
+    /// Returns the call that asks it.
     pub(super) fn question(&self) -> Vec<u8> {
         match self {
             Self::Authorization { payer, nonce, .. } => eip3009::authorization_state(*payer, nonce),
@@ -46,7 +46,7 @@ impl Trace {
         }
     }
 
-    /// Reads its answer: whether the trace is there; `None` where it is no answer.
+    /// Reads its answer: whether the effect is there; `None` if the answer is malformed.
     pub(super) fn read(&self, returned: &[u8]) -> Option<bool> {
         match self {
             Self::Authorization { .. } => eip3009::read_flag(returned),

@@ -1,4 +1,4 @@
-//! A settling call tried without sending it, and what its failure means in the standard's words.
+//! Simulates a settling call, and translates its failure to the standard's reasons.
 
 use futures_util::future::{join, try_join};
 
@@ -16,17 +16,17 @@ use crate::{
     protocol::{Amount, v2::Reason},
 };
 
-/// The most gas that a contract account may take to look at a signature.
+/// The gas limit of a contract account's check of a signature.
 pub(super) const SIGNATURE_GAS: u64 = 300_000;
 
-/// What a settling call would do.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trial {
-    /// It settles the payment, and takes that much gas.
+    /// The call settles the payment, and takes this much gas.
     Settles { gas: u64 },
     /// The nonce is used.
     Used,
-    /// It fails.
+    /// The call fails.
     Fails(Reason),
 }
 
@@ -35,9 +35,9 @@ pub(super) enum Trial {
 pub(super) enum Standing {
     Unused,
     Used,
-    /// The payer has less than it signed for.
+    /// The payer holds less than the call moves.
     Poor,
-    /// The contract does not tell: it is no token, or one without authorizations; or there is no Permit2.
+    /// The contract does not answer: it is no token, the token has no authorizations, or there is no Permit2.
     NoKeeper,
 }
 
@@ -53,7 +53,8 @@ pub(super) async fn standing(core: &Core, order: &Order) -> Result<Standing, Fai
     })
 }
 
-/// Whether any node says that the nonce is used. That it is not takes all that answer, and more than half of all.
+/// Returns whether any node reports the nonce as used. For `false`, all nodes that answer must agree, and they must be
+/// more than half of all.
 pub(super) async fn is_used_anywhere(core: &Core, order: &Order) -> Result<bool, Failure> {
     let nodes = &core.account.nodes;
     let heard: Vec<_> = nodes.each(|node| is_used(order, node, "pending")).await.into_iter().flatten().collect();
@@ -64,16 +65,16 @@ pub(super) async fn is_used_anywhere(core: &Core, order: &Order) -> Result<bool,
     }
 }
 
-/// The payer's balance in the token; `None` where the contract does not tell.
+/// Returns the payer's balance of the token; `None` if the contract does not report it.
 pub(super) async fn balance(order: &Order, node: &Node, at: &str) -> Result<Option<Amount>, Failure> {
     let balance = node.word_at(order.token, &erc20::balance_of(order.payer), at).await?;
     Ok(balance.map(Amount::from_be_bytes))
 }
 
-/// Tries a settling call on the state with what waits, at these fees.
+/// Simulates a settling call on the pending state, at these fees.
 pub(super) async fn tried(core: &Core, order: &Order, fees: Fees) -> Result<Trial, Failure> {
     let try_on = |node| tried_on(core, order, fees, node);
-    // To one that is stuck before the claim, it would succeed again and again.
+    // On a node that is stuck before the claim, the trial would succeed repeatedly.
     let try_at = async |node: &Node| {
         let (head, trial) = try_join(node.head(), tried_on(core, order, fees, node)).await?;
         Ok((head.time, trial))
@@ -84,8 +85,8 @@ pub(super) async fn tried(core: &Core, order: &Order, fees: Fees) -> Result<Tria
     }
 }
 
-/// What comes of a claim by the word of several nodes: what more than half of them say, and else it is sent, if any of them takes it. A claim that
-/// is sent in vain costs its gas, and one that is not sent can cost all that was sold.
+/// Combines the nodes' trials of a claim. A majority for "used" or "fails" decides; otherwise the claim is sent if any
+/// node accepts it. A claim sent in vain costs its gas, but a claim not sent can cost everything sold.
 fn best(said: Vec<Result<Trial, Failure>>) -> Result<Trial, Failure> {
     let (heard, failed): (Vec<_>, Vec<_>) = said.into_iter().partition(Result::is_ok);
     let heard: Vec<Trial> = heard.into_iter().flatten().collect();
@@ -105,8 +106,8 @@ fn best(said: Vec<Result<Trial, Failure>>) -> Result<Trial, Failure> {
 }
 
 async fn tried_on(core: &Core, order: &Order, fees: Fees, node: &Node) -> Result<Trial, Failure> {
-    // The state first: without an answer, the contract is a token without authorizations or no token, and its calls may
-    // do nothing.
+    // Check the state as well: if the contract does not answer, it is no token, or a token without authorizations, and
+    // its calls may do nothing.
     let call = order.call(core.account.address, Some(fees));
     let (used, gas) = join(is_used(order, node, "pending"), node.gas_of(&call)).await;
     match used? {
@@ -116,28 +117,28 @@ async fn tried_on(core: &Core, order: &Order, fees: Fees, node: &Node) -> Result
     }
     match gas? {
         Ok(gas) => Ok(Trial::Settles { gas }),
-        // What used it may have arrived between the two.
+        // The transaction that used it may have arrived between the two questions.
         Err(_) if is_used(order, node, "pending").await? == Some(true) => Ok(Trial::Used),
-        // That is the settling account's fault.
+        // That is the settling account's fault, not the payer's.
         Err(error) if error.says(&["insufficient funds for"]) => Err(Failure::Nonsense),
         Err(error) => reason(order, node, &error).await.map(Trial::Fails),
     }
 }
 
-/// Whether the settling call fails in the latest block, without pending transactions.
+/// Returns whether the settling call fails in the latest block, without pending transactions.
 pub(super) async fn is_dead(core: &Core, order: &Order) -> Result<bool, Failure> {
     let call = order.call(core.account.address, None);
     Ok(core.account.nodes.first(|node| node.run(&call, "latest")).await?.is_err())
 }
 
-/// Whether the nonce is used; `None` where its contract does not say.
+/// Returns whether the nonce is used; `None` if its contract does not answer.
 pub(super) async fn is_used(order: &Order, node: &Node, at: &str) -> Result<Option<bool>, Failure> {
     let question = order.trace.question();
     let call = Call { from: order.payer, to: order.keeper(), data: &question, gas: order.gas_max, fees: None };
     Ok(node.run(&call, at).await?.ok().and_then(|returned| order.trace.read(&returned)))
 }
 
-/// Whether the call has happened in a block that is believed to stay.
+/// Returns whether the call has happened in a block that is believed to stay.
 pub(super) async fn stays(core: &Core, order: &Order) -> bool {
     let happened = async |node: &Node| {
         let head = node.head().await?;
@@ -150,7 +151,7 @@ pub(super) async fn stays(core: &Core, order: &Order) -> bool {
     core.account.nodes.all_following_say(happened).await
 }
 
-/// Whether the payer signed: by its key, or by its contract's own word.
+/// Returns whether the payer signed, by its key or according to its contract.
 pub(super) async fn is_signed(core: &Core, order: &Order) -> Result<bool, Failure> {
     if order.is_by_key {
         return Ok(true);
@@ -160,7 +161,7 @@ pub(super) async fn is_signed(core: &Core, order: &Order) -> Result<bool, Failur
     Ok(said.is_ok_and(|returned| erc1271::is_accepted(&returned)))
 }
 
-/// Why the call failed: by what the chain says now, and only then by the contract's words.
+/// Returns why the call failed: first by the chain's present state, then by the contract's error text.
 async fn reason(order: &Order, node: &Node, error: &RpcError) -> Result<Reason, Failure> {
     let (now, reasons) = (node.head().await?.time, order.reasons());
     if order.expires <= now || error.says(&["expired"]) {
@@ -189,7 +190,7 @@ async fn reason(order: &Order, node: &Node, error: &RpcError) -> Result<Reason, 
     Ok(if is_signature { reasons.signature.clone() } else { reasons.fails.clone() })
 }
 
-/// Whether the payer allows Permit2 to move what the call moves.
+/// Returns whether the payer allows Permit2 to move the amount of the call.
 async fn is_allowed(order: &Order, node: &Node) -> Result<bool, Failure> {
     let allowed = node.word_at(order.token, &permit2::allowance(order.payer), "pending").await?;
     Ok(allowed.map(Amount::from_be_bytes) >= Some(order.value))

@@ -1,5 +1,5 @@
-//! Watches the transactions of one nonce until one of them is mined: sends them again, replaces a stuck one, and fills
-//! the nonce if the payment has become impossible. Thus no later transaction waits for ever.
+//! Watches the transactions of one nonce until one of them is mined. It resends them, replaces a stuck one, and fills
+//! the nonce if the payment has become impossible, so that no later transaction waits forever.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use crate::{
 pub(super) struct Sent {
     transaction: TxEip1559,
     signed: Signed,
-    /// Whether it settles: if not, it fills the nonce.
+    /// Whether it settles the payment; otherwise it only fills the nonce.
     settles: bool,
     at: Instant,
 }
@@ -46,15 +46,15 @@ impl Sent {
     }
 }
 
-/// What the nodes know of a nonce.
+/// What the nodes know about a nonce.
 enum Look {
-    /// It settled the payment.
+    /// This transaction settled the payment.
     Settled(TxHash),
-    /// It is used, by something else.
+    /// Something else used the nonce.
     Spent,
-    /// It is used, by a transaction for the payment that failed.
+    /// A transaction for the payment used the nonce, and failed.
     Reverted,
-    /// It is not used. How many transactions the account has made, where a node says.
+    /// The nonce is unused. The account's transaction count, if a node reports it.
     Waiting(Option<u64>),
 }
 
@@ -77,7 +77,8 @@ pub(super) async fn watch(
                 if let Some(outcome) = outcome(core, order, sent, held.nonce).await {
                     return outcome;
                 }
-                // Nodes that disagree keep its place for a while only. The payment's own nonce tells, later, what became of it.
+                // Nodes that disagree occupy its place only for a while. Later the payment's own nonce shows the
+                // outcome.
                 let patience = match &mut spent {
                     Some(patience) => patience,
                     none => none.insert(Patience::begin(core).await),
@@ -96,7 +97,7 @@ pub(super) async fn watch(
                     flight.sent(next.signed.hash);
                     sent.push(next);
                 } else if let Some(newest) = sent.last_mut().filter(|newest| is_stuck(core, newest)) {
-                    // Sent again instead.
+                    // Resend it instead.
                     newest.at = Instant::now();
                     let _ = core.account.send(held.nonce, &newest.signed).await;
                 }
@@ -105,8 +106,9 @@ pub(super) async fn watch(
     }
 }
 
-/// Watches what settled a payment until its block is believed to stay. What a reorganisation removes is sent again: the answer was
-/// delivered for it. Returns whether it is known to stay, or to be lost: nodes may not tell.
+/// Watches the settling transaction until its block is believed to stay. If a reorganisation removes it, it is sent
+/// again, because the answer was delivered for it. Returns whether it is known to stay or to be lost; nodes may not
+/// tell.
 pub(super) async fn keep(core: &Core, sent: &[Sent], held: &Held<'_>) -> bool {
     Patience::begin(core).await.within(core, until_deep(core, sent, held)).await.is_some()
 }
@@ -133,7 +135,7 @@ async fn until_deep(core: &Core, sent: &[Sent], held: &Held<'_>) {
     }
 }
 
-/// How long to wait for the next look. Blocks come every two seconds on Base.
+/// Returns the pause before the next look. Base has a block every two seconds.
 fn pause(waited: Duration) -> Duration {
     Duration::from_millis(match waited.as_secs() {
         0..10 => 500,
@@ -155,7 +157,7 @@ async fn look(core: &Core, sent: &[Sent], nonce: u64) -> Look {
     if made.is_some_and(|made| made > nonce) { Look::Spent } else { Look::Waiting(made) }
 }
 
-/// What receipts say; `None` where there is none.
+/// Returns what receipts show; `None` if there is none.
 async fn receipts(core: &Core, sent: &[Sent]) -> Option<Look> {
     let mut found = None;
     for one in sent.iter().rev() {
@@ -172,20 +174,22 @@ async fn receipts(core: &Core, sent: &[Sent]) -> Option<Look> {
     found
 }
 
-/// What became of the payment, once its nonce was used by something else in a block that stays; `None` while that is not certain.
+/// Returns the payment's outcome once something else used its nonce in a block that stays; `None` while that is
+/// uncertain.
 async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Option<Settlement> {
     let nodes = &core.account.nodes;
     let spent = async |node| Ok(deep(core, node, nonce).await?.is_some());
     if !nodes.all_say(spent).await {
         return None;
     }
-    // It may have been mined since receipts were asked for.
+    // It may have been mined since the last look at the receipts.
     let reverted = match receipts(core, sent).await {
         Some(Look::Settled(transaction)) => return Some(Settlement::Settled(transaction)),
         Some(Look::Reverted) => true,
         _ => false,
     };
-    // In one state: the account's nonce is used, and the payment's is not. Thus no transaction for it can be mined any more.
+    // If in one state the account's nonce is used and the payment's is not, no transaction for it can be mined any
+    // more.
     let unused = async |node| {
         let Some(at) = deep(core, node, nonce).await? else { return Ok(false) };
         Ok(trial::is_used(order, node, &at).await? == Some(false))
@@ -200,13 +204,13 @@ async fn outcome(core: &Core, order: &Order, sent: &[Sent], nonce: u64) -> Optio
     })
 }
 
-/// The last transaction that was sent for the payment.
+/// Returns the last transaction that was sent for the payment.
 fn newest(sent: &[Sent]) -> Option<TxHash> {
     sent.iter().rev().find(|one| one.settles).map(|one| one.signed.hash)
 }
 
-/// Whether a node says that the nonce is used, or none says that it is not. Another may have sent the same call and been first: then ours
-/// failed, and the payer has paid.
+/// Returns whether a node reports the payment's nonce as used, or none reports it as unused. Another sender's identical
+/// call may have been first: then ours failed, and the payer has paid.
 async fn may_be_paid(core: &Core, order: &Order) -> bool {
     let told = core.account.nodes.each(|node| trial::is_used(order, node, "latest")).await;
     let mut told = told.into_iter().flatten().flatten().peekable();
@@ -222,14 +226,14 @@ async fn remember(core: &Core, order: &Order) {
     }
 }
 
-/// The height that is believed to stay, if the nonce is used there.
+/// Returns the height that is believed to stay, if the nonce is used there.
 async fn deep(core: &Core, node: &Node, nonce: u64) -> Result<Option<String>, Failure> {
     let Some(height) = node.head().await?.number.checked_sub(core.policy.final_after) else { return Ok(None) };
     Ok((node.count_at(core.account.address, height).await? > nonce).then(|| hex(height)))
 }
 
-/// Replaces a stuck transaction: by the same call with a higher fee, or by an empty one if the payment can no longer
-/// settle. `None` if there is nothing to replace, or if it would cost too much.
+/// Replaces a stuck transaction with the same call at a higher fee, or with an empty one if the payment can no longer
+/// settle. Returns `None` if there is nothing to replace, or if it would cost too much.
 async fn hurried(
     core: &Core,
     order: &Order,
@@ -245,7 +249,7 @@ async fn hurried(
     let now = core.account.fees().await.ok()?;
     let settles = newest.settles && !trial::is_dead(core, order).await.unwrap_or(false);
     let last = newest.fees();
-    // It offers enough: it waits for something else.
+    // Its fees suffice, so it waits for something else.
     if settles == newest.settles && now.most <= last.most && now.tip <= last.tip {
         return None;
     }
@@ -256,7 +260,7 @@ async fn hurried(
     let mut transaction = if settles { newest.transaction.clone() } else { core.filler(nonce, fees) };
     (transaction.max_fee_per_gas, transaction.max_priority_fee_per_gas) = (fees.most, fees.tip);
     let signed = core.account.sign(transaction.clone()).await?;
-    // The record of the first one stays where this one cannot be written: its lease may have run out by now.
+    // If this record cannot be written, the first one stays; its lease may have run out by now.
     let _ = settles && recorder.record(signed.hash).await;
     let _ = core.account.send(nonce, &signed).await;
     Some(Sent::new(transaction, signed, settles))

@@ -1,7 +1,7 @@
-//! Refunds: what is checked of one before it is signed.
+//! Refunds: the checks before one is signed.
 //!
-//! The signature of a refund stands in the transaction that claims and gives back, where anyone can read it, and use it without the claim.
-//! So it is never over more than what is left once everything that was sold is claimed.
+//! The signature of a refund is public in the transaction that claims and refunds, and anyone can use it without the
+//! claim. So a refund is never over more than what is left once everything sold is claimed.
 
 use super::orders;
 use crate::{
@@ -12,10 +12,10 @@ use crate::{
     },
 };
 
-/// The order of a refund.
+/// Returns the order of a refund.
 ///
 /// # Errors
-/// What becomes of it, where there is nothing to be sent.
+/// The outcome, if nothing is to be sent.
 pub(super) async fn ordered(core: &Core, refund: &ChannelRefund) -> Result<Order, Settlement> {
     let network = core.account.network;
     if let Some(reason) = on_chain::misfit_of(network, core.authorizer(), refund) {
@@ -34,7 +34,8 @@ pub(super) async fn ordered(core: &Core, refund: &ChannelRefund) -> Result<Order
     orders::refund(core, refund).await.ok_or(unknown)
 }
 
-/// What became of a refund that may have been sent. Its signature is known then, so that it can always be made later.
+/// Returns the outcome of a refund that may have been sent. Its signature is public then, so the refund can always be
+/// made later.
 pub(super) fn outcome(outcome: Settlement) -> Settlement {
     match outcome {
         Settlement::Refused(reason) if reason == Reason::INVALID_TRANSACTION_STATE => Settlement::Unknown(None),

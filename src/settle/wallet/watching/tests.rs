@@ -1,4 +1,4 @@
-//! SECURITY row 50: one of two nodes is gone, so that nothing is ever certain.
+//! SECURITY row 50: one of two nodes is gone, so nothing ever becomes certain.
 
 use std::{net::TcpListener as Closed, sync::Arc};
 
@@ -15,27 +15,27 @@ use crate::{
     },
 };
 
-/// More than a settler waits for what is to become certain.
+/// Longer than a settler waits for certainty.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a node says of the transactions that it is asked about.
+/// A node's answers about transactions.
 #[derive(Clone, Copy, Default)]
 struct Says {
-    /// The status in their receipts; `None` where it has none.
+    /// The status in the receipts; `None` if there are none.
     status: Option<&'static str>,
-    /// Whether it calls the payment's nonce used.
+    /// Whether it reports the payment's nonce as used.
     used: bool,
-    /// How long it takes to the next block; `None` where none comes.
+    /// The block time; `None` if no block follows.
     block_time: Option<Duration>,
 }
 
-/// A settler on a node, and on a port where nothing listens.
+/// Returns a settler on one node, and on a port where nothing listens.
 async fn core(says: Says) -> Core {
     let gone = format!("http://{}", Closed::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     core_on(&[node(says).await, gone])
 }
 
-/// A settler on these nodes.
+/// Returns a settler on these nodes.
 fn core_on(urls: &[String]) -> Core {
     let nodes = connect::connect_lazily(urls, false, 8453).ok().unwrap();
     let signer = connect::key(&"11".repeat(32)).ok().unwrap();
@@ -43,7 +43,7 @@ fn core_on(urls: &[String]) -> Core {
     Core::new(Account::new(nodes, signer), policy)
 }
 
-/// A node that counts five transactions and knows code at every account.
+/// Returns a node that counts five transactions and reports code at every account.
 async fn node(says: Says) -> String {
     let start = Instant::now();
     let answer = move |Json(question): Json<Value>| async move {
@@ -99,7 +99,7 @@ async fn a_nonce_that_something_else_used_gives_its_place_back_where_a_node_is_g
     assert!(progress.borrow().outcome.is_none());
 }
 
-/// Its blocks come half as fast as those of Base, so that three of them take twelve seconds.
+/// Its block time is twice that of Base, so three blocks take twelve seconds.
 #[tokio::test]
 async fn what_is_settled_is_watched_for_as_long_as_a_slow_chain_takes() {
     let block_time = Some(Duration::from_secs(4));
@@ -109,7 +109,7 @@ async fn what_is_settled_is_watched_for_as_long_as_a_slow_chain_takes() {
     assert!(start.elapsed() >= Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
-/// More than half of the nodes say that there is a next nonce. One that hangs is not waited for.
+/// More than half of the nodes report a next nonce, and a hanging node is not waited for.
 #[tokio::test]
 async fn a_settler_is_well_by_the_word_of_most_nodes() {
     let hangs = Closed::bind("127.0.0.1:0").unwrap();
@@ -119,7 +119,7 @@ async fn a_settler_is_well_by_the_word_of_most_nodes() {
     assert_eq!(timeout(Duration::from_secs(4), settler.health()).await, Ok(Ok(())));
 }
 
-/// Another sent the same call, was mined first, and so made ours fail: its payer paid.
+/// Another sender's identical call was mined first and made ours fail: its payer paid.
 #[tokio::test]
 async fn a_payer_is_not_refused_for_a_call_that_failed_because_another_had_paid_by_it() {
     for used in [true, false] {
