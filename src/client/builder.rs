@@ -98,50 +98,51 @@ impl PayLayerBuilder {
         self
     }
 
-    /// Sets how to pay where a seller takes both an authorization and a transfer, and asks the same for each. Default: by
+    /// Sets the method if a seller takes several at the same price. Default:
     /// [authorization](PaymentMethod::Authorization), which costs no gas and no wait.
     ///
-    /// A cheaper method always goes first. If the payer signs no authorizations, or the budget forbids one method, the
-    /// layer uses the other.
+    /// A cheaper method always goes first. If the payer cannot use the preferred method, or the budget forbids it, the
+    /// layer uses another.
     ///
-    /// With [`PaymentMethod::Channel`], and only then, the layer opens a payment channel at each seller that offers channels, and pays by it
-    /// where that costs no more than another way. A channel locks a [deposit](Self::deposit_for) until it is closed: see
-    /// [channels](crate::guide::channels#for-payers).
+    /// Only with [`PaymentMethod::Channel`], the layer opens a payment channel at each seller that offers channels, and
+    /// pays by it if that costs no more than another method. A channel locks a [deposit](Self::deposit_for) until it is
+    /// closed: see [channels](crate::guide::channels#for-payers).
     pub const fn prefer(mut self, method: PaymentMethod) -> Self {
         self.settings.prefer = method;
         self
     }
 
-    /// Sets for how many answers a deposit into a payment channel is to last. Default: 10. A deposit is at least what the seller asks for, and
-    /// less than this where the [budget](super::BudgetBuilder::per_deposit) leaves less.
+    /// Sets how many answers a deposit into a payment channel should pay for. Default: 10. A deposit is at least what
+    /// the seller asks for, and smaller than this if the [budget](super::BudgetBuilder::per_deposit) leaves less.
     pub const fn deposit_for(mut self, answers: u32) -> Self {
         self.settings.deposit_for = answers;
         self
     }
 
-    /// Sets the standards in which authorizations are signed, in the order in which they are taken where they cost the same. Default:
-    /// [`Standard::ALL`], so MPP is used where it is cheaper, or the only offer.
+    /// Sets the standards in which authorizations are signed, in order of preference at equal prices. Default:
+    /// [`Standard::ALL`], so MPP is used if it is cheaper, or the only offer.
     ///
-    /// With none, nothing is paid by authorization.
+    /// With none, the layer pays nothing by authorization.
     pub fn standards(mut self, standards: impl IntoIterator<Item = Standard>) -> Self {
         self.settings.standards = standards.into_iter().collect();
         self
     }
 
-    /// Sets how many blocks must confirm a transfer before it is redeemed, its own included. Default: 1, as sellers ask.
+    /// Sets how many blocks, including its own, must confirm a transfer before it is redeemed. Default: 1, as sellers
+    /// ask.
     pub const fn confirmations(mut self, blocks: u64) -> Self {
         self.settings.confirmations = blocks;
         self
     }
 
-    /// Sets how often the chain is asked for a transfer that was sent. Default: every second.
+    /// Sets the interval at which the chain is asked about a sent transfer. Default: 1 s.
     pub const fn poll_every(mut self, pause: Duration) -> Self {
         self.settings.poll_every = pause;
         self
     }
 
-    /// Sets after how long a transfer that is in no block is replaced by one with a higher fee. Default: 30 s, at most five
-    /// times.
+    /// Sets how long a transfer waits for a block before it is replaced by one with a higher fee. Default: 30 s, at
+    /// most five times.
     pub const fn bump_after(mut self, pause: Duration) -> Self {
         self.settings.bump_after = pause;
         self
@@ -149,23 +150,23 @@ impl PayLayerBuilder {
 
     /// Sets how long a call waits. Default: 15 min.
     ///
-    /// It counts twice: from the call until money moves (the seller's first answer, the payer's turn, preparing the
-    /// transfer), after which the call ends in [`PayErrorKind::TimedOut`](super::PayErrorKind::TimedOut) and nothing was paid;
-    /// and from the payment until the answer is there, after which the call ends in an error that names the payment. It
-    /// does not count while the approval hook is asked, nor for the body of an answer.
+    /// It applies twice. First from the call until money moves (the seller's first answer, waiting for the payer,
+    /// preparing the transfer): then the call ends in [`PayErrorKind::TimedOut`](super::PayErrorKind::TimedOut), and
+    /// nothing was paid. Second from the payment until the answer: then the call ends in an error that names the
+    /// payment. Neither the approval hook nor the answer's body counts.
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
         self
     }
 
-    /// Sets how long one attempt to redeem waits for the answer's head. Default: 11 min, because sellers hold a request for
-    /// up to ten. After that it is made again: the seller may still be working on it.
+    /// Sets how long one attempt to redeem waits for the answer's head. Default: 11 min, because sellers hold a request
+    /// for up to ten. Then the attempt is repeated, because the seller may still be working on it.
     pub const fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.settings.answer_timeout = timeout;
         self
     }
 
-    /// Sets the longest pause that a seller's `Retry-After` is granted. Default: 60 s.
+    /// Sets the longest pause that a seller's `Retry-After` can cause. Default: 60 s.
     pub const fn longest_pause(mut self, pause: Duration) -> Self {
         self.settings.longest_pause = pause;
         self
@@ -173,7 +174,7 @@ impl PayLayerBuilder {
 
     /// Sets how much time a quote must leave for a payment, in whole seconds. Default: 10 s.
     ///
-    /// A payment made in the last moment may be in a block only after the quote has expired. Such quotes are declined, both
+    /// A payment made at the last moment may be mined only after the quote has expired. Such quotes are declined, both
     /// when they arrive and before the payment is signed.
     pub const fn least_time_to_pay(mut self, time: Duration) -> Self {
         self.settings.least_time_to_pay = time;
@@ -181,18 +182,20 @@ impl PayLayerBuilder {
     }
 
     /// Sets how long the layer keeps a mined payment without an answer, or with an unread one. Default: 25 h. Sellers
-    /// accept payments for a day unless configured otherwise; the extra hour covers clock differences. What a
-    /// [`PassLayer`](super::PassLayer) has paid for a pass is kept for 30 days at least, since its seller keeps the pass for that long.
+    /// accept payments for a day unless configured otherwise; the extra hour covers clock differences. A payment of a
+    /// [`PassLayer`](super::PassLayer) for a pass is kept for at least 30 days, because its seller keeps the pass for
+    /// that long.
     ///
-    /// Then it is closed as lost, and the same request pays anew. A purchase at a seller with a `Pay` header closes it, whose quote shows that
-    /// this machine's clock is right: demands of other dialects tell no time. Set it higher for sellers that accept older payments.
+    /// After that it is closed as lost, and the same request pays anew. It is closed during a purchase at a seller with
+    /// a `Pay` header, whose quote shows that this machine's clock is right; demands of other dialects contain no time.
+    /// Set it higher for sellers that accept older payments.
     pub const fn payment_age(mut self, age: Duration) -> Self {
         self.settings.payment_age = age;
         self
     }
 
-    /// Sets up to which size, in bytes, an answer is read to its end before it is handed on. Default: 256 KiB; at most 16 MiB; 0 reads
-    /// nothing ahead.
+    /// Sets the size, in bytes, up to which an answer is read to its end before it is handed on. Default: 256 KiB; at
+    /// most 16 MiB; 0 reads nothing ahead.
     ///
     /// After a broken answer, or a crash during its reading, the layer asks again with the same payment: a seller that
     /// keeps its answers delivers it again. Otherwise the call ends in
@@ -203,19 +206,20 @@ impl PayLayerBuilder {
         self
     }
 
-    /// Sets how long the body of an answer may take from its head to its end. Default: without limit, because a stream may go on for
-    /// hours. A body that takes longer ends in [`BodyError::TimedOut`](super::BodyError::TimedOut); its purchase stays open, and the same
-    /// request asks for the answer again.
+    /// Sets how long the body of an answer may take from its head to its end. Default: no limit, because a stream may
+    /// last for hours. A body that takes longer ends in [`BodyError::TimedOut`](super::BodyError::TimedOut); its
+    /// purchase stays open, and the same request asks for the answer again.
     ///
-    /// [`patience`](Self::patience) and [`answer_timeout`](Self::answer_timeout) limit the time until the head. A request sets a limit of
-    /// its own with [`Deadline`](super::Deadline).
+    /// [`patience`](Self::patience) and [`answer_timeout`](Self::answer_timeout) limit the time until the head. A
+    /// request sets its own limit with [`Deadline`](super::Deadline).
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
         self.settings.body_timeout = Some(timeout);
         self
     }
 
-    /// Keeps each purchase open until [`PayLayer::acknowledge`], also when its answer was read to the end: for callers that must not
-    /// lose an answer between reading and storing it. Default: off; the end of the body closes the purchase.
+    /// Keeps each purchase open until [`PayLayer::acknowledge`], even after its answer was read to the end, for callers
+    /// that must not lose an answer between reading and storing it. Default: off; the end of the body closes the
+    /// purchase.
     pub const fn acknowledged_by_caller(mut self) -> Self {
         self.settings.acknowledged_by_caller = true;
         self

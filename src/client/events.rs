@@ -36,7 +36,7 @@ pub enum PurchaseEvent {
     Resumed {
         /// Its name in the journal.
         purchase: PurchaseId,
-        /// Its transaction, where it is known.
+        /// Its transaction, if known.
         transaction: Option<TxHash>,
     },
     /// The transfer is recorded, and is about to be sent.
@@ -49,7 +49,7 @@ pub enum PurchaseEvent {
         amount: Amount,
         /// The decimals of the amount.
         decimals: u8,
-        /// The transaction, where it is known before it is sent.
+        /// The transaction, if known before it is sent.
         transaction: Option<TxHash>,
     },
     /// The authorization or permit is signed and recorded, and is about to be shown.
@@ -96,7 +96,7 @@ pub enum PurchaseEvent {
     /// No block contained the transfer for long. A replacement with the same nonce and a higher fee is about to be
     /// sent.
     Bumping {
-        /// The new transaction, where it is known before it is sent.
+        /// The new transaction, if known before it is sent.
         transaction: Option<TxHash>,
     },
     /// The transfer is in a block.

@@ -9,12 +9,12 @@
 //!
 //! | The 402 has | How it is paid |
 //! |---|---|
-//! | `Pay` | by an ordinary transfer: sent, waited for until it is in a block, and redeemed by its hash |
-//! | `PAYMENT-REQUIRED` (x402 version 2), or a JSON body of version 1 | by an authorization (EIP-3009): signed, shown to the seller, and settled by it; no gas, and no wait |
-//! | `PAYMENT-REQUIRED` with the scheme `upto`, or with `exact` by Permit2 | by a permit: signed, shown to the seller, and settled by it. Of `upto` it is a maximum, of which the seller charges what its answer costs. The payer [allows](PermitSigner) Permit2 once to move the token |
-//! | `PAYMENT-REQUIRED` with the scheme `batch-settlement` | by the voucher of a payment channel, where that is [preferred](PayLayerBuilder::prefer): a signature over what was charged so far and the price. The payer deposits once for many answers |
+//! | `Pay` | by an ordinary transfer: sent, awaited until it is mined, and redeemed by its hash |
+//! | `PAYMENT-REQUIRED` (x402 version 2), or a JSON body of version 1 | by an authorization (EIP-3009): signed, shown to the seller, and settled by the seller; no gas, and no wait |
+//! | `PAYMENT-REQUIRED` with the scheme `upto`, or with `exact` by Permit2 | by a permit: signed, shown to the seller, and settled by the seller. For `upto` it is a maximum, of which the seller charges the cost of its answer. The payer [allows](PermitSigner) Permit2 once to move the token |
+//! | `PAYMENT-REQUIRED` with the scheme `batch-settlement` | if [preferred](PayLayerBuilder::prefer), by the voucher of a payment channel: a signature over the charges so far plus the price. The payer deposits once for many answers |
 //! | `WWW-Authenticate: Payment` (MPP, method `evm`, intent `charge`) | by an authorization whose nonce is the hash of the challenge |
-//! | several of them, or several networks | the cheapest way that the budget allows and for which the payer has the money; of equal ones that which may cost less, then the [preferred](PayLayerBuilder::prefer) method, then the first of the [standards](PayLayerBuilder::standards), then the seller's order |
+//! | several of them, or several networks | in the cheapest way that the budget allows and for which the payer has the money; among equal prices, one that may cost less comes first, then the [preferred](PayLayerBuilder::prefer) method, then the first of the [standards](PayLayerBuilder::standards), then the seller's order |
 //!
 //! ```
 //! # #[cfg(feature = "test-util")]
@@ -69,16 +69,18 @@
 //!   Its nonce is the tag of its own secret, so only this client can redeem the transaction that settles it; in MPP it is
 //!   the hash of the seller's challenge, and one challenge is signed for once. Its validity is limited by the seller's
 //!   request and by the layer's patience.
-//! - **A permit is treated alike**: at most one is open for one request, and another is signed only once the chain shows that the first can
-//!   never be used. It names the seller's recipient and the standard's own proxy, and is never larger than the allowance. The budget holds its maximum
-//!   while it is open. A smaller charge, which `PAYMENT-RESPONSE` states, counts once the payer's chain confirms it: until then, and where the
-//!   statement cannot be true, the maximum counts. After a statement that cannot be true nothing more is paid to that host in this process
+//! - **Permits work the same way**: at most one is open for one request, and another is signed only once the chain
+//!   shows that the first can never be used. A permit names the seller's recipient and the standard's own proxy, and is
+//!   never larger than the allowance. The budget holds its maximum while it is open. A smaller charge, stated in
+//!   `PAYMENT-RESPONSE`, counts once the payer's chain confirms it; until then, and if the statement is impossible, the
+//!   maximum counts. After an impossible statement, this process pays nothing more to that host
 //!   ([`BudgetDenial::Mischarged`]).
-//! - **A voucher is signed over what was charged so far, and one price.** In each channel one request is open at a time, and the journal has its voucher before
-//!   the seller sees it. What a seller says of its charge must add up, and a higher count is believed only with this payer's own signature, and for a
-//!   purchase that was given up. The budget counts what is deposited, until the chain shows that it came back. See [channels](crate::guide::channels#for-payers).
-//! - **The token's own domain is signed for**, as its contract states it, or as it is known here for USDC. A seller that names another
-//!   one is not paid.
+//! - **A voucher is signed over the charges so far plus one price.** In each channel one request is open at a time, and
+//!   the journal has its voucher before the seller sees it. The charges that a seller states must add up. A higher
+//!   count is believed only with this payer's own signature, and for an abandoned purchase. The budget counts a deposit
+//!   until the chain shows that it came back. See [channels](crate::guide::channels#for-payers).
+//! - **Signatures are for the token's own domain**, as its contract states it, or built in for USDC. A seller that
+//!   names another domain is not paid.
 //! - **A bill after a payment is not paid.** A 402 in answer to a proof is [`PayErrorKind::BilledAgain`]; a refusal is an
 //!   error with the transaction in it. A fresh intent (400, 404, 410) is redeemed with the same payment.
 //! - **Payments are bound to their payer, if the payer supports it.** [`WalletPayer`] tags each transfer with its
@@ -87,16 +89,17 @@
 //!   [`payer_proof_required`](crate::protocol::ProblemCode::PayerProofRequired)), the payer signs a text that the layer
 //!   writes; it never signs a text from the seller. If the payer cannot sign, the call ends in [`PayErrorKind::Unproven`],
 //!   and the payment is kept.
-//! - **An answer that breaks off is asked for again**, with the same proof: a seller that keeps its answers gives it once more. Small answers
-//!   are read to their end before they are handed on; larger and slower ones are handed on as they come
-//!   ([`PayLayerBuilder::read_ahead`]). One that is not given again is [`PayErrorKind::AnswerLost`].
+//! - **An answer that breaks off is requested again**, with the same proof: a seller that keeps its answers gives it
+//!   again. Small answers are read to their end before they are handed on; larger and slower ones are streamed
+//!   ([`PayLayerBuilder::read_ahead`]). If the seller does not give the answer again, the call ends in
+//!   [`PayErrorKind::AnswerLost`].
 //! - **A purchase is closed only once its caller has the answer.** It stays open until the [body](ResponseBody) is read
 //!   to its end, or until it is [acknowledged](PayLayer::acknowledge). After a crash, or a dropped or broken body, the
 //!   same request asks for the same answer and pays nothing. [`PayLayerBuilder::acknowledged_by_caller`] is for callers
 //!   that store answers, and [`AskAgain`] asks for the answer of a finished purchase.
-//! - **An error says where the money is**: [`PayError::money`], [`PayError::purchase`], and whether sending the request again resumes that
-//!   payment: [`PayError::is_resumable`].
-//! - **A 402 that asks in no way that is known here** is returned as it is: other schemes, chains, methods and flows are passed over.
+//! - **An error says where the money is** ([`PayError::money`], [`PayError::purchase`]), and whether sending the
+//!   request again resumes that payment ([`PayError::is_resumable`]).
+//! - **A 402 without a known way to pay** is returned unchanged: other schemes, chains, methods and flows are ignored.
 //!
 //! # Features
 //!
@@ -119,39 +122,43 @@
 //!
 //! # Bodies
 //!
-//! A request is sent twice at least, so its body must be one that can be sent again ([`ReplayBody`]): bytes in memory, or
-//! [`Body::from_factory`]. A stream that can be sent once only is refused with [`PayErrorKind::NotReplayable`] when the answer
-//! turns out to cost money, before anything is paid. Proofs travel in the `x402-payment` header, unless
-//! [`PayLayerBuilder::proof_in`] says otherwise; authorizations travel in `PAYMENT-SIGNATURE`, `X-PAYMENT` in version 1, and
-//! in MPP in `Authorization`, or in `Payment-Authorization` where the challenge says so. Where the seller reads the names of purchases, the
-//! purchase is named beside its authorization, in MPP in `Idempotency-Key` unless the caller has set that header. A request with an `Authorization` of
-//! its own is not paid by a challenge that leaves it no room: [`PayErrorKind::AuthorizationTaken`], unless the seller takes
-//! something else.
+//! A request is sent at least twice, so its body must be repeatable ([`ReplayBody`]): bytes in memory, or
+//! [`Body::from_factory`]. If the body is a stream that can be sent only once, and the answer turns out to cost money,
+//! the call ends in [`PayErrorKind::NotReplayable`] before anything is paid. Proofs travel in the `x402-payment`
+//! header, unless [`PayLayerBuilder::proof_in`] says otherwise. Authorizations travel in `PAYMENT-SIGNATURE`, in
+//! version 1 in `X-PAYMENT`, and in MPP in `Authorization`, or in `Payment-Authorization` if the challenge says so. If
+//! the seller reads the names of purchases, the purchase is named beside its authorization; in MPP in
+//! `Idempotency-Key`, unless the caller has set that header. If the request has its own `Authorization`, and the
+//! challenge needs that header, the call ends in [`PayErrorKind::AuthorizationTaken`], unless the seller takes another
+//! payment.
 //!
 //! # One request
 //!
-//! Extensions of a request set its own limits: [`MaxPrice`] the price, [`Deadline`] the time of the call and its
-//! answer's body. [`QuoteOnly`] asks for the price alone.
+//! Extensions of a request set its own limits: [`MaxPrice`] limits the price, and [`Deadline`] the time of the call and
+//! its answer's body. [`QuoteOnly`] asks only for the price.
 //!
 //! # Limits
 //!
-//! - It follows no redirect, and must not be put around a client that does: the proof would follow, too.
-//! - It does not count what the chain takes for a transaction; [`WalletPayer::max_fee_per_gas`] bounds that.
+//! - It follows no redirects, and must not wrap a client that does: the proof would follow them, too.
+//! - It does not count the chain's fees as spending in the token; [`WalletPayer::max_fee_per_gas`] and the budget's
+//!   [gas limits](BudgetBuilder::gas_per_day) bound them.
 //! - The standard does not oblige a seller to answer later if it settles an authorization and then fails: official
 //!   servers refuse used authorizations. Such a purchase ends in errors that name the transaction, and pays nothing
 //!   more for a day ([`PayLayerBuilder::payment_age`]), unless it is [abandoned](PayLayer::abandon).
-//! - Of the two forms of MPP's nonce it signs that of the draft, the hash of id and realm one behind the other, which `mppx`
-//!   up to 0.12 and sellers of this crate take. A seller that takes only the other form refuses it.
-//! - A permit is not cancelled: it ends by itself, within the layer's patience. Which transaction used it is known from the seller's answer alone:
-//!   where that is missing, the purchase ends in errors that name none, and pays nothing more for a day.
-//! - It reads an authorization's fate, a permit's, and what was charged of it from the payer's nodes: where all of them lie, a second one may be signed.
-//! - It cannot prevent others from presenting a transaction first where its payer neither tags nor signs, or the seller does not look at
-//!   tags; see [security](crate::guide::security).
+//! - Of the two forms of MPP's nonce it signs the draft's, the hash of id and realm concatenated, which `mppx` up to
+//!   0.12 and sellers of this crate accept. A seller that accepts only the other form refuses it.
+//! - A permit cannot be cancelled: it expires by itself, within the layer's patience. Only the seller's answer names
+//!   the transaction that used it; without that, the purchase ends in errors that name none, and pays nothing more for
+//!   a day.
+//! - It reads the status of authorizations and permits, and a permit's charge, from the payer's nodes: if all of them
+//!   lie, it may sign a second one.
+//! - It cannot prevent others from presenting a transaction first if its payer neither tags nor signs, or the seller
+//!   does not check tags; see [security](crate::guide::security).
 //! - It cannot tell a seller from a relay. A shop in between can ask another seller for a quote, hand that quote on as its
 //!   own, let you pay the other seller, redeem your payment there itself, and keep the answer: TLS shows that you speak to
 //!   the shop, not that the shop is paid. [`BudgetBuilder::recipient_for`] names the recipients of a host.
-//! - It knows a request's scheme and host by its address alone. A client that is connected to one server, and is given paths
-//!   only, must still be given `https://` addresses, or [`BudgetBuilder::allow_plain_http`].
+//! - It knows a request's scheme and host only by its address. A client that is connected to one server, and takes only
+//!   paths, must still be given `https://` addresses, or [`BudgetBuilder::allow_plain_http`].
 //! - A journal has one process. Two processes with one wallet pay for nothing twice, but take each other's nonces.
 
 mod box_error;

@@ -123,8 +123,8 @@ pub trait ChannelSettler: Send + Sync + 'static {
 
     /// Claims these vouchers together, and returns once the transaction is as deep as the settler's policy requires.
     ///
-    /// There are at most [`CLAIMS_MAX`] rows, for any receivers, each for another channel whose receiver authorizer is
-    /// [this settler's](Self::receiver_authorizer). Either all are claimed, or none. The call is repeatable: a row that
+    /// There are at most [`CLAIMS_MAX`] rows, for any receivers, each for a different channel whose receiver authorizer
+    /// is [this settler's](Self::receiver_authorizer). Either all are claimed, or none. The call is repeatable: a row that
     /// is already claimed, or beyond, stays unchanged.
     ///
     /// A contract account can accept its voucher in the simulation and refuse it in the transaction, at the settler's

@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_secret_is_shown_where_the_seller_cannot_know_it() {
         let plain = serde_json::json!({"intentId": "the-present-intent", "txHash": TxHash::new([7; 32]).to_string()});
-        // The last one contains characters that a secret must not have: a seller would refuse the whole proof.
+        // The last two are no valid secrets (too short; invalid characters): a seller would refuse the whole proof.
         for secret in [None, Some("the-present-intent"), Some("intent-1"), Some("not plain, but long")] {
             assert_eq!(members(secret, None), plain, "{secret:?}");
         }

@@ -131,7 +131,8 @@ impl PurchaseRegistry {
         Some(PurchaseGuard::resumed(&self.inner, entry, claim))
     }
 
-    /// Guards an idle payment from before `moment` whose money is not known to have moved.
+    /// Guards an idle payment from before `moment` whose money is not known to have moved, and whose answer no caller is
+    /// reading.
     pub(crate) fn unsettled_before(&self, moment: ChainTime) -> Option<PurchaseGuard> {
         self.guarded(|open| open.idle_before(moment, |entry| !entry.has_moved()))
     }

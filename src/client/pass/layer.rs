@@ -21,8 +21,8 @@ use crate::client::PurchaseId;
 /// | | |
 /// |---|---|
 /// | [`buying`](Self::buying) | those of an address that you know |
-/// | [`expecting`](Self::expecting) | those that a seller's quote names, where that many calls cost less with them |
-/// | [`preferring`](Self::preferring) | those of a name, where a seller's quote names them |
+/// | [`expecting`](Self::expecting) | those that a seller's quote names, if that many calls cost less with them |
+/// | [`preferring`](Self::preferring) | those of a name, if a seller's quote names them |
 ///
 /// It buys a pass before the first request to an origin, and again once the pass is over. Buying follows these rules:
 ///

@@ -24,6 +24,8 @@ pub(super) struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
+    /// Creates the request.
+    ///
     /// # Errors
     /// The reason why the deposit could not be made.
     pub(super) fn new(
