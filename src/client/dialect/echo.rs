@@ -75,7 +75,7 @@ pub(super) fn name_of(purchase: PurchaseId) -> String {
     format!("pay_{purchase}")
 }
 
-/// The header's JSON, member by member.
+/// Returns the members of the header's JSON.
 fn written(headers: &HeaderMap) -> Option<Map<String, Value>> {
     let json = crate::protocol::decode_base64(headers.get(PAYMENT_REQUIRED)?.as_bytes())?;
     serde_json::from_slice(&json).ok()

@@ -72,7 +72,7 @@ mod tests {
         Budget::in_assets([Asset::USDC_BASE, SEPOLIA]).per_payment("1").per_day("10").build().unwrap()
     }
 
-    /// A quote of 0.49 USDC on Base, with these offers beside it.
+    /// Returns the transfers of a quote of 0.49 USDC on Base with these offers.
     fn transfers(offers: &[PaymentRequirements]) -> Vec<TransferTerms> {
         let pay = format!(
             r#"{{"recipient":"{SELLER}","chainId":8453,"label":"x","expiry":9,"amount":"490000","decimals":6,"symbol":"USDC"}}"#

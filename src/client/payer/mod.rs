@@ -41,7 +41,7 @@ pub use voucher::{ChannelFunds, DepositRequest, SettledFunds};
 
 use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash};
 
-/// Pays: a wallet with a key of its own ([`WalletPayer`](super::WalletPayer)), or a custodian's interface.
+/// A source of payments: a wallet with its own key ([`WalletPayer`](super::WalletPayer)), or a custodian's API.
 ///
 /// The layer calls these methods in this order, and writes to the [`Journal`](super::Journal) in between:
 ///

@@ -130,7 +130,7 @@ impl WalletSettlerBuilder {
     }
 
     /// Sets the highest fee per gas of a transaction, in wei. Default: 5 gwei, which is far above Base's fees. If twice
-    /// the base fee exceeds it, nothing is settled.
+    /// the base fee plus the tip exceeds it, nothing is settled.
     pub const fn max_fee_per_gas(mut self, wei: u128) -> Self {
         self.policy.max_fee_per_gas = wei;
         self

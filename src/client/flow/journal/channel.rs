@@ -90,7 +90,7 @@ pub(crate) struct OpenRequest {
     /// When its purchase began.
     #[serde(default)]
     pub(crate) at: ChainTime,
-    /// Whether it carries a deposit.
+    /// Whether it carries a deposit, in which case `due_before` is the deposit that was due before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) deposits: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,8 +238,9 @@ impl ChannelRecord {
         self.deposits.push(purchase);
     }
 
-    /// Ends the open request if its purchase is unknown, because nothing is shown before its purchase is recorded. An
-    /// older request stays open: the journal may have dropped its purchase.
+    /// Ends the open request, whose purchase is unknown, if it is young: nothing is shown before its purchase is
+    /// recorded, so its seller was never shown it. An older request stays open, because the journal may have dropped its
+    /// purchase.
     pub(crate) fn was_never_shown(&mut self, now: ChainTime) {
         let Some(open) = self.open.filter(|open| now < open.at.after(SURELY_KEPT)) else { return };
         self.open = None;
@@ -366,7 +367,7 @@ mod tests {
         }
     }
 
-    /// What is signed never exceeds what was charged and one open request.
+    /// The signed total never exceeds the charges plus one open request.
     #[test]
     fn a_total_is_what_was_charged_and_one_price() {
         let mut channel = record();

@@ -218,7 +218,7 @@ fn special_file(path: &std::path::Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
 }
 
-/// A journal at `/dev/null`, opened as root, closed the device to every other program.
+/// Regression: a journal opened at `/dev/null` as root locked every other program out of the device.
 #[tokio::test]
 #[cfg(unix)]
 async fn a_special_file_is_refused_and_left_as_it_is() {
