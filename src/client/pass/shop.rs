@@ -276,7 +276,7 @@ impl Shop {
         let pass = state.pass(sold.pass);
         let pass = HeldPass { expires: sold.expires, worth: sold.worth, is_timed, promise, ..pass };
         state.held = Some(InUse::bought(pass, is_own));
-        // A failed attempt meanwhile also prevents the next purchase, so both pauses end.
+        // Only the pauses end: `unusable_until`, which an earlier pass may have set meanwhile, still applies.
         (state.pause, state.pause_within) = (None, None);
     }
 }

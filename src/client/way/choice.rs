@@ -75,7 +75,7 @@ impl Asking<'_> {
     }
 
     /// Chooses the cheapest way for which the payer has the money. Among equal prices, one that may cost less comes
-    /// first, then the preferred method, then the seller's order.
+    /// first, then the preferred method, then the order of the layer's standards, then the seller's order.
     ///
     /// # Errors
     /// Why the first way was not taken, if none is. A missing allowance for Permit2 takes precedence, because the payer

@@ -88,7 +88,7 @@ async fn send<'a>(
 
 /// Why nothing is sent.
 enum Stop {
-    /// The transaction would fail.
+    /// The payment is refused: its transaction would be in vain.
     Refused(Reason),
     /// The outcome is unknown; or the nonce is used, and the chain shows by which transaction.
     Unsure,
