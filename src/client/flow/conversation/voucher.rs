@@ -1,5 +1,6 @@
-//! Handles a voucher that the seller does not take. The seller can take no money without this client's signature, so
-//! its word is enough to end a purchase. It is never enough to sign for more than the record explains.
+//! Handles a voucher that the seller does not take. The seller's word decides about no money that could be taken without
+//! this client's signature, so it is enough to end a purchase. It is never enough to sign for more than the record
+//! explains.
 
 use http::{StatusCode, response::Parts};
 

@@ -56,7 +56,7 @@ impl Correction {
     /// Returns what follows from the claim, if it is believed. It asks the chain for the claimed amount.
     ///
     /// # Errors
-    /// If the chain does not answer, or does not show the necessary deposit yet.
+    /// If the chain does not answer, its nodes disagree, or it does not show the necessary deposit yet.
     pub(crate) async fn believed(
         &self,
         inner: &ClientInner,
