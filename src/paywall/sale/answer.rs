@@ -1,4 +1,4 @@
-//! `Answer`: an answer that is to be sold, read to its end where it is kept or where its body decides whether it is sold.
+//! `Answer`: an answer to sell. Its body is read to the end if the route keeps answers or lets the body decide about the sale.
 
 use std::{pin::pin, time::Duration};
 
@@ -23,24 +23,24 @@ use crate::{
     protocol::ProblemCode,
 };
 
-/// How long an answer that is to be kept may take to its end. One that takes longer is sold unkept: it is not kept waiting.
+/// How long reading an answer to keep may take. A slower answer is sold without being kept, so that the payer does not wait.
 const READ_AHEAD: Duration = Duration::from_secs(10);
 
-/// An answer that is sold as far as its head tells.
+/// An answer whose head allows the sale.
 pub(crate) struct Candidate<ResB> {
     pub(crate) response: Response<ResB>,
-    /// What the handler says of its charge.
+    /// The charge that the handler set.
     pub(crate) said: Said,
-    /// Whether the route's rule about bodies decides.
+    /// Whether the route's rule about bodies still has to decide.
     pub(crate) asks_body: bool,
 }
 
-/// An answer that is to be sold.
+/// An answer to sell.
 pub(crate) struct Answer<ResB> {
     pub(crate) response: Response<ResponseBody<ResB>>,
-    /// What the handler says of its charge.
+    /// The charge that the handler set.
     pub(crate) said: Said,
-    /// The kept body, and its form.
+    /// The body to keep, and how.
     pub(crate) kept: Option<(Redelivery, Bytes)>,
 }
 
@@ -53,7 +53,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// `None` where nothing depends on the body. With a rule about bodies, `hold_end` bounds the wait.
+    /// Returns `None` where nothing depends on the body. With a rule about bodies, `hold_end` bounds the wait.
     fn of<ResB>(
         candidate: &Candidate<ResB>,
         route: &'a Route,
@@ -62,7 +62,7 @@ impl<'a> Plan<'a> {
     ) -> Option<Self> {
         let Candidate { response, asks_body, .. } = candidate;
         let rule = route.consumes_body.as_ref().filter(|_| *asks_body);
-        // What follows a switch of protocols is no answer. A stream is kept only where it is read to its end anyway.
+        // The bytes after a switch of protocols are no answer. A stream is kept only where it is read to its end anyway.
         let keeps = response.status() != StatusCode::SWITCHING_PROTOCOLS && (rule.is_some() || !is_stream(response));
         // A pass has no intent to keep it under.
         let redelivery = route.redelivery().filter(|_| keeps && holder.is_payment());
@@ -78,7 +78,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Reads a candidate as far as its sale or its redelivery needs, while the lease is held.
+/// Reads a candidate as far as its sale or its redelivery requires, while the lease is held.
 pub(crate) async fn read<ResB, E>(
     ending: Ending<Candidate<ResB>, ResB, E>,
     route: &Route,
@@ -130,7 +130,8 @@ where
     Ending::Sale(Answer { response: Response::from_parts(parts, body), said, kept })
 }
 
-/// Whether an answer comes bit by bit by its nature, or ends in trailers: it cannot be kept, and must not be waited for.
+/// Returns whether an answer is a stream by its content type. A stream is neither kept nor read ahead: it may take long, or end in
+/// trailers.
 fn is_stream<B>(response: &Response<B>) -> bool {
     let content_type = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let begins =
@@ -138,10 +139,11 @@ fn is_stream<B>(response: &Response<B>) -> bool {
     begins("application/grpc") || begins("text/event-stream")
 }
 
-/// Whether a body is as long as its head announces: one that is not could never be received, however often it is delivered.
+/// Returns whether a body has the length that its head announces. If it has not, no client could ever receive it, however often it is
+/// delivered.
 fn has_its_length(head: &Parts, body: &Bytes) -> bool {
     let announced = head.headers.get(header::CONTENT_LENGTH);
     let announced = announced.map(|length| length.to_str().ok().and_then(|length| length.parse().ok()));
-    // A 304 announces what it does not send.
+    // A 304 announces the length of a body that it does not send.
     announced.is_none_or(|length| length == Some(body.len())) || head.status == StatusCode::NOT_MODIFIED
 }

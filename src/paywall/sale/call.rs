@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// A part of a pass that is held, which buys the handler's answer.
+/// A held part of a pass, which buys the handler's answer.
 pub(crate) struct Call {
     pub(crate) guard: DrawGuard,
     pub(crate) receipt: Receipt,
@@ -114,7 +114,7 @@ where
     }
 }
 
-/// What a call spends of the part that is held: of a pass that holds an amount, what the handler charges.
+/// Returns what a call spends of the held part. From a pass that holds an amount, that is the handler's charge.
 fn charge(said: Said, pass: &PassTerms, cost: Cost, held: Amount) -> Result<Amount, ChargeFault> {
     match pass.is_charged(cost) {
         true => of_maximum(said, held),
@@ -122,7 +122,7 @@ fn charge(said: Said, pass: &PassTerms, cost: Cost, held: Amount) -> Result<Amou
     }
 }
 
-/// What is held by others may come back.
+/// The amounts that other calls hold may be given back.
 fn busy() -> Problem {
     Problem::after(ProblemCode::PassBusy, ASK_AGAIN)
 }

@@ -1,4 +1,4 @@
-//! `Charge`: what an answer costs, by the handler's word, and what of it the payment is charged.
+//! `Charge`: what an answer costs according to its handler, and how much of that the payment is charged.
 
 use http::{HeaderMap, HeaderName, Response};
 use serde::Deserialize;
@@ -11,11 +11,11 @@ use crate::{
     protocol::Amount,
 };
 
-/// The header in which a service says its charge, where the route reads it.
+/// The header in which a service states its charge, on routes that read it.
 pub(crate) const SETTLEMENT_OVERRIDES: HeaderName = HeaderName::from_static("settlement-overrides");
 
-/// Sets, in the extensions of a handler's response, what this answer costs, in base units: on a route that charges
-/// [up to](crate::Merchant::charge_up_to) an amount.
+/// The cost of this answer in base units. A handler sets it in the extensions of its response, on a route that charges [up
+/// to](crate::Merchant::charge_up_to) an amount.
 ///
 /// | The handler says | Then |
 /// |---|---|
@@ -25,10 +25,10 @@ pub(crate) const SETTLEMENT_OVERRIDES: HeaderName = HeaderName::from_static("set
 /// | anything but the price, on a route with a fixed price | the same |
 ///
 /// The maximum is what the payer allowed: [`Receipt::maximum`](crate::Receipt::maximum). A payment of the whole price
-/// ([`or_fixed`](crate::X402Layer::or_fixed)) is taken in full, whatever the charge; so is one that was settled for this answer before a
-/// crash. An answer that is not sold costs nothing. A pass of an amount pays the charge, and one of calls one call.
+/// ([`or_fixed`](crate::X402Layer::or_fixed)) is taken in full, whatever the charge; so is a payment that was settled for this answer
+/// before a crash. An answer that is not sold costs nothing. A pass of an amount pays the charge, and a pass of calls pays one call.
 ///
-/// It reaches the layer only if every layer in between keeps the response's extensions; a layer that drops them makes the answer cost the
+/// The charge reaches the layer only if every layer in between keeps the response's extensions. If one drops them, the answer costs the
 /// maximum.
 ///
 /// ```
@@ -43,18 +43,18 @@ pub(crate) const SETTLEMENT_OVERRIDES: HeaderName = HeaderName::from_static("set
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge(pub Amount);
 
-/// What the handler said of its charge.
+/// The charge that the handler stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Nothing,
     Amount(Amount),
-    /// So many hundredths of a per cent of the maximum.
+    /// A share of the maximum, in hundredths of a per cent.
     Share(u64),
-    /// Something that cannot be read.
+    /// A header that cannot be read.
     Unreadable,
 }
 
-/// Takes what the handler says of its charge out of its answer. The extension counts before the header.
+/// Takes the handler's charge out of its answer. The extension takes precedence over the header.
 pub(crate) fn said<B>(response: &mut Response<B>, route: &Route) -> Said {
     match response.extensions_mut().remove::<Charge>() {
         Some(Charge(amount)) => Said::Amount(amount),
@@ -63,7 +63,7 @@ pub(crate) fn said<B>(response: &mut Response<B>, route: &Route) -> Said {
     }
 }
 
-/// What the header says, in a currency of these decimals.
+/// Reads the charge from the header, in a currency with this number of decimals.
 fn in_headers(headers: &HeaderMap, decimals: u8) -> Said {
     let mut values = headers.get_all(SETTLEMENT_OVERRIDES).iter();
     match (values.next(), values.next()) {
@@ -79,7 +79,7 @@ fn read(json: &[u8], decimals: u8) -> Option<Said> {
     struct Overrides {
         amount: String,
     }
-    // A list would be read as well.
+    // serde would read a list as the struct too.
     json.trim_ascii_start().starts_with(b"{").then_some(())?;
     let Overrides { amount } = serde_json::from_slice(json).ok()?;
     Some(match (amount.strip_prefix('$'), amount.strip_suffix('%')) {
@@ -89,7 +89,7 @@ fn read(json: &[u8], decimals: u8) -> Option<Said> {
     })
 }
 
-/// A per cent with at most two decimals, in hundredths.
+/// Parses a percentage with at most two decimals, in hundredths of a per cent.
 fn hundredths(share: &str) -> Option<u64> {
     let (whole, decimals) = share.split_once('.').unwrap_or((share, "00"));
     let digits = |text: &str| (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -99,10 +99,10 @@ fn hundredths(share: &str) -> Option<u64> {
     plain.then(|| format!("{whole}{decimals}").parse().ok()).flatten()
 }
 
-/// What a payment is charged of the `maximum` that its payer allowed.
+/// Returns the charge, out of the `maximum` that the payer allowed.
 ///
 /// # Errors
-/// If the handler said more than that, or what cannot be read.
+/// If the handler's charge exceeds the maximum, or cannot be read.
 pub(crate) fn of_maximum(said: Said, maximum: Amount) -> Result<Amount, ChargeFault> {
     let charge = match said {
         Said::Nothing => maximum,
@@ -114,10 +114,10 @@ pub(crate) fn of_maximum(said: Said, maximum: Amount) -> Result<Amount, ChargeFa
     if charge > maximum { Err(above(charge, maximum)) } else { Ok(charge) }
 }
 
-/// Whether the handler's word agrees with a payment of a fixed amount.
+/// Checks that the handler's charge agrees with a payment of a fixed amount.
 ///
 /// # Errors
-/// If it said more than the price; at a fixed price, anything but that; or what cannot be read.
+/// If the charge exceeds the price, differs from it where the price is fixed, or cannot be read.
 pub(crate) fn of_fixed(said: Said, cost: Cost, paid: Amount) -> Result<(), ChargeFault> {
     let price = cost.amount;
     if cost.tariff.is_metered() {
@@ -125,7 +125,7 @@ pub(crate) fn of_fixed(said: Said, cost: Cost, paid: Amount) -> Result<(), Charg
     }
     match said {
         Said::Nothing | Said::Share(WHOLE) => Ok(()),
-        // At the time of the quote it may have been more.
+        // The price may have been another when it was quoted.
         Said::Amount(charge) if charge == price || charge == paid => Ok(()),
         Said::Amount(charge) => Err(ChargeFault::NotThePrice { charge, price }),
         Said::Share(share) => Err(ChargeFault::NotThePrice { charge: share_of(share, price), price }),
@@ -133,7 +133,7 @@ pub(crate) fn of_fixed(said: Said, cost: Cost, paid: Amount) -> Result<(), Charg
     }
 }
 
-/// All of it, in hundredths of a per cent.
+/// 100%, in hundredths of a per cent.
 const WHOLE: u64 = 10_000;
 
 const fn above(charge: Amount, maximum: Amount) -> ChargeFault {

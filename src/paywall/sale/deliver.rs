@@ -39,7 +39,7 @@ pub(crate) struct Purchase {
     pub(crate) unsettled: Option<Box<dyn Unsettled>>,
     /// What the request costs.
     pub(crate) cost: Cost,
-    /// The signed payment that was settled by an earlier request, which an answer that is not sold must tell of.
+    /// The signed payment that an earlier request settled. An answer that is not sold must tell the payer about it.
     pub(crate) made: Option<Box<SettleResponse>>,
 }
 
@@ -47,16 +47,17 @@ pub(crate) struct Purchase {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoldIntent(pub(crate) IntentKey);
 
-/// What a purchase came to.
+/// The result of a purchase.
 pub(crate) struct Delivery<ResB, E> {
     pub(crate) outcome: Result<Response<ResponseBody<ResB>>, Unsold<E>>,
-    /// The signed payment that was settled before the handler ran, which an answer that is not sold must tell of.
+    /// The signed payment that was settled before the handler ran. An answer that is not sold must tell the payer about it.
     pub(crate) made: Option<Box<SettleResponse>>,
-    /// Whether the payment was made before the handler ran: its payer is out of the money, whatever becomes of the answer.
+    /// Whether the payment was settled before the handler ran: the payer has spent the money, whatever becomes of the answer.
     pub(crate) paid: bool,
 }
 
-/// Writes the taken payment into the head of a sold answer, with the most that its payer allowed, where the handler set the charge.
+/// Writes the taken payment into the head of a sold answer. The amount is the most that the payer allowed, where the handler set the
+/// charge.
 type MarkSold = fn(&mut HeaderMap, &Payment, Option<Amount>);
 
 /// Runs the handler and sells its answer.
@@ -72,13 +73,13 @@ where
     B: Body<Data = Bytes>,
     ResB: Body<Data = Bytes>,
 {
-    // Before the future: what it holds is moved with it, and an `async fn` keeps each argument twice.
+    // Outside the future: its captures are moved with it, and an `async fn` stores each argument twice.
     let Purchase { mut guard, mut receipt, mut unsettled, cost, mut made } = purchase;
     let (route, digest) = (Arc::clone(&request.route), parts::digest(&request));
     let mut request = request.into_request(unread);
     parts::ask_for_all(&mut request, &route);
     async move {
-        // What the ledger alone does is as good as done while it is held.
+        // A way to pay that only writes to the ledger gains nothing by settling first: the payment is held already.
         let comes_first = |unsettled: &mut Box<dyn Unsettled>| unsettled.sends() && !unsettled.is_metered();
         if let Some(to_settle) = unsettled.take_if(|unsettled| route.settle_first && comes_first(unsettled)) {
             let Some(settlement) = settle(to_settle, guard).await else {
@@ -110,7 +111,7 @@ where
         let mut ending = read(ending, &route, Holder::Payment(&guard), hold_end).await;
         if let Ending::Sale(answer) = &mut ending {
             match charge(answer.said, &mut guard, unsettled.as_deref(), cost) {
-                // What cost nothing may be dear when it is asked for again.
+                // A ticket for an answer that cost nothing could get parts of a later, expensive one.
                 Ok(charge) => parts::tell(answer.response.headers_mut(), digest.filter(|_| !charge.is_zero()), &route),
                 Err(fault) => ending = Ending::NoSale(Err(Rejection::from(Fault::Charge(fault)).into())),
             }
@@ -128,14 +129,14 @@ where
         }
         let outcome = match ending.split() {
             Ok(answer) => sell(answer, guard, unsettled.as_deref(), &route, mark_sold).await,
-            // Boxed: most answers are sold, and the future of every request would have room for the others.
+            // Boxed: most answers are sold, and the future of every request would otherwise reserve room for the other endings.
             Err(ending) => Box::pin(keep_payment(ending, guard, unsettled.as_deref(), &route)).await,
         };
         Delivery { outcome, made, paid }
     }
 }
 
-/// Decides what the payment is charged, by the handler's word, and returns that.
+/// Decides how much of the payment is charged, from the handler's charge, and returns that amount.
 fn charge(
     said: Said,
     guard: &mut LeaseGuard,
@@ -149,7 +150,7 @@ fn charge(
             guard.charge(charge);
             Ok(charge)
         }
-        // It was charged before, for an answer that did not leave.
+        // The payment was charged before, for an answer that did not leave.
         None if guard.maximum().is_some() => Ok(paid),
         _ => of_fixed(said, cost, paid).map(|()| paid),
     }
@@ -204,7 +205,7 @@ fn sell<ResB, E>(
         match committed {
             Committed::Done => {
                 let paid = guard.payment();
-                // What a restored ledger has to be told of it: `LoggedSale`.
+                // A restored ledger reads these fields back as a `LoggedSale`.
                 tracing::info!(
                     payment = %paid.id(), intent = %const_hex::encode(guard.intent().as_bytes()), resource = &*route.resource, payer = ?paid.payer(),
                     voucher = unsettled.and_then(Unsettled::logged).map(tracing::field::display), amount = %paid.amount(),
@@ -224,7 +225,7 @@ fn sell<ResB, E>(
     }
 }
 
-/// Whether the payment is taken is not known, nor by which transaction.
+/// It is unknown whether the payment is taken, and by which transaction.
 fn outcome_unknown() -> Problem {
     Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN)
 }
@@ -241,7 +242,7 @@ fn count(route: &Route, paid: &Payment, maximum: Option<Amount>) {
     }
 }
 
-/// Another request holds the pair now, or has sold it: this answer must not leave. The sold one may be kept.
+/// Withholds an answer because another request now holds the pair, or has sold it. Returns the kept answer of that sale, if there is one.
 async fn withheld(guard: LeaseGuard, unsettled: Option<&dyn Unsettled>, route: &Route) -> Rejection {
     tracing::warn!(payment = %guard.payment().id(), "lease lost; the answer is withheld");
     let paid = guard.payment();

@@ -25,20 +25,20 @@ use crate::{
     protocol::Amount,
 };
 
-/// How long a response waits for the release.
+/// How long a response waits for the release of its draw.
 const RELEASE_WAIT: Duration = Duration::from_secs(2);
-/// How long an answer waits for its charge, and how often that is tried.
+/// How long an answer waits for its charge in total, and then, how long each try may take.
 const CHARGE_WAIT: Duration = Duration::from_secs(5);
 const CHARGE_TRY: Duration = Duration::from_secs(2);
 const CHARGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// A draw that was requested and is not answered yet.
+/// A requested draw that the ledger has not answered yet.
 ///
-/// Dropped before the answer, because the client left or the ledger took too long, it must not leave a lease behind: the answer
-/// is awaited in the background, and a lease that it grants is released.
+/// It may be dropped before the answer, because the client left or the ledger took too long. Then the answer is awaited in the background,
+/// and a lease that it grants is released.
 pub(crate) struct PendingDraw {
     ledger: Arc<dyn ErasedLedger>,
-    /// `None` once it is answered, and while it is polled: what panicked must not be polled again.
+    /// `None` once it is answered, and during each poll: a future that panicked must not be polled again.
     request: Option<Boxed<'static, DrawOutcome>>,
     lease: Duration,
     runtime: Option<Handle>,
@@ -84,7 +84,7 @@ async fn release(ledger: &dyn ErasedLedger, lease: &DrawLease) -> Result<(), Led
 
 /// Holds a part of a pass.
 ///
-/// Dropped before it is settled, it gives the part back in the background. That is a courtesy: the lease runs out anyway.
+/// If it is dropped before it is settled, it gives the part back in the background. Without that, the lease would run out by itself.
 pub(crate) struct DrawGuard {
     ledger: Arc<dyn ErasedLedger>,
     lease: DrawLease,
@@ -96,7 +96,7 @@ pub(crate) struct DrawGuard {
 
 /// How a charge ended.
 pub(crate) enum Charged {
-    /// What is left.
+    /// Charged; this amount is left on the account.
     Done(Amount),
     LeaseLost,
     /// The ledger did not answer.
@@ -113,7 +113,7 @@ impl DrawGuard {
         self.lease.memo()
     }
 
-    /// What was read of the account last, as of the grant.
+    /// The account's note (what was last read of it), as of the grant.
     pub(crate) const fn note(&self) -> &AccountMemo {
         self.lease.note()
     }
@@ -122,7 +122,7 @@ impl DrawGuard {
         self.lease.account()
     }
 
-    /// Runs `work` and renews the lease beside it.
+    /// Runs `work`, and renews the lease meanwhile.
     pub(crate) async fn keep<T>(
         &self,
         max_hold: Duration,
@@ -138,12 +138,12 @@ impl DrawGuard {
         keep(self.lease.length(), max_hold, late, work, renew, self.account()).await
     }
 
-    /// What is held.
+    /// The held amount.
     pub(crate) const fn amount(&self) -> Amount {
         self.lease.amount()
     }
 
-    /// Spends this much of what is held, leaves a memo on the account with it, and tries again for a while if the ledger does not
+    /// Spends this amount of the held one, and stores a memo on the account in the same step. Retries for a while if the ledger does not
     /// answer.
     pub(crate) async fn charge_part(&mut self, amount: Amount, memo: Option<&AccountMemo>) -> Charged {
         let end = Instant::now() + CHARGE_WAIT;
@@ -169,16 +169,16 @@ impl DrawGuard {
         }
     }
 
-    /// Ends the lease by taking back so much of what was charged under earlier ones, and leaves a memo on the account with it.
+    /// Ends the lease by taking back this amount of charges made under earlier leases. Stores a memo on the account in the same step.
     pub(crate) async fn take_back(&mut self, amount: Amount, memo: &AccountMemo) -> Result<ChargeOutcome, LedgerError> {
         let taken = async { accounts_of(&*self.ledger)?.take_back(&self.lease, amount, Some(memo)).await };
         let outcome = timeout(CHARGE_TRY, taken).await.unwrap_or(Err(LedgerError::unavailable()))?;
-        // What was too much is still held.
+        // After `TooMuch` the lease is still held.
         self.settled = !matches!(outcome, ChargeOutcome::TooMuch);
         Ok(outcome)
     }
 
-    /// Gives back what is held, and waits a moment for it, so that an immediate retry finds it.
+    /// Gives back the held amount. Waits a moment for that, so that an immediate retry finds it free.
     pub(crate) async fn release(mut self) {
         self.give_back().await;
     }
@@ -191,7 +191,7 @@ impl DrawGuard {
         }
     }
 
-    /// Renews it in the background from now on: the work that it is held for runs under another lease.
+    /// Renews the draw in the background from now on. The work that it is held for runs under another lease.
     pub(crate) fn renewed(self) -> RenewedDraw {
         let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());
         let renewal = self.runtime.as_ref().map(|runtime| {
@@ -209,20 +209,20 @@ impl DrawGuard {
         RenewedDraw { guard: self, renewal }
     }
 
-    /// It belongs to another call now: there is nothing to give back.
+    /// Marks the draw as belonging to another call: there is nothing to give back.
     pub(crate) fn lost(mut self) {
         self.settled = true;
     }
 }
 
-/// A draw that is renewed until this is dropped, or taken.
+/// A draw that is renewed until this value is dropped or its draw released.
 pub(crate) struct RenewedDraw {
     pub(crate) guard: DrawGuard,
     renewal: Option<AbortHandle>,
 }
 
 impl RenewedDraw {
-    /// Gives back what is held, and waits a moment for it.
+    /// Gives back the held amount, and waits a moment for that.
     pub(crate) async fn release(mut self) {
         self.guard.give_back().await;
     }
@@ -240,7 +240,7 @@ impl Drop for DrawGuard {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take().filter(|_| !self.settled) else { return };
         let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());
-        // On a runtime that is shutting down the task is dropped unrun, and the lease runs out by itself.
+        // If the runtime is shutting down, the task never runs, and the lease runs out by itself.
         drop(runtime.spawn(async move {
             let released = timeout(RELEASE_WAIT, release(&*ledger, &lease)).await;
             tracing::debug!(account = %lease.account(), released = matches!(released, Ok(Ok(()))), "call given back on drop");

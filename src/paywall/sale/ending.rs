@@ -1,4 +1,4 @@
-//! `Ending`: what becomes of a lease once the handler is done.
+//! `Ending`: what happens to a lease once the handler is done.
 
 use http::Response;
 
@@ -7,20 +7,20 @@ use crate::paywall::{
     refusal::{Problem, Rejection},
 };
 
-/// What becomes of the lease once the handler is done.
+/// What happens to the lease once the handler is done.
 pub(crate) enum Ending<A, ResB, E> {
-    /// It is committed, and only then does this answer leave.
+    /// The lease is committed, and only then this answer leaves.
     Sale(A),
-    /// It is released, and this is the answer.
+    /// The lease is released, and this is the answer.
     NoSale(Result<Response<ResponseBody<ResB>>, Unsold<E>>),
-    /// It belongs to another request: there is nothing to release.
+    /// The lease belongs to another request: there is nothing to release.
     LeaseLost,
-    /// The payment may be settled: the lease is left to run out, and its own intent goes on.
+    /// The payment may be settled: the lease is left to run out, and the payment stays with its intent.
     Unknown(Problem),
 }
 
 impl<A, ResB, E> Ending<A, ResB, E> {
-    /// The answer to sell, or another ending.
+    /// Returns the answer to sell, or the other ending.
     #[expect(clippy::result_large_err, reason = "it is as large as what it is made of, and is moved on at once")]
     pub(crate) fn split<B>(self) -> Result<A, Ending<B, ResB, E>> {
         match self {
@@ -32,10 +32,10 @@ impl<A, ResB, E> Ending<A, ResB, E> {
     }
 }
 
-/// Why no answer of the handler's leaves.
+/// Why no answer of the handler leaves.
 pub(crate) enum Unsold<E> {
     Rejected(Rejection),
-    /// The service's own error, handed on as it is.
+    /// The service's own error, passed on unchanged.
     Failed(E),
 }
 

@@ -1,4 +1,4 @@
-//! The handler under a lease, and the decision whether its answer is sold.
+//! Runs the handler under a lease, and decides whether its answer is sold.
 
 use std::{
     future::{Future, poll_fn},
@@ -41,7 +41,7 @@ pub(crate) async fn run<S, B, ResB>(
 where
     S: Service<Request<RequestBody<B>>, Response = Response<ResB>>,
 {
-    // Owns the service: one that waits for readiness keeps its place in the queue no longer than the work lasts.
+    // The future owns the service: a service that waits for readiness keeps its place in the queue no longer than the work lasts.
     let work = async move {
         poll_fn(|cx| inner.poll_ready(cx)).await?;
         holder.handler_started();
@@ -52,7 +52,7 @@ where
     holder.keep(route.merchant.max_hold, late, work).await
 }
 
-/// Decides whether what the handler answered is sold.
+/// Decides whether the handler's answer is sold.
 pub(crate) fn judge<ResB, E>(
     outcome: HoldOutcome<Result<Response<ResB>, E>>,
     route: &Route,
@@ -89,8 +89,8 @@ pub(crate) fn judge<ResB, E>(
     }
 }
 
-/// Runs the call, and tells whether it failed before it reached the handler: an immediate error without any wait, such
-/// as a `LoadShed`'s. A handler that ran waited for something first, so its failures count.
+/// Runs the call, and calls `not` if it failed before it reached the handler. That is an immediate error without any wait, such as a
+/// `LoadShed`'s. A handler that ran has waited for something first, so its failures count.
 async fn reached<F, R, E>(mut answer: Pin<&mut F>, not: impl FnOnce()) -> Result<R, E>
 where
     F: Future<Output = Result<R, E>>,
@@ -98,7 +98,7 @@ where
     let mut not = Some(not);
     poll_fn(|cx| {
         let polled = answer.as_mut().poll(cx);
-        // The first time only.
+        // Only the first poll counts.
         if let (Poll::Ready(Err(_)), Some(not)) = (&polled, not.take()) {
             not();
         }

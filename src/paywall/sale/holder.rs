@@ -1,4 +1,4 @@
-//! `Holder`: what an answer is sold for while its handler runs, a payment or a part of a pass.
+//! `Holder`: what pays for an answer while its handler runs: a payment or a part of a pass.
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
@@ -14,7 +14,7 @@ pub(crate) enum Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// Runs `work` and renews the lease beside it.
+    /// Runs `work`, and renews the lease meanwhile.
     pub(crate) async fn keep<T>(
         self,
         max_hold: Duration,
@@ -27,14 +27,14 @@ impl Holder<'_> {
         }
     }
 
-    /// Counts this attempt from here on. A pass has no attempts: its holder can spend it on whatever the handler does.
+    /// Counts this attempt from here on. A pass has no attempts: its holder may spend it on any result of the handler.
     pub(crate) fn handler_started(self) {
         if let Self::Payment(guard) = self {
             guard.handler_started();
         }
     }
 
-    /// Does not count it after all: the service failed before it reached the handler.
+    /// Uncounts this attempt: the service failed before it reached the handler.
     pub(crate) fn handler_not_reached(self) {
         if let Self::Payment(guard) = self {
             guard.handler_not_reached();
@@ -47,7 +47,7 @@ impl Holder<'_> {
     }
 }
 
-/// As logs name it.
+/// The name in logs.
 impl fmt::Display for Holder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

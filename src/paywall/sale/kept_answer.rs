@@ -1,4 +1,4 @@
-//! The form in which a ledger keeps an answer.
+//! The format in which a ledger keeps an answer.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
@@ -10,10 +10,10 @@ use crate::{
     protocol::{Payment, PaymentId, ProblemCode, TxHash},
 };
 
-/// On an answer that was delivered before.
+/// Marks an answer that was delivered before.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// The version of the form. What another wrote is not read.
+/// The version of the format. Other versions are not read.
 const VERSION: u8 = 1;
 
 /// The first line of a kept answer, as JSON; the body follows behind the line break.
@@ -21,15 +21,15 @@ const VERSION: u8 = 1;
 struct Head {
     version: u8,
     transaction: Option<TxHash>,
-    /// The authorization that was settled, where one was.
+    /// The authorization that was settled, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     authorization: Option<String>,
     status: u16,
-    /// Each byte of a value as the character of that number: values need not be UTF-8.
+    /// Each byte of a value is written as the character with that number: values need not be UTF-8.
     headers: Vec<(String, String)>,
 }
 
-/// The answer to this payment, as it is kept.
+/// Returns the answer to this payment, in the format that is kept.
 pub(crate) fn keep(
     redelivery: &Redelivery,
     paid: &Payment,
@@ -40,8 +40,8 @@ pub(crate) fn keep(
     KeptAnswer::new(write(paid, status, headers, body), redelivery.keep_for())
 }
 
-/// For an intent that bought its answer already: that answer again, if the route still redelivers, and it is kept and was sold
-/// for this payment.
+/// Returns the rejection for an intent that has bought its answer. That is the same answer again, if the route still redelivers, and the
+/// answer is kept and was sold for this payment.
 pub(crate) fn sold_before(sale: Sale, shown: Shown, redelivers: bool) -> Rejection {
     match sale.answer.filter(|_| redelivers).and_then(|kept| read(kept, shown)) {
         Some(answer) => Rejection::Replay(Box::new(answer)),
@@ -67,7 +67,7 @@ fn write(paid: &Payment, status: StatusCode, headers: &HeaderMap, body: &Bytes) 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Transaction(TxHash),
-    /// The authorization of this name, settled in any transaction.
+    /// The authorization with this id, settled in any transaction.
     Authorization(PaymentId),
     /// An authorization without a quote. Once it is settled, everything in it is public on the chain.
     Public,
@@ -85,7 +85,7 @@ impl Shown {
 
 /// Reads an answer that was kept for this payment; `None` for another payment, and for unreadable bytes.
 pub(crate) fn read(mut kept: Bytes, shown: Shown) -> Option<Response<Bytes>> {
-    // JSON has no line break but between tokens, and none was written there.
+    // JSON has line breaks between tokens only, and `write` puts none there.
     let end = memchr::memchr(b'\n', &kept)?;
     let head: Head = serde_json::from_slice(&kept.split_to(end)).ok()?;
     if head.version != VERSION || !shown.is_of(&head) {
@@ -102,7 +102,7 @@ pub(crate) fn read(mut kept: Bytes, shown: Shown) -> Option<Response<Bytes>> {
     Some(response)
 }
 
-/// Headers that are about one connection (RFC 9110, section 7.6.1), and what another hop would set anew.
+/// Returns whether a header is about one connection (RFC 9110, section 7.6.1), or set anew by each hop.
 fn is_of_the_connection(name: &HeaderName) -> bool {
     matches!(*name, header::CONNECTION | header::TE | header::TRAILER | header::TRANSFER_ENCODING | header::UPGRADE)
         || matches!(name.as_str(), "keep-alive" | "proxy-connection")

@@ -1,4 +1,4 @@
-//! One sale: an intent is opened, a payment reserved, the handler run, the sale recorded.
+//! One sale: an intent is opened, a payment reserved, the handler run, and the sale recorded.
 
 pub(crate) mod answer;
 pub(crate) mod call;

@@ -38,7 +38,7 @@ impl<'a> Opened<'a> {
         Some(Self { route, terms, recipient, key, seal })
     }
 
-    /// What counts for a payment that was signed without a quote.
+    /// The terms for a payment that was signed without a quote.
     pub(crate) fn unquoted(route: &'a Route, terms: IntentTerms, recipient: Address, payment: &PaymentId) -> Self {
         Self { route, terms, recipient, key: IntentKey::of_payment(payment), seal: route.seals.of(recipient) }
     }
@@ -48,7 +48,7 @@ impl<'a> Opened<'a> {
         *request.digest_as_read(self.seal).as_bytes()
     }
 
-    /// Whether the sealed terms count for this request at the price `now`.
+    /// Returns whether the sealed terms are valid for this request at the price `now`.
     pub(crate) fn honours(&self, request: &PricedRequest, now: Amount) -> bool {
         let same_request = match self.terms.digest {
             Some(digest) => request.digest(self.seal) == Some(digest),
@@ -57,8 +57,9 @@ impl<'a> Opened<'a> {
         same_request || !self.route.bind && now <= self.terms.amount
     }
 
-    /// Whether they count for a transfer, which is paid by now. A sealed quote without a digest is from a time at which the route bound nothing, since each quote
-    /// of a route that binds has one. If the route was metered since, it binds for the sake of the charge, of which a transfer is independent: it is taken in full.
+    /// Returns whether the terms are valid for a transfer, which is already paid. Each quote of a route that binds has a digest, so a quote
+    /// without one is from a time at which the route bound nothing. If the route became metered since, it binds only because of the charge.
+    /// A transfer does not depend on the charge: it is taken in full.
     pub(crate) fn honours_transfer(&self, request: &PricedRequest, now: Amount) -> bool {
         let is_from_fixed_price = self.terms.digest.is_none() && !self.route.bind && self.route.prices.is_metered();
         is_from_fixed_price || self.honours(request, now)
@@ -69,12 +70,12 @@ impl<'a> Opened<'a> {
         ChainTime::from_unix(self.terms.expiry()).after(self.route.merchant.quote_grace)
     }
 
-    /// Past the moment at which even the last payment made in time is too old.
+    /// Returns whether even the last payment made in time is too old now.
     pub(crate) fn aged_out(&self) -> bool {
         self.route.merchant.clock.unix() > self.pay_until().after(self.route.merchant.max_payment_age).unix()
     }
 
-    /// The reply to a refusal before the reservation: a consumed intent takes precedence over any other refusal.
+    /// Returns the reply to a refusal before the reservation. A consumed intent takes precedence over any refusal but a fault.
     pub(crate) async fn unless_consumed(&self, shown: Shown, rejection: Rejection) -> Rejection {
         if let Rejection::Fault(_) = rejection {
             return rejection;
@@ -86,7 +87,7 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// What this very intent bought. Where the ledger does not say it now, it may when it is asked again.
+    /// Returns what this intent bought. If the ledger does not answer, the client may ask again.
     async fn already_consumed(&self, shown: Shown) -> Rejection {
         if self.route.redelivery().is_none() {
             return ProblemCode::AlreadyConsumed.into();
@@ -98,7 +99,7 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// What to answer where the ledger reserved nothing.
+    /// Returns the reply where the ledger reserved nothing.
     pub(crate) async fn refused(&self, shown: Shown, problem: Problem) -> Rejection {
         match problem.code {
             ProblemCode::AlreadyConsumed => self.already_consumed(shown).await,
@@ -106,8 +107,8 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Whether the ledger would remember it if this payment had bought an answer. A ledger that was emptied meanwhile begins by
-    /// this question, and above everything that was sold before.
+    /// Checks that the ledger would remember if this payment had bought an answer. In a ledger that was emptied meanwhile, this call sets
+    /// the memory's beginning later than every earlier sale.
     pub(crate) async fn is_remembered(&self, chain: &SellingChain, paid: &Payment) -> Result<(), Problem> {
         let Ok(horizon) = verifier_in_time(chain.view.horizon()).await else {
             return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN));
@@ -119,7 +120,7 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Whether this very intent bought an answer, as far as the ledger tells.
+    /// Returns whether this intent bought an answer, as far as the ledger knows.
     #[cfg(feature = "mcp")]
     pub(crate) async fn is_consumed(&self) -> Result<bool, Problem> {
         let consumed = self.consumed().await.map(|sale| sale.is_some());
@@ -146,14 +147,14 @@ impl<'a> Opened<'a> {
             .lease(merchant.lease)
     }
 
-    /// Reserves the first of the claimed payments that is free. `claimed` tells whose claim on it that is.
+    /// Reserves the first free payment of the claim. `claimed` tells who claims it.
     pub(crate) async fn grant(
         &self,
         claim: ClaimBuilder,
         claimed: impl FnOnce(PaymentId) -> Claimed,
     ) -> Result<LeaseGuard, Problem> {
         let (ledger, claim) = (&self.route.merchant.ledger, claim.build());
-        // First: a client that leaves meanwhile leaves its reservation behind.
+        // Runs first: a client that leaves after the reservation would leave it without upkeep.
         if let Some(chain) = claim.payments().first().and_then(|paid| self.route.merchant.on(paid.network())) {
             chain.upkeep.beside_reservation(ledger, chain.network, claim.head());
         }
@@ -164,14 +165,14 @@ impl<'a> Opened<'a> {
                 let claimed = claimed(lease.payment().id());
                 let guard = LeaseGuard::new(Arc::clone(ledger), lease, claimed, &self.route.merchant.attempts);
                 let Some(retry_after) = guard.cooling() else { return Ok(guard) };
-                // Boxed: it is rare, and would make every redemption's future larger.
+                // Boxed: this is rare, and would make every redemption's future larger.
                 Box::pin(guard.release()).await;
                 Problem::after(ProblemCode::TooManyAttempts, retry_after)
             }
             Ok(ReserveOutcome::IntentConsumed) => ProblemCode::AlreadyConsumed.into(),
             Ok(ReserveOutcome::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
             Ok(ReserveOutcome::PurchaseConsumed) => ProblemCode::PaymentIdConflict.into(),
-            // The lease may last long; the handler under it rarely does.
+            // The lease may last long, but the handler under it rarely does.
             Ok(ReserveOutcome::Busy { retry_after }) => {
                 Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))
             }

@@ -1,4 +1,4 @@
-//! Parts of an answer: what is sold is the whole, and a ticket lets the same request ask for parts of it.
+//! Parts of an answer: a sale covers the whole answer, and a ticket lets the same request ask for parts of it later.
 
 use http::{HeaderMap, HeaderValue, Request, header};
 
@@ -10,12 +10,12 @@ use crate::{
     },
 };
 
-/// What a ticket for this request is for, on a route that has tickets.
+/// Returns the digest that a ticket for this request covers, on a route with tickets.
 pub(crate) fn digest(request: &PricedRequest) -> Option<RequestDigest> {
     request.route.tickets.as_ref().map(|tickets| request.ticket_digest(tickets))
 }
 
-/// Has the handler answer as a whole: a part of it would cost as much.
+/// Removes the request's range, so that the handler answers as a whole: a part would cost as much.
 pub(crate) fn ask_for_all<B>(request: &mut Request<B>, route: &Route) {
     if !route.keep_ranges {
         request.headers_mut().remove(header::RANGE);
@@ -23,8 +23,8 @@ pub(crate) fn ask_for_all<B>(request: &mut Request<B>, route: &Route) {
     }
 }
 
-/// Hands out the ticket for the request of this digest with a sold answer. Without one, no parts are promised: each would have to be
-/// paid for anew.
+/// Adds a ticket for the request with this digest to a sold answer. Without a ticket, removes `Accept-Ranges`: each part would cost another
+/// payment.
 pub(crate) fn tell(headers: &mut HeaderMap, digest: Option<RequestDigest>, route: &Route) {
     let issued = |digest| Some(route.tickets.as_ref()?.issue(&digest, route.merchant.clock.unix()));
     match digest.and_then(issued).and_then(|ticket| HeaderValue::try_from(ticket).ok()) {

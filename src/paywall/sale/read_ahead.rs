@@ -1,4 +1,4 @@
-//! `ReadAhead`: reads the body of an answer before it is sold, as far as it may be kept.
+//! `ReadAhead`: reads the body of an answer before the sale, up to a limit.
 
 use std::{
     future::poll_fn,
@@ -11,7 +11,7 @@ use http_body::Body;
 
 use crate::paywall::body::{ResponseBody, Trailers};
 
-/// A body that is being read. It can be left at any time, and then goes on as it would have.
+/// A body that is being read. Reading can stop at any time; the body then continues as a stream.
 pub(crate) struct ReadAhead<B> {
     rest: Pin<Box<B>>,
     limit: usize,
@@ -28,13 +28,13 @@ enum End {
     Broken,
 }
 
-/// How far a body came.
+/// The result of reading ahead.
 pub(crate) enum Read<B> {
     /// To its end.
     Whole(Bytes, Trailers),
-    /// Not as far: it can only be delivered.
+    /// Not to its end: the body can only be delivered as a stream.
     Part(ResponseBody<B>),
-    /// It broke off.
+    /// The body failed.
     Broken,
 }
 
@@ -45,7 +45,7 @@ impl<B: Body<Data = Bytes>> ReadAhead<B> {
         Self { rest: Box::pin(body), limit, first: Bytes::new(), more: BytesMut::new(), trailers: None, end }
     }
 
-    /// Reads on, until the end or the limit.
+    /// Reads to the end of the body, or past the limit.
     pub(crate) async fn read(&mut self) {
         poll_fn(|cx| self.poll_read(cx)).await;
     }
@@ -74,7 +74,7 @@ impl<B: Body<Data = Bytes>> ReadAhead<B> {
         if self.more.is_empty() { self.first.len() } else { self.more.len() }
     }
 
-    /// What comes in one piece is not copied.
+    /// A body that comes in one piece is not copied.
     fn push(&mut self, data: Bytes) {
         if self.first.is_empty() {
             self.first = data;
@@ -86,7 +86,7 @@ impl<B: Body<Data = Bytes>> ReadAhead<B> {
         self.more.extend_from_slice(&data);
     }
 
-    /// The part that was read, and the rest.
+    /// Returns the part that was read, and the rest.
     pub(crate) fn finish(self) -> Read<B> {
         let data = if self.more.is_empty() { self.first } else { self.more.freeze() };
         match (self.end, self.trailers) {

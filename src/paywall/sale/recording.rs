@@ -1,4 +1,4 @@
-//! Recording a sale: the commit, and the hook that follows it.
+//! Records a sale: the commit, and the hook that follows it.
 
 use std::{
     future::Future,
@@ -19,8 +19,8 @@ use crate::{
 
 /// Records the sale, and runs the route's hook, if it has one.
 ///
-/// With a hook the commit marks the sale until the hook has run, and it has a task of its own: a client that leaves while the sale is
-/// recorded must not leave it unannounced until the next start.
+/// With a hook, the commit marks the sale until the hook has run. The commit then has a task of its own: if the client leaves while it
+/// runs, the sale must not stay unannounced until the next start.
 pub(crate) fn commit(
     mut guard: LeaseGuard,
     kept: Option<KeptAnswer>,
@@ -41,8 +41,8 @@ pub(crate) fn commit(
     }
 }
 
-/// Records the sale in a task of its own, and has it announced. A task that did not end has panicked: whether it had recorded the sale is
-/// not known.
+/// Records the sale in a task of its own, then announces it. Returns `None` if the task panicked: then it is unknown whether the sale was
+/// recorded.
 fn commit_and_announce(
     mut guard: LeaseGuard,
     kept: Option<KeptAnswer>,

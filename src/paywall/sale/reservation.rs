@@ -37,26 +37,26 @@ use crate::{
 
 /// How long a response waits for the release of its intent and payment.
 const RELEASE_WAIT: Duration = Duration::from_secs(2);
-/// How long an answer waits for its commit, and how often that is tried.
+/// How long an answer waits for its commit in total, and then, how long each try may take.
 const COMMIT_WAIT: Duration = Duration::from_secs(5);
 const COMMIT_TRY: Duration = Duration::from_secs(2);
-/// How long recording that a payment is about to be settled may take.
+/// How long the ledger may take to record that a payment is about to be settled.
 const SETTLING_WAIT: Duration = Duration::from_secs(2);
 const COMMIT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a try takes at least that may fail for the length of an answer. Ledgers end theirs after nearly two seconds.
+/// A failed try of at least this length may be due to the size of the answer. Ledgers end their tries after nearly two seconds.
 const SLOW: Duration = Duration::from_secs(1);
-/// How long an answer may be, in bytes, that any connection to a ledger stores within one try.
+/// The size of an answer in bytes that any connection to a ledger can store within one try.
 const LARGE: usize = 64 * 1024;
 
-/// A reservation that was requested and is not answered yet.
+/// A requested reservation that the ledger has not answered yet.
 ///
-/// Dropped before the answer, because the client left or the ledger took too long, it must not leave a lease behind that blocks
-/// the payment until it runs out: the answer is awaited in the background, and a lease that it grants is released.
+/// It may be dropped before the answer, because the client left or the ledger took too long. Then the answer is awaited in the background,
+/// and a lease that it grants is released. Otherwise that lease would block the payment until it runs out.
 ///
-/// A claim on many candidates is several requests, one after the other; dropped, the later ones are not made.
+/// A claim on many candidates is a sequence of requests. After a drop, the later ones are not made.
 pub(crate) struct PendingReservation {
     ledger: Arc<dyn ErasedLedger>,
-    /// `None` once it is answered, and while it is polled: what panicked must not be polled again.
+    /// `None` once it is answered, and during each poll: a future that panicked must not be polled again.
     request: Option<Boxed<'static, ReserveOutcome>>,
     later: Option<Box<LaterSlices>>,
     lease: Duration,
@@ -106,7 +106,7 @@ impl Drop for PendingReservation {
 
 /// Holds a lease on an intent and a payment.
 ///
-/// Dropped before it is settled, it releases the pair in the background. That is a courtesy: the lease runs out anyway.
+/// If it is dropped before it is settled, it releases the pair in the background. Without that, the lease would run out by itself.
 pub(crate) struct LeaseGuard {
     ledger: Arc<dyn ErasedLedger>,
     lease: Lease,
@@ -115,11 +115,12 @@ pub(crate) struct LeaseGuard {
     settled: bool,
     runtime: Option<Handle>,
     attempts: Arc<Attempts>,
-    /// The handler was started under this lease: an attempt, unless its answer is sold.
+    /// Whether the handler was started under this lease. That is an attempt, unless its answer is sold.
     started: AtomicBool,
-    /// The payment may be on its way to be settled: the lease is left to run out, so that the same payment is not sent twice at once.
+    /// Whether the payment may be on its way to settlement. The lease is then left to run out, so that the payment is not sent twice at
+    /// once.
     kept: bool,
-    /// The first transaction that was recorded under this lease, and then sent.
+    /// The first transaction that was recorded, and then sent, under this lease.
     sent: Option<Arc<OnceLock<TxHash>>>,
     _held: HeldLease,
 }
@@ -127,7 +128,7 @@ pub(crate) struct LeaseGuard {
 /// The ledger's record of a settlement, under its lease.
 #[derive(Clone)]
 pub(crate) struct Records {
-    /// Each transaction, before it is sent.
+    /// Records each transaction before it is sent.
     pub(crate) sent: TransactionRecorder,
     /// The transaction that was recorded under an earlier lease.
     pub(crate) earlier: Option<TxHash>,
@@ -138,7 +139,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Records the payment as settled by this transaction, where the settler's word is all there ever is. Tries again for a while if the
+    /// Records that this transaction settled the payment, where the settler's report is the only evidence. Retries for a while if the
     /// ledger does not answer.
     pub(crate) async fn settled_by(&self, transaction: TxHash, at: ChainTime) {
         let end = Instant::now() + COMMIT_WAIT;
@@ -180,7 +181,7 @@ impl LeaseGuard {
         }
     }
 
-    /// The payment that is held.
+    /// The held payment.
     pub(crate) fn payment(&self) -> &Payment {
         self.lease.payment()
     }
@@ -190,17 +191,18 @@ impl LeaseGuard {
         self.lease.shared_payment()
     }
 
-    /// The intent that is held.
+    /// The held intent.
     pub(crate) const fn intent(&self) -> IntentKey {
         self.lease.intent()
     }
 
-    /// The settlement that was begun for this intent under an earlier lease.
+    /// The settlement that began for this intent under an earlier lease.
     pub(crate) fn begun(&self) -> Option<&Settling> {
         self.lease.settling()
     }
 
-    /// Records that the payment is about to be settled; unless that is held, it must not be. From then on the lease is left to run out.
+    /// Records that the payment is about to be settled. Unless that returns `Held`, the payment must not be settled. After that, the lease
+    /// is left to run out.
     pub(crate) async fn begin_settling(&mut self, settling: Settling) -> Result<RenewOutcome, LedgerError> {
         let settling = self.since_first(settling);
         let recorded = timeout(SETTLING_WAIT, self.ledger.settling(&self.lease, &settling)).await;
@@ -209,14 +211,14 @@ impl LeaseGuard {
         outcome
     }
 
-    /// Receives the results of a way to pay during the settlement.
+    /// Returns the recorder of what a way to pay does during the settlement.
     pub(crate) fn records(&mut self, settling: Settling) -> Records {
         let (ledger, lease, request) = (Arc::clone(&self.ledger), self.lease.clone(), settling.request);
         let earlier = self.begun().and_then(|begun| begun.transaction);
         Records { sent: self.recorder(settling), earlier, ledger, lease, request }
     }
 
-    /// Records the transaction that settles the payment, before it is sent.
+    /// Returns the recorder for a transaction that settles the payment. It runs before the transaction is sent.
     fn recorder(&mut self, settling: Settling) -> TransactionRecorder {
         let (ledger, lease, settling) = (Arc::clone(&self.ledger), self.lease.clone(), self.since_first(settling));
         let sent = Arc::clone(self.sent.get_or_insert_default());
@@ -236,7 +238,7 @@ impl LeaseGuard {
         })
     }
 
-    /// The settlement that was begun by now: under an earlier lease, or by a transaction that was sent under this one.
+    /// Returns the settlement that has begun by now: under an earlier lease, or with a transaction sent under this one.
     pub(crate) fn begun_by_now(&self, settling: Settling) -> Option<Settling> {
         match self.sent.as_ref().and_then(|sent| sent.get()) {
             Some(sent) => Some(self.since_first(settling).with_transaction(*sent)),
@@ -244,15 +246,15 @@ impl LeaseGuard {
         }
     }
 
-    /// The record of a settlement that may have been begun before: since then, by the transaction that is known already.
+    /// Merges the record of a settlement with an earlier one: the earlier beginning, and the transaction that is already known.
     fn since_first(&self, settling: Settling) -> Settling {
         let Some(begun) = self.begun() else { return settling };
         let (head, transaction) = (begun.head.min(settling.head), settling.transaction.or(begun.transaction));
         Settling { head, transaction, ..settling }
     }
 
-    /// The payment is certainly not settled under this lease: removes the record that it may be, and tells whether the lease was held
-    /// until now. Under another one it may be settled.
+    /// Removes the record that the payment may be settled, because it certainly is not settled under this lease. Returns whether the lease
+    /// was held until now; under another lease the payment may be settled.
     pub(crate) async fn is_not_settled(&mut self) -> bool {
         self.kept = false;
         let removed = timeout(SETTLING_WAIT, self.ledger.not_settled(&self.lease)).await;
@@ -263,29 +265,29 @@ impl LeaseGuard {
         !matches!(renewed, Ok(Ok(RenewOutcome::LeaseLost)))
     }
 
-    /// What had to be sent for the payment is settled, and nothing is sold: the record of that stays. It is not sent again, so that the lease
+    /// Marks that everything sent for the payment is settled, and nothing is sold. The record stays. Nothing is sent again, so the lease
     /// need not run out.
     pub(crate) const fn is_settled(&mut self) {
         self.kept = false;
     }
 
-    /// The payment is settled, so: the sale is recorded with it. It is not sent again, so that the lease need not run out,
-    /// and the record of its settlement keeps it for its intent.
+    /// Takes the payment as it was settled; the sale is recorded with it. The payment is not sent again, so the lease need not run out, and
+    /// the record of its settlement keeps it for its intent.
     pub(crate) fn paid_by(&mut self, payment: Payment) {
         (self.kept, self.lease) = (false, self.lease.clone().settled_by(payment));
     }
 
-    /// This part of what the payer allowed is charged: the sale is recorded with it.
+    /// Sets the charged part of what the payer allowed; the sale is recorded with it.
     pub(crate) fn charge(&mut self, charge: Amount) {
         self.lease = self.lease.clone().charging(charge);
     }
 
-    /// The most that the payer allowed, where a part of it is charged.
+    /// The most that the payer allowed, where only a part of it is charged.
     pub(crate) const fn maximum(&self) -> Option<Amount> {
         self.lease.maximum()
     }
 
-    /// A hook waits for the sale: the commit marks it.
+    /// Has the commit mark the sale for a hook.
     pub(crate) fn announce_later(&mut self) {
         self.lease = self.lease.clone().announcing();
     }
@@ -300,12 +302,12 @@ impl LeaseGuard {
         self.started.store(true, Ordering::Relaxed);
     }
 
-    /// Does not count it after all: the service failed before it reached the handler.
+    /// Uncounts this attempt: the service failed before it reached the handler.
     pub(crate) fn handler_not_reached(&self) {
         self.started.store(false, Ordering::Relaxed);
     }
 
-    /// Runs `work` and renews the lease beside it.
+    /// Runs `work`, and renews the lease meanwhile.
     pub(crate) async fn keep<T>(
         &self,
         max_hold: Duration,
@@ -317,9 +319,8 @@ impl LeaseGuard {
         keep(self.lease.length(), max_hold, late, work, renew, self.lease.intent()).await
     }
 
-    /// Records the sale, and tries again for a while if the ledger does not answer. After a try that took long, the sale is
-    /// recorded without a large answer: that may be what takes so long, and would take as long each time. One that an earlier try has
-    /// kept stays.
+    /// Records the sale, and retries for a while if the ledger does not answer. After a slow try, the sale is recorded without a large
+    /// answer: its size may be the cause, and would slow each try. An answer that an earlier try stored stays.
     pub(crate) async fn commit(&mut self, mut answer: Option<&KeptAnswer>) -> Committed {
         let mut tried = Instant::now();
         let mut end = tried + COMMIT_WAIT;
@@ -342,7 +343,7 @@ impl LeaseGuard {
                     if is_large && tried.elapsed() > SLOW {
                         tracing::warn!("the ledger takes too long to keep an answer: it is sold and not kept");
                         answer = None;
-                        // What is sold without an answer that is kept must not end unknown for want of a try.
+                        // The smaller commit gets its full time, so that the outcome does not stay unknown for lack of a try.
                         end = Instant::now() + COMMIT_WAIT;
                     }
                     sleep(COMMIT_PAUSE).await;
@@ -352,7 +353,7 @@ impl LeaseGuard {
         }
     }
 
-    /// Releases the pair, unless its payment may be settled, and waits a moment for it, so that an immediate retry finds the pair free.
+    /// Releases the pair, unless its payment may be settled. Waits a moment for that, so that an immediate retry finds the pair free.
     pub(crate) async fn release(mut self) {
         if self.kept {
             return;
@@ -364,8 +365,8 @@ impl LeaseGuard {
         }
     }
 
-    /// The lease belongs to another request now: there is nothing to release. Returns what the intent bought, as far as the
-    /// ledger can tell.
+    /// Marks the lease as belonging to another request: there is nothing to release. Returns what the intent bought, as far as the ledger
+    /// knows.
     pub(crate) async fn lost(mut self) -> Option<Sale> {
         self.settled = true;
         timeout(RELEASE_WAIT, self.ledger.consumed(self.lease.intent())).await.ok()?.ok()?
@@ -379,7 +380,7 @@ impl Drop for LeaseGuard {
         }
         let Some(runtime) = self.runtime.take().filter(|_| !self.settled && !self.kept) else { return };
         let (ledger, lease) = (Arc::clone(&self.ledger), self.lease.clone());
-        // On a runtime that is shutting down the task is dropped unrun, and the lease runs out by itself.
+        // If the runtime is shutting down, the task never runs, and the lease runs out by itself.
         drop(runtime.spawn(async move {
             let released = timeout(RELEASE_WAIT, ledger.release(&lease)).await;
             tracing::debug!(intent = %lease.intent(), released = matches!(released, Ok(Ok(()))), "lease released on drop");

@@ -27,96 +27,98 @@ use crate::{
     },
 };
 
-/// How long a payment may take to be settled, and to be confirmed.
+/// How long the settlement of a payment, with its confirmation, may take.
 const SETTLE_AND_CONFIRM: Duration = Duration::from_secs(180);
 
-/// A payment that is reserved and still to be settled. Each way to pay that settles has its own.
+/// A reserved payment that is still to be settled. Each way to pay that settles has its own type.
 pub(crate) trait Unsettled: Send + Sync {
     /// The record that the ledger keeps before anything is sent.
     fn record(&self) -> Settling;
 
-    /// Whether anything leaves this process that must be on record before. What the ledger alone does need not be.
+    /// Whether settling sends anything out of this process that must be on record before. Writes to the ledger alone need no record.
     fn sends(&self) -> bool {
         true
     }
 
-    /// Whether the handler sets the charge, up to what the payer allowed. It is known, and held by the lease, before the settlement.
+    /// Whether the handler sets the charge, up to what the payer allowed. The charge is known, and held by the lease, before the
+    /// settlement.
     fn is_metered(&self) -> bool;
 
-    /// Settles the payment, and records the results. `charge`: what is to be paid, of the amount that was reserved.
+    /// Settles the payment, and records the results. `charge` is the part of the reserved amount to be paid.
     fn settle<'a>(&'a self, charge: Amount, records: &'a Records)
     -> Pin<Box<dyn Future<Output = Settled> + Send + 'a>>;
 
-    /// Decides what that means for the sale. `begun` is the settlement that is recorded by now.
+    /// Decides what the result means for the sale. `begun` is the settlement that is recorded by now.
     fn conclude(&self, settled: Settled, begun: Option<&Settling>) -> Outcome;
 
-    /// What to answer where it is not known whether the payment is settled.
+    /// Returns the reply where it is unknown whether the payment is settled.
     fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem;
 
-    /// The transaction by which it was made, where the payment does not name it.
+    /// The transaction that made the payment, where the payment does not name it.
     fn made_by(&self) -> Option<TxHash> {
         None
     }
 
-    /// The reply about a payment that was made and has bought nothing yet.
+    /// Returns the reply about a settled payment that has bought nothing yet.
     fn made(&self, transaction: TxHash) -> SettleResponse;
 
-    /// Ends what counts against its payer as long as it is not settled: it is.
+    /// Ends what counts against the payer until the payment is settled.
     fn is_settled(&mut self) {}
 
-    /// Gives back what is held besides the lease, where nothing is sold.
+    /// Gives back anything held besides the lease, where nothing is sold.
     fn let_go(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }
 
-    /// What the payer is told of the sale, where that is more than the payment.
+    /// The settlement reply for the payer of a sale, where it says more than the payment.
     fn told(&self) -> Option<SettleResponse> {
         None
     }
 
-    /// What the log keeps of the sale, so that a restored ledger can be told of it, where that is more than the payment.
+    /// What the log records of the sale for a restored ledger, where it is more than the payment.
     fn logged(&self) -> Option<String> {
         None
     }
 
-    /// What the payment shows of itself to get a sold answer again.
+    /// The proof that a client of this payment shows to get a sold answer again.
     fn shown(&self) -> Shown;
 }
 
-/// What became of a payment that was to be settled.
+/// The result of a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Done(Payment),
-    /// The same, in the transaction that the settler named.
+    /// Done in the transaction that the settler named.
     Named(Payment),
-    /// It is not settled by this attempt, as far as anyone can tell.
+    /// Not settled by this attempt, as far as can be known.
     Refused(Reason),
-    /// It was used for something else: it can never be settled.
+    /// The payment was used for something else: it can never be settled.
     Spent,
     Unknown(Option<TxHash>),
 }
 
-/// What that means for the sale.
+/// What the result of a settlement means for the sale.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The payment is settled, so: the answer is sold.
+    /// The payment is settled, as given: the answer is sold.
     Sell(Payment),
     /// The payment is not settled under this lease: the lease ends, and this is the answer.
     Refuse(Rejection),
-    /// What had to be sent for the payment is settled, and buys nothing under this lease: the lease ends, its record stays, and this is the
+    /// Everything sent for the payment is settled, and it buys nothing under this lease. The lease ends, its record stays, and this is the
     /// answer.
     Keep(Rejection),
     /// The payment may be settled: the lease is left to run out, and this is the answer.
     Unknown(Problem),
 }
 
-/// Returns whether a payment that was mined in this transaction and at that time is that of a settlement: it has its transaction, or was not mined before it was begun. The nonce was unused
-/// then, so within the second of its beginning it was settled afterwards.
+/// Returns whether a payment, mined in this transaction at this time, belongs to the settlement `begun`. It does if the transaction is the
+/// settlement's, or if it was mined no earlier than the settlement began. The nonce was unused at that beginning, so a payment mined within
+/// the same second was settled after it.
 pub(crate) fn is_of(transaction: Option<TxHash>, mined: ChainTime, begun: &Settling) -> bool {
     transaction.is_some_and(|transaction| begun.transaction == Some(transaction)) || mined >= begun.head
 }
 
-/// What remains once a payment was to be settled.
+/// What a settlement leaves to its caller.
 pub(crate) struct Settlement {
     unsettled: Box<dyn Unsettled>,
     guard: LeaseGuard,
@@ -150,19 +152,19 @@ impl<A, ResB, E> From<NotSettled> for Ending<A, ResB, E> {
 
 /// Settles a payment while the lease is held; `None` if that panicked.
 ///
-/// It has a task of its own. When the client leaves, what the settler says must still be recorded, and the lease stays with the payment
-/// until then; after that it is released, so that the next request need not wait until it runs out.
+/// The settlement has a task of its own. If the client leaves, the settler's report must still be recorded, and the lease stays with the
+/// payment until then. After that the lease is released, so that the next request need not wait until it runs out.
 pub(crate) fn settle(
     mut unsettled: Box<dyn Unsettled>,
     mut guard: LeaseGuard,
 ) -> impl Future<Output = Option<Box<Settlement>>> {
-    // Boxed, and so is what it gives: most redemptions settle nothing, and are no larger for it.
+    // The future and its result are boxed: most redemptions settle nothing, and stay small.
     let mut work = Box::pin(async move {
         let outcome = settle_under(&mut *unsettled, &mut guard).await;
         Box::new(Settlement { unsettled, guard, outcome })
     });
     async move {
-        // What is settled already, or need not wait, needs no task.
+        // A settlement that need not wait needs no task.
         if let Poll::Ready(settlement) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
             return Some(settlement);
         }
@@ -181,7 +183,7 @@ async fn settle_under(unsettled: &mut dyn Unsettled, guard: &mut LeaseGuard) -> 
     match begun {
         Ok(RenewOutcome::Held) => {}
         Ok(RenewOutcome::LeaseLost) => return Err(NotSettled::LeaseLost),
-        // What an earlier holder sent may still be mined.
+        // A transaction that an earlier holder sent may still be mined.
         Err(_) if guard.begun().is_some() => return Err(NotSettled::Unknown(unsettled.outcome_unknown(None))),
         Err(_) => {
             guard.is_not_settled().await;
@@ -200,7 +202,7 @@ async fn settle_under(unsettled: &mut dyn Unsettled, guard: &mut LeaseGuard) -> 
     match unsettled.conclude(settled, begun.as_ref()) {
         Outcome::Sell(paid) => {
             guard.paid_by(paid);
-            // The handler may be still to run, and the money is gone from the payer's balance.
+            // The handler may not have run yet, but the money has left the payer's balance.
             unsettled.is_settled();
             Ok(())
         }

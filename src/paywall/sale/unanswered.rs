@@ -1,4 +1,4 @@
-//! A charge of a channel whose answer never left is taken back: its process died between the charge and the record of the sale.
+//! Takes back a channel's charge whose answer never left, because the process died between the charge and the record of the sale.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,23 +22,24 @@ use crate::{
     protocol::{Amount, ChainTime, IntentKey, channel::VoucherPayment},
 };
 
-/// How long the channel is held for it.
+/// How long the channel is held for the reversal.
 const TAKING_BACK: Duration = Duration::from_secs(30);
 
-/// What became of the last charge of a channel.
+/// What happened to the last charge of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastCharge {
-    /// Its answer never left: it is taken back, and the account is as it was before.
+    /// Its answer never left. The charge is taken back, and the account is as it was before.
     TakenBack,
-    /// Its sale is under way, here or elsewhere, or its process died a moment ago.
+    /// Its sale is under way, in this process or another, or its process died a moment ago.
     UnderWay,
-    /// It bought its answer, or may have been so long ago that the ledger has forgotten it.
+    /// It bought its answer, or is old enough that the ledger may have forgotten the sale.
     Stands,
 }
 
-/// Takes back the last charge of a channel, unless its sale is on record. `held` is an intent that the caller holds: it is not sold.
+/// Takes back the last charge of a channel, unless its sale is on record. `held` is an intent that the caller holds, and which is therefore
+/// unsold.
 ///
-/// The sale is reserved meanwhile, so that a process which lives after all can no longer record it; and so is the channel.
+/// Meanwhile both the sale and the channel are reserved, so that a process which is alive after all can no longer record the sale.
 ///
 /// # Errors
 /// If the ledger does not answer. The same question can be asked again.
@@ -78,9 +79,10 @@ pub(crate) async fn take_back_last(
     outcome
 }
 
-/// Reserves the voucher, where its intent is sold: by another payment, such as a transfer, the voucher bought nothing.
+/// Reserves the voucher where its intent is consumed: if another payment consumed it, such as a transfer, the voucher bought nothing.
 ///
-/// Nothing but the payment is ever sold by its own key, and the ledger looks at the intent first.
+/// The claim uses the payment's own key as its intent. Nothing but this payment is ever sold under that key, and the ledger checks the
+/// intent first.
 async fn reserve_unsold(
     merchant: &MerchantInner,
     channel: &Channel,
@@ -99,7 +101,7 @@ async fn reserve_unsold(
     })
 }
 
-/// The memo and the last sale, where the ledger would know whether that was sold.
+/// Returns the memo and the last sale, if the ledger would still know whether that was sold.
 fn unanswered(merchant: &MerchantInner, account: &Account) -> Option<(ChannelMemo, LastSale)> {
     let memo = ChannelMemo::read(&account.memo)?;
     let last = memo.last.clone().filter(|last| last.charge > 0)?;
@@ -108,7 +110,7 @@ fn unanswered(merchant: &MerchantInner, account: &Account) -> Option<(ChannelMem
     (is_remembered && is_last).then_some((memo, last))
 }
 
-/// The sale that it was charged for.
+/// Returns a claim on the sale that the charge was made for.
 fn claim_of(
     merchant: &MerchantInner,
     channel: &Channel,
@@ -118,7 +120,7 @@ fn claim_of(
     claim_by(merchant, channel, (memo, last), last.intent, head)
 }
 
-/// The same by another intent: of the same payment.
+/// Returns a claim on the same payment for any intent.
 fn claim_by(
     merchant: &MerchantInner,
     channel: &Channel,
@@ -126,7 +128,7 @@ fn claim_by(
     intent: IntentKey,
     head: ChainTime,
 ) -> Claim {
-    // As it is when it is sold: in a future block, and so never before the ledger's memory.
+    // As in a sale, the payment is dated after the head, and so never lies before the ledger's memory.
     let payment = VoucherPayment::new(memo.network, &channel.config, last.total, last.intent)
         .with_amount(Amount::from_base_units(last.charge))
         .with_shown(ChainTime::from_unix(head.unix().saturating_add(1)));
@@ -139,7 +141,7 @@ fn claim_by(
         .build()
 }
 
-/// Takes the charge back from exactly this account, which no other request may use meanwhile.
+/// Takes the charge back, if the account is unchanged. No other request may use the account meanwhile.
 async fn lower(
     ledger: &Arc<dyn ErasedLedger>,
     channel: &Channel,
@@ -158,7 +160,7 @@ async fn lower(
         return Ok(LastCharge::UnderWay);
     }
     let charge = Amount::from_base_units(last.charge);
-    // The voucher stays: it covers what was charged before as well.
+    // The voucher stays: it covers the earlier charges as well.
     let last = LastSale { charged: last.charged.saturating_sub(last.charge), charge: 0, ..last };
     let memo = ChannelMemo { last: Some(last), ..memo }.write().ok_or(LedgerError::unavailable())?;
     let outcome = guard.take_back(charge, &memo).await;
@@ -168,7 +170,7 @@ async fn lower(
             Ok(LastCharge::TakenBack)
         }
         Ok(ChargeOutcome::LeaseLost) => Ok(LastCharge::UnderWay),
-        // It is claimed.
+        // The charge is claimed already.
         Ok(ChargeOutcome::TooMuch) => {
             guard.release().await;
             Ok(LastCharge::Stands)

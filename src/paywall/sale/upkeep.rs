@@ -1,4 +1,4 @@
-//! Keeps a lease while work is under way.
+//! Keeps a lease alive during work.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::ledger::LedgerError;
 
-/// How long one renewal may take, and how soon a failed one is tried again; less where leases are short.
+/// How long one renewal may take, and how soon a failed one is retried. Both are less where leases are short.
 const RENEW_TRY: Duration = Duration::from_secs(2);
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
 
@@ -29,14 +29,14 @@ pub(crate) enum HoldOutcome<T> {
     BodyLate,
 }
 
-/// A renewal; tells whether the lease is held.
+/// A renewal. It returns whether the lease is held.
 pub(crate) type Renewal<'a> = Pin<Box<dyn Future<Output = Result<bool, LedgerError>> + Send + 'a>>;
 
-/// Runs `work` and renews the lease beside it, each third of its length, until `late` is notified because the client
-/// sends too slowly.
+/// Runs `work`, and renews the lease after each third of its length. Ends early when `late` is notified because the client sends too
+/// slowly.
 ///
-/// The first timer is made only if `work` has to wait. Renewal is exempt from the task's cooperative budget: work that
-/// always uses the budget up would otherwise never be ended, nor its lease renewed.
+/// The first timer is created only if `work` has to wait. Renewal is exempt from the task's cooperative budget: otherwise, work that always
+/// uses up the budget would never be ended, nor its lease renewed.
 pub(crate) async fn keep<'a, T>(
     length: Duration,
     max_hold: Duration,
