@@ -1,4 +1,4 @@
-//! The challenge of MPP that a credential repeats: whether it is the one that was sent.
+//! Checks that a credential of MPP repeats the challenge that was sent.
 
 use crate::{
     paywall::{
@@ -9,7 +9,7 @@ use crate::{
     protocol::mpp::{Asked, Challenge, Credential, CredentialType, EchoedChallenge},
 };
 
-/// A credential that is not for a challenge as it was sent.
+/// A credential whose challenge differs from the one that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotAsSent;
 
@@ -19,11 +19,11 @@ impl From<NotAsSent> for Rejection {
     }
 }
 
-/// What a credential was asked for.
+/// Returns what the credential's challenge asked for.
 ///
 /// # Errors
-/// If the challenge that it repeats is not to the letter the one that was sent for its intent. An intent that this route did not seal is
-/// judged later.
+/// If the challenge is of another realm, cannot be read, or is not to the letter the one that was sent for its intent. An intent that this
+/// route did not seal is judged later.
 pub(crate) fn asked(route: &Route, credential: &Credential) -> Result<Asked, NotAsSent> {
     let echoed = &credential.challenge;
     let mpp = route.merchant.mpp.as_ref().filter(|mpp| mpp.realm() == echoed.realm && !echoed.has_more);
@@ -34,7 +34,7 @@ pub(crate) fn asked(route: &Route, credential: &Credential) -> Result<Asked, Not
     }
 }
 
-/// Whether this is what was sent for that intent: today, or when other ways to pay were offered.
+/// Returns whether this challenge was sent for that intent, with any list of ways to pay that may have been offered then.
 fn is_as_sent(mpp: &Mpp, opened: &Opened<'_>, echoed: &EchoedChallenge, asked: &Asked) -> bool {
     use CredentialType::{Authorization, Hash};
     let merchant = &opened.route.merchant;

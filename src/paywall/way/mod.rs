@@ -1,6 +1,6 @@
-//! The ways to pay: how the money moves, what a payment that is shown claims, and how it is settled.
+//! The ways to pay: how the money moves, what a shown payment claims, and how it is settled.
 //!
-//! To add a way: a folder in here, and a line in the list.
+//! To add a way: add a folder here, and a line to the list.
 
 pub(crate) mod authorization;
 mod channel;
@@ -24,11 +24,11 @@ use crate::{
     protocol::{ProblemCode, Proof, Way},
 };
 
-/// Lists the ways to pay. Each is called by its type, so that the ways of others cost a request nothing.
+/// Lists the ways to pay. Each is called by its concrete type, so that a request carries nothing for the ways it does not use.
 macro_rules! ways {
     ($($(#[$when:meta])* $way:path),+ $(,)?) => {
-        /// The ways to pay that the standard's quotes name: in the order of the list, and each in the merchant's order of networks. A
-        /// network that has not started yet is left out.
+        /// Returns the ways to pay that the standard's quotes name, in the order of the list, and each in the merchant's order of networks.
+        /// A network that has not started yet is left out.
         pub(crate) fn offers(merchant: &MerchantInner, tariff: Tariff) -> Vec<Way> {
             let mut offers = Vec::new();
             let (started, others): (Vec<_>, Vec<_>) = merchant.chains.iter().partition(|chain| chain.start.is_done());
@@ -48,7 +48,7 @@ macro_rules! ways {
     };
 }
 
-// Those that official clients know come first.
+// The ways that official clients know come first.
 ways![
     #[cfg(all(test, feature = "test-util"))]
     scripted::ByScript,

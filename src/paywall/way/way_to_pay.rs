@@ -1,4 +1,4 @@
-//! `WayToPay`: what every way to pay answers.
+//! `WayToPay`: the interface of each way to pay.
 
 use std::future::Future;
 
@@ -21,7 +21,7 @@ pub(crate) trait WayToPay {
     /// The entries of the standard's quote that this way honours on one of the merchant's networks, for prices of this tariff.
     fn offers(&self, merchant: &MerchantInner, chain: &SellingChain, tariff: Tariff) -> Vec<Way>;
 
-    /// Whether a proof is this way's to judge.
+    /// Returns whether a proof is for this way to judge.
     fn recognises(&self, proof: &Proof) -> bool;
 
     /// Reserves the payment that a proof shows, for a request at this price.

@@ -78,7 +78,7 @@ impl WayToPay for ByAuthorization {
                 Box::pin(async {
                     let merchant = &request.route.merchant;
                     let payment = version_1::read(merchant, *payment, timeout(merchant)).await?;
-                    // It has no place for a name of its purchase.
+                    // Version 1 has no field for the name of a purchase.
                     accept(request, Box::new(payment), Ok(None), price).await
                 })
                 .await
@@ -102,7 +102,7 @@ impl WayToPay for ByAuthorization {
 /// Reserves a signed payment, and checks that it can be settled.
 async fn accept(
     request: &PricedRequest,
-    // Boxed: a future that holds it is moved.
+    // Boxed: futures that hold it are moved.
     payload: Box<PaymentPayload>,
     purchase: Named,
     price: Result<Cost, Rejection>,
@@ -113,7 +113,7 @@ async fn accept(
     };
     let merchant = &request.route.merchant;
     let named = exact(&payload).ok().and_then(|(accepted, _)| merchant.on(accepted.network));
-    // A payment on another network, or one that cannot be read, is refused by any that takes signed payments.
+    // A payment that is on another network, or cannot be read, is refused on behalf of any chain that takes signed payments.
     let takes_signed = || merchant.chains.iter().find(|chain| chain.standard.is_some());
     let chain = named.or_else(takes_signed).unwrap_or(merchant.first());
     let Some(standard) = &chain.standard else { return Err(Problem::takes_transfers_only().into()) };
@@ -142,7 +142,7 @@ async fn accept(
     reserve_signed(request, chain, Paying { opened, shown, payable, purchase, reserved }, now).await
 }
 
-/// What to answer to a payment that is none of those that are offered: a new quote, unless it was used.
+/// Returns the reply to a payment that matches no offer: a new quote, unless it was used.
 async fn unmatched(request: &PricedRequest, payload: &PaymentPayload, now: Cost, reason: Reason) -> Rejection {
     let merchant = &request.route.merchant;
     let payer = match &payload.payload {

@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// The same payment in the words of version 2: its payer accepted the challenge. `seconds`: how long clients are asked to make it valid.
+/// Converts the payment to version 2: its payer accepted the challenge. `seconds` is how long clients are asked to make a payment valid.
 ///
 /// # Errors
-/// If it is not for the challenge that it names, or that was not sent so; if it cannot be known now what the token is.
+/// If the payment is not for the challenge that it names, that challenge was not sent so, or the token's domain cannot be learned now.
 pub(super) async fn read(
     request: &PricedRequest,
     credential: &Credential,
@@ -39,7 +39,7 @@ pub(super) async fn read(
     let payment = |accepted: PaymentRequirements| PaymentPayload::new(accepted.with_intent(&echoed.id), signed.clone());
     let chain = request.route.merchant.on(network).and_then(|chain| Some((chain, chain.standard.as_ref()?)));
     let Some((chain, standard)) = chain else { return Ok(payment(accepted)) };
-    // Without its domain it would be none that is offered, and be billed anew.
+    // Without the token's domain, it would match no offer, and be billed anew.
     if let Err(error) = chain.ready_for(standard).await {
         return Err(unless_sold(request, &payment(accepted), Problem::from(error).into()).await);
     }

@@ -31,10 +31,10 @@ pub(super) struct ReservedAuthorization {
     showing: Showing,
     standard: Standard,
     payment: Box<SignedPayment>,
-    /// Counts against the payer's balance once it is reserved, until it is settled or this ends.
+    /// Counts against the payer's balance from the reservation on, until the payment is settled or this value is dropped.
     promise: Option<Promise>,
     terms: Terms,
-    /// Its nonce was unused just before it was reserved.
+    /// Whether its nonce was unused just before it was reserved.
     unused: bool,
 }
 
@@ -108,7 +108,7 @@ impl Signed for ReservedAuthorization {
         }
         match settler_in_time(self.standard.settler.verify(&self.payment)).await {
             Ok(verified) => Some(verified == Validity::Valid),
-            // What was settled before buys its answer without a purchase's name as well.
+            // A payment that was settled before buys its answer without a purchase's name as well.
             Err(_) => matches!(self.nonce_state().await, Some(Ok(NonceState::Used(_)))).then_some(false),
         }
     }
@@ -149,7 +149,7 @@ impl Signed for ReservedAuthorization {
                 },
                 Ok(Validity::Used) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
                 Ok(Validity::Refused(reason)) => reason,
-                // What was settled before is told by the chain alone, and needs no settler.
+                // Whether it was settled before is known from the chain alone, without a settler.
                 Err(error) => {
                     tracing::warn!(%error, "a signed payment could not be checked");
                     match self.nonce_state().await {
@@ -164,13 +164,13 @@ impl Signed for ReservedAuthorization {
         self.on_chain(reason).await
     }
 
-    /// Where nothing reads the chain, what the settler confirms is recorded.
+    /// Settles the payment. Where nothing reads the chain, the settler's confirmation is recorded.
     async fn settle(&self, _: Amount, records: &Records) -> Settled {
         let settled = self.settled(records).await;
         if let (false, Settled::Done(paid) | Settled::Named(paid)) = (self.showing.is_read(), &settled)
             && let Some(transaction) = paid.transaction()
         {
-            // Where that fails, the sale that follows may still be recorded.
+            // If that fails, the sale that follows may still be recorded.
             records.settled_by(transaction, paid.time()).await;
         }
         settled
@@ -178,7 +178,7 @@ impl Signed for ReservedAuthorization {
 }
 
 impl ReservedAuthorization {
-    /// Its transfer in the transaction that was recorded for it, if that is mined.
+    /// Returns its transfer in the transaction that was recorded for it, if that is mined.
     async fn settled_in(&self, recorded: Option<TxHash>) -> Option<Transfer> {
         let (transaction, verifier) = (recorded?, self.showing.chain.reader()?);
         match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
@@ -187,7 +187,7 @@ impl ReservedAuthorization {
         }
     }
 
-    /// What the chain says of a payment that cannot be settled for this reason.
+    /// Returns the chain's finding on a payment that cannot be settled for this reason.
     async fn on_chain(&self, reason: Reason) -> Found {
         if self.unused && reason == Reason::INVALID_EXACT_EVM_PAYLOAD_SIGNATURE {
             return Found::Refused(reason);
@@ -210,7 +210,7 @@ impl ReservedAuthorization {
                 let paid_by_payer = transfers.iter().any(|transfer| transfer.payer == payer);
                 match self.ours(transfers) {
                     Some(transfer) => Found::Settled(transfer.into()),
-                    // A token that logs the nonce elsewhere than USDC does may have paid by it: as a transfer it buys the answer.
+                    // A token that logs the nonce differently from USDC may have paid with it: as a transfer, it buys the answer.
                     None if paid_by_payer => Found::PaidOtherwise(transaction),
                     None => Found::Spent,
                 }
@@ -225,7 +225,7 @@ impl ReservedAuthorization {
         }
     }
 
-    /// Without a reader of the chain, only the settler's word remains. A nonce that it calls used may have been used
+    /// Decides by the settler's word, the only one without a reader of the chain. A nonce that the settler calls used may have been used
     /// here.
     fn believed(&self, reason: Reason) -> Found {
         if calls_it_used(&reason) { Found::Unavailable } else { Found::Refused(reason) }
@@ -233,7 +233,7 @@ impl ReservedAuthorization {
 
     async fn settled(&self, records: &Records) -> Settled {
         match timeout(SETTLE, self.standard.settler.settle(&self.payment, &records.sent)).await {
-            // In no transaction, nothing is settled that anyone can name.
+            // The zero hash names no transaction, so no settlement can be found by it.
             Ok(Settlement::Settled(transaction)) if transaction.is_zero() => self.look(None).await,
             Ok(Settlement::Settled(transaction)) => match self.confirm(transaction).await {
                 Settled::Done(paid) if paid.transaction() == Some(transaction) => Settled::Named(paid),
@@ -253,7 +253,7 @@ impl ReservedAuthorization {
         }
     }
 
-    /// Asks the chain, where the settler does not know.
+    /// Asks the chain, if the settler does not know.
     async fn look(&self, named: Option<TxHash>) -> Settled {
         match self.nonce_state().await {
             Some(Ok(NonceState::Used(transaction))) => self.confirm(transaction).await,
@@ -265,8 +265,7 @@ impl ReservedAuthorization {
     /// Waits until the verifier sees the payment in this transaction.
     async fn confirm(&self, transaction: TxHash) -> Settled {
         let Some(verifier) = self.showing.chain.reader() else {
-            // The block is unknown. The time of the reservation is later than everything that this ledger has
-            // forgotten.
+            // The block is unknown. The present time is later than everything that this ledger has forgotten.
             return Settled::Done(self.signed(self.showing.now()).with_transaction(transaction).into());
         };
         let deadline = Instant::now() + CONFIRM;
@@ -285,7 +284,7 @@ impl ReservedAuthorization {
                 return Settled::Unknown(Some(transaction));
             }
             if wait.is_none() {
-                // That was not the transaction: the chain may know the right one.
+                // That was not the payment's transaction: the chain may know the right one.
                 match self.nonce_state().await {
                     Some(Ok(NonceState::Used(other))) if other != transaction => transaction = other,
                     Some(Ok(NonceState::Spent)) => return Settled::Spent,
@@ -296,14 +295,14 @@ impl ReservedAuthorization {
         }
     }
 
-    /// The transfer that was made from this authorization.
+    /// Returns the transfer that was made from this authorization.
     fn ours(&self, transfers: Vec<Transfer>) -> Option<Transfer> {
         let id = self.payment_id();
         let mut ours = transfers.into_iter().filter(|transfer| transfer.payment_id() == id);
         ours.find(|transfer| self.terms.are_met_by(transfer))
     }
 
-    /// What the chain says of its nonce; `None` where nothing reads the chain.
+    /// Returns the chain's state of its nonce; `None` where nothing reads the chain.
     async fn nonce_state(&self) -> Option<Result<NonceState, VerifyError>> {
         let signatures = self.showing.chain.reader()?.signatures()?;
         let authorization = &self.payment.authorization.authorization;
@@ -313,7 +312,7 @@ impl ReservedAuthorization {
     }
 }
 
-/// Whether this says that the payment was made, perhaps here.
+/// Returns whether this reason says that the payment was made, perhaps here.
 fn calls_it_used(reason: &Reason) -> bool {
     [Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED, Reason::DUPLICATE_SETTLEMENT].contains(reason)
 }

@@ -1,4 +1,4 @@
-//! `Authorized`: a signed payment of the standard that is one of those that this route offers.
+//! `Authorized`: a signed payment of the standard that matches an offer of this route.
 
 use crate::{
     paywall::{
@@ -22,7 +22,7 @@ use crate::{
     settle::SignedPayment,
 };
 
-/// A payment as it was offered, with an unverified signature.
+/// A payment that matches its offer. Its signature is unverified.
 pub(crate) struct Authorized<'a> {
     pub(crate) opened: Opened<'a>,
     domain: &'a TokenDomain,
@@ -36,7 +36,7 @@ impl<'a> Authorized<'a> {
     /// Compares a payment with the offer. `now` is the present price, if known.
     ///
     /// # Errors
-    /// The standard's word for what differs. No payment that this route ever settled is refused here, unless its quote was sealed with
+    /// The standard's reason for what differs. No payment that this route ever settled is refused here, unless its quote was sealed with
     /// keys or for a recipient that the merchant no longer has.
     pub(crate) fn read(
         request: &'a PricedRequest,
@@ -61,14 +61,14 @@ impl<'a> Authorized<'a> {
             opened.filter(|opened| echoes(accepted, opened, domain)).ok_or(Reason::INVALID_PAYMENT_REQUIREMENTS)?;
         pays(&signed.authorization, &opened, merchant)?;
         let quoted = shown.is_some();
-        // It pays the whole price, which must be offered.
+        // It pays the whole price, so the quote must offer that.
         let honoured = now.filter(|now| now.tariff.offers_fixed()).is_some_and(|now| match quoted {
             true => opened.honours(request, now.amount),
-            // Only open quotes name a former recipient.
+            // A former recipient may be paid under an open quote only.
             false => now.amount == opened.terms.amount && opened.recipient == merchant.recipient(),
         });
         let timely = may_be_settled(merchant, &opened, &signed.authorization);
-        // At the present price: what was signed may be less.
+        // Sealed at the present price: the signed amount may be lower.
         let fresh =
             now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now.amount));
         let fresh = fresh.and_then(|intent| IntentId::new(intent).ok());
@@ -76,7 +76,7 @@ impl<'a> Authorized<'a> {
         Ok(Self { opened, domain, id, quote: ShownQuote { intent, fresh, quoted, honoured }, timely })
     }
 
-    /// Whether it may be settled now, for this request.
+    /// Checks that it may be settled now, for this request.
     pub(crate) fn is_payable(&self) -> Result<(), Reason> {
         match self.quote.honoured {
             true => self.timely.clone(),
@@ -84,15 +84,15 @@ impl<'a> Authorized<'a> {
         }
     }
 
-    /// Its proof for a client that asks for a sold answer again.
+    /// Returns the proof with which a client asks for a sold answer again.
     pub(crate) fn shown(&self) -> Shown {
         shown_by(self.id, self.quote.quoted)
     }
 
-    /// The payment for the settler. What its payer added to the offer is left out.
+    /// Returns the payment for the settler, without anything that its payer added to the offer.
     ///
     /// # Errors
-    /// The standard's word for a payload of another kind than was [read](Self::read).
+    /// The standard's reason if the payload is of another kind than the one that was [read](Self::read).
     pub(crate) fn payment(
         &self,
         request: &PricedRequest,
@@ -111,7 +111,7 @@ impl<'a> Authorized<'a> {
     }
 }
 
-/// The signed authorization, and what its payer accepted.
+/// Returns the signed authorization, and the offer that its payer accepted.
 pub(crate) fn exact(payload: &PaymentPayload) -> Result<(&PaymentRequirements, &SignedAuthorization), Reason> {
     match (&payload.accepted, &payload.payload) {
         (PaymentOption::Exact(accepted), SchemePayload::Authorization(signed)) => Ok((accepted, signed)),
@@ -123,7 +123,7 @@ pub(crate) fn exact(payload: &PaymentPayload) -> Result<(&PaymentRequirements, &
     }
 }
 
-/// The terms of a payment without a quote: those that it claims to have accepted. A new payment must match the [present
+/// Returns the terms of a payment without a quote: those that it claims to have accepted. A new payment must match the [present
 /// price](timely). A payment that was taken before is recognised at any price.
 fn unquoted<'a>(request: &'a PricedRequest, accepted: &PaymentRequirements, id: &PaymentId) -> Option<Opened<'a>> {
     let (route, recipient) = (&request.route, accepted.pay_to);
@@ -132,13 +132,13 @@ fn unquoted<'a>(request: &'a PricedRequest, accepted: &PaymentRequirements, id: 
     known.then(|| Opened::unquoted(route, terms, recipient, id))
 }
 
-/// Whether what was accepted is what is offered for these terms. Its network and intent are those that it was read by.
+/// Returns whether the accepted offer is the one for these terms. Its network and intent are already known to match.
 fn echoes(accepted: &PaymentRequirements, opened: &Opened<'_>, domain: &TokenDomain) -> bool {
     (accepted.asset, accepted.amount, accepted.pay_to) == (domain.token, opened.terms.amount, opened.recipient)
         && accepted.names_domain(domain)
 }
 
-/// Whether the authorization pays exactly this, and not the seller's own account to itself.
+/// Checks that the authorization pays exactly these terms, and that its payer is not the seller.
 fn pays(authorization: &Authorization, opened: &Opened<'_>, merchant: &MerchantInner) -> Result<(), Reason> {
     if authorization.to != opened.recipient {
         return Err(Reason::INVALID_EXACT_EVM_PAYLOAD_RECIPIENT_MISMATCH);
@@ -152,7 +152,7 @@ fn pays(authorization: &Authorization, opened: &Opened<'_>, merchant: &MerchantI
     Ok(())
 }
 
-/// Whether the quote's time and the authorization's window allow settling it now.
+/// Checks that the quote's time and the authorization's window allow settling it now.
 fn may_be_settled(merchant: &MerchantInner, opened: &Opened<'_>, authorization: &Authorization) -> Result<(), Reason> {
     if merchant.clock.unix() > opened.pay_until().unix() {
         return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
@@ -163,7 +163,7 @@ fn may_be_settled(merchant: &MerchantInner, opened: &Opened<'_>, authorization: 
     })
 }
 
-/// The reply to a signed payment that is refused before any check; it still mentions an answer that the payment bought.
+/// Returns the reply to a signed payment that is refused before any check. An answer that the payment bought takes precedence.
 pub(super) async fn unless_sold(request: &PricedRequest, payload: &PaymentPayload, rejection: Rejection) -> Rejection {
     let Ok((accepted, signed)) = exact(payload) else { return rejection };
     let Ok(Some(intent)) = accepted.intent() else { return rejection };

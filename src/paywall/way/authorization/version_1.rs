@@ -12,11 +12,11 @@ use crate::{
     settle::SignedPayment,
 };
 
-/// The same payment in the words of version 2: its payer accepted what it signed for, without a quote. `seconds`: how long clients are
-/// asked to make it valid.
+/// Converts the payment to version 2: its payer accepted what it signed for, without a quote. `seconds` is how long clients are asked to
+/// make a payment valid.
 ///
 /// # Errors
-/// If it cannot be known now what the tokens are.
+/// If the tokens cannot be learned now.
 pub(super) async fn read(
     merchant: &MerchantInner,
     payment: v1::PaymentPayload,
@@ -33,15 +33,15 @@ pub(super) async fn read(
     Ok(PaymentPayload::new(accepted, signed))
 }
 
-/// The token that the payer signed for: the only one, or the one for which the signature is by its key. A contract's signature tells
-/// nothing: it is taken for one of the first token.
+/// Returns the token that the payer signed for: the only one, or the one for which the payer's key made the signature. A contract's
+/// signature does not show its token, and is taken for one of the first token.
 async fn signed_for<'a>(
     chain: &SellingChain,
     standard: &'a Standard,
     signed: &SignedAuthorization,
     seconds: u64,
 ) -> Result<Option<&'a TokenDomain>, HealthError> {
-    // Without its token it would be none that is offered, and be billed anew.
+    // Without its token, the payment would match no offer, and be billed anew.
     chain.ready_for(standard).await?;
     let tokens = standard.tokens().unwrap_or_default();
     let is_for = |domain: &&TokenDomain| {
@@ -55,7 +55,7 @@ fn accepted(network: Network, domain: &TokenDomain, signed: &SignedAuthorization
     on_token(network, domain.token, signed, seconds).with_token_domain(&domain.name, &domain.version)
 }
 
-/// What no merchant offers: the zero address is no token.
+/// Returns requirements that no merchant offers: the zero address is no token.
 fn unknown(network: Network, signed: &SignedAuthorization, seconds: u64) -> PaymentRequirements {
     on_token(network, Address::ZERO, signed, seconds)
 }

@@ -1,4 +1,4 @@
-//! What is told of a channel: with a sold answer, and where a voucher does not follow on what was charged.
+//! What a payer is told about a channel: with a sold answer, and if a voucher does not continue from the charged total.
 
 use crate::{
     ledger::Account,
@@ -18,7 +18,7 @@ use crate::{
     settle::ChannelOnChain,
 };
 
-/// The state of a channel after so much was charged in all.
+/// Returns the state of a channel after `charged` in total.
 pub(super) fn channel_state(channel: &Channel, state: &ChannelOnChain, charged: u128) -> ChannelState {
     let told = ChannelState::new(channel.id, state.balance, state.total_claimed)
         .with_refund_nonce(state.refund_nonce)
@@ -29,12 +29,12 @@ pub(super) fn channel_state(channel: &Channel, state: &ChannelOnChain, charged: 
     }
 }
 
-/// Refuses a voucher of the channel's own signer that does not follow on what was charged: the answer says where to go on.
+/// Refuses a voucher of the channel's own signer that does not continue from the charged total. The reply states where to continue.
 pub(super) fn correct(requote: Requote, channels: &Channels, vouched: &Vouched<'_>, account: &Account) -> Rejection {
     corrected(requote, channels, (&vouched.channel, vouched.voucher.max_claimable), account)
 }
 
-/// The same for a voucher over this total.
+/// Refuses a voucher over the total `shown` in the same way.
 pub(super) fn corrected(
     requote: Requote,
     channels: &Channels,
@@ -45,7 +45,7 @@ pub(super) fn corrected(
     let state = account.claims.as_ref().and_then(|claims| read_note(&claims.note)).unwrap_or(nothing);
     let memo = ChannelMemo::read(&account.memo);
     let (network, ChannelConfig { payer, token, .. }) = (channels.network(), channel.config);
-    // A voucher that a claim has shown is public, so a client that shows one learns of no later one.
+    // A voucher that a claim has shown is public, so a client that shows such a voucher learns of no later one.
     let last = memo.filter(|memo| !is_public(memo, &state, shown)).and_then(|memo| memo.last);
     let voucher = last.map(|last| VoucherState::from(&Voucher::new(channel.id, last.total, last.signature)));
     let state = channel_state(channel, &state, units(account.spent));
@@ -53,13 +53,13 @@ pub(super) fn corrected(
     requote.correct(network, payer, correction)
 }
 
-/// Whether a voucher over this total can be anyone's, since a claim has shown it.
+/// Returns whether a claim has shown a voucher over this total, so that anyone may hold it.
 pub(super) fn is_public(memo: &ChannelMemo, state: &ChannelOnChain, shown: u128) -> bool {
     let claimed = units(state.claimed_at_most);
     memo.is_public(shown) || claimed > 0 && shown <= claimed
 }
 
-/// What is told with a sold answer: its charge, the channel since, and the deposit that was made for it.
+/// Returns the reply with a sold answer: its charge, the channel's state after it, and the deposit that was made for it.
 pub(super) fn sold(
     network: Network,
     payer: Address,

@@ -1,4 +1,4 @@
-//! `Charging`: a voucher that is reserved, and pays by a charge of its channel's account. Nothing is sent for it, but a deposit.
+//! `Charging`: a reserved voucher, which pays by a charge of its channel's account. Only a deposit sends a transaction.
 
 use std::{
     future::Future,
@@ -41,47 +41,47 @@ use crate::{
 
 /// How a voucher pays.
 pub(super) enum Charge {
-    /// By what is drawn of the account, with its memo.
+    /// By an amount drawn from the account; with the account's memo.
     Drawn(RenewedDraw, Box<ChannelMemo>),
-    /// By what a deposit adds to it, which is made first.
+    /// By a deposit, which is made first.
     Deposit(Box<ChannelDeposit>),
 }
 
-/// A voucher that is reserved.
+/// A reserved voucher.
 pub(super) struct Charging {
     pub(super) ledger: Arc<dyn ErasedLedger>,
     pub(super) channels: Channels,
     pub(super) channel: Channel,
     pub(super) voucher: Voucher,
-    /// Of the whole amount that the voucher adds.
+    /// The payment of the whole amount that the voucher adds.
     pub(super) payment: VoucherPayment,
     pub(super) is_metered: bool,
-    /// Until when the intent can be paid.
+    /// The last time at which the intent can be paid.
     pub(super) pay_until: ChainTime,
     /// The record of a deposit that is about to be made.
     pub(super) begun: Settling,
-    /// Until when a deposit that pays can be made; `None` where none does.
+    /// The time from which the deposit can no longer be made; `None` without a deposit.
     pub(super) comes_until: Option<ChainTime>,
-    /// What the chain said last.
+    /// The channel's state, as last read from the chain.
     pub(super) state: ChannelOnChain,
     pub(super) requote: Requote,
     pub(super) charge: Mutex<Option<Charge>>,
     pub(super) sold: OnceLock<Sold>,
-    /// How the sale ends where nothing was charged.
+    /// How the sale ends if nothing was charged.
     pub(super) ended: Mutex<Option<Outcome>>,
 }
 
-/// What a sale came to.
+/// The result of a sale.
 pub(super) struct Sold {
     charge: u128,
     state: ChannelOnChain,
     deposit: Option<(TxHash, u128)>,
-    /// What the account has of it, or would have if it had cost anything.
+    /// The account's memo of the sale, or what it would be if the sale had cost anything.
     memo: AccountMemo,
 }
 
 impl Charging {
-    /// What was charged before this voucher.
+    /// Returns the total charged before this voucher.
     fn before(&self) -> u128 {
         self.voucher.max_claimable.saturating_sub(units(self.payment.amount))
     }
@@ -90,13 +90,13 @@ impl Charging {
         Settled::Done(self.payment.clone().with_amount(Amount::from_base_units(charge)).into())
     }
 
-    /// Nothing was charged: the sale ends so.
+    /// Ends the sale without a charge.
     fn ends(&self, outcome: Outcome) -> Settled {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         Settled::Refused(Reason::UNEXPECTED_SETTLE_ERROR)
     }
 
-    /// The same voucher buys later, by the deposit that was made for it.
+    /// Ends the sale for now, as the channel is busy. The same voucher can buy later, with the deposit that was made for it.
     fn ends_busy(&self) -> Settled {
         self.ends(Outcome::Keep(busy().into()))
     }
@@ -109,12 +109,12 @@ impl Charging {
         match how {
             Some(Charge::Drawn(drawn, memo)) => self.spend((drawn, &memo), charge, (self.state, None)).await,
             Some(Charge::Deposit(deposit)) => self.deposit(&deposit, charge, records).await,
-            // Asked a second time after a failure.
+            // A second call, after a failure.
             None => Settled::Unknown(None),
         }
     }
 
-    /// Charges the account, durably, and leaves the voucher there that covers it.
+    /// Charges the account durably, and stores the voucher that covers the charge with it.
     async fn spend(
         &self,
         (mut drawn, before): (RenewedDraw, &ChannelMemo),
@@ -130,7 +130,7 @@ impl Charging {
             charge,
             charged: self.before().saturating_add(charge),
         };
-        // What is sold now is covered again, and so is all before.
+        // The new voucher covers this charge and all before it.
         let (network, config) = (self.channels.network(), self.channel.config);
         // One of a few nodes may lie about what is claimed.
         let public = match state.of_few {
@@ -138,9 +138,9 @@ impl Charging {
             false => before.public_above(units(state.claimed_at_most)),
         };
         let memo = ChannelMemo { network, config, refund: before.refund, lost: 0, public, last: Some(last) };
-        // It was short enough when it was reserved.
+        // The signature was short enough when the voucher was read.
         let Some(memo) = memo.write() else { return Settled::Unknown(None) };
-        // What cost nothing leaves no voucher: a claim would show one that covers more than was sold.
+        // A sale at no cost stores no voucher: its claim would show a voucher that covers more than was sold.
         let kept = Some(&memo).filter(|_| charge > 0);
         match drawn.guard.charge_part(Amount::from_base_units(charge), kept).await {
             Charged::Done(_) => {
@@ -152,7 +152,7 @@ impl Charging {
         }
     }
 
-    /// Makes the deposit first. What it adds is the payer's, whether the answer is sold or not.
+    /// Makes the deposit first. The deposited amount stays the payer's, whether the answer is sold or not.
     async fn deposit(&self, deposit: &ChannelDeposit, charge: u128, records: &Records) -> Settled {
         let (network, config) = (self.channels.network(), &self.channel.config);
         let transaction =
@@ -177,7 +177,7 @@ impl Charging {
             Ok(Drawn::Granted(drawn, memo)) => {
                 self.spend((drawn, &memo), charge, (state, Some((transaction, deposit.amount)))).await
             }
-            // It never buys: the payer signs another one under the same quote, which a record of this one would keep from it.
+            // This voucher never buys. The payer must sign another one under the same quote, and a record of this one would prevent that.
             Ok(Drawn::Mismatch(account)) => self.ends(Outcome::Refuse(channel_response::corrected(
                 self.requote.clone(),
                 &self.channels,
@@ -218,7 +218,7 @@ impl Unsettled for Charging {
                 let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match (ended, begun) {
                     (Some(outcome), _) => outcome,
-                    // What was sent for the deposit, now or under an earlier lease, may still be mined, or be sent again by others.
+                    // A transaction sent for the deposit, now or under an earlier lease, may still be mined, or be sent again by others.
                     (None, Some(begun)) if self.comes_until.is_some_and(|until| until > self.begun.head) => {
                         Outcome::Unknown(self.outcome_unknown(begun.transaction))
                     }

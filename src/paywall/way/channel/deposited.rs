@@ -1,4 +1,4 @@
-//! What a deposit is good for that is shown with a voucher.
+//! Judges a deposit that is shown with a voucher.
 
 use super::{
     charging::Charge,
@@ -24,11 +24,11 @@ use crate::{
     settle::Validity,
 };
 
-/// Finds what a voucher pays by with this deposit; `None` where that is made, so that the voucher alone counts. No deposit is refused that
-/// was begun and may still come.
+/// Finds how a voucher pays with this deposit; `None` if the deposit is already made, so that the voucher alone counts. A deposit that was
+/// begun, and may still be made, is not refused.
 ///
 /// # Errors
-/// If that is not known.
+/// If the result is not known yet.
 pub(super) async fn deposited(
     vouched: &Vouched<'_>,
     channels: &Channels,
@@ -44,7 +44,7 @@ pub(super) async fn deposited(
     }
 }
 
-/// The same by what is said now, whatever was begun.
+/// Judges the deposit by the present state alone, whatever was begun.
 async fn looked_at(
     vouched: &Vouched<'_>,
     channels: &Channels,
@@ -64,7 +64,8 @@ async fn looked_at(
             return Ok(refused(Reason::INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_AUTHORIZATION_REQUIRED));
         }
         Ok(Validity::Refused(reason)) => return Ok(refused(reason)),
-        // So few nodes answer that the ledger would not believe them what the deposit adds: nothing is made that could not be sold.
+        // So few nodes answer that the ledger would not accept the deposited amount from them: no deposit is made whose answer could not be
+        // sold.
         Ok(Validity::Valid) if is_too_unsure(mirrored) => return Err(unavailable()),
         Ok(Validity::Valid) => {}
         Err(_) => return Err(unavailable()),
@@ -89,7 +90,7 @@ async fn looked_at(
     let going_back = memo.map_or(0, |memo| memo.going_back(&state));
     let covered = units(state.covers()).saturating_add(deposit.amount);
     let holds = units(state.covers()).saturating_sub(going_back).saturating_add(deposit.amount);
-    // Each costs the seller a transaction.
+    // Each deposit costs the seller a transaction.
     let least = channels.policy.min_deposit.unwrap_or(vouched.payment.amount);
     Ok(match () {
         () if !sale.honoured || !vouched.is_in_time() => refused(Reason::INVALID_PAYMENT_REQUIREMENTS),
@@ -100,34 +101,34 @@ async fn looked_at(
     })
 }
 
-/// Whether deposits of this kind are made in the channel's token: of one without EIP-3009 only those by Permit2.
+/// Returns whether the channel's token takes deposits of this kind. A token without EIP-3009 takes them by Permit2 only.
 fn is_taken(channels: &Channels, channel: &Channel, deposit: &ChannelDeposit) -> bool {
     channels.token(channel.config.token).is_some_and(|token| token.takes(deposit))
 }
 
-/// Whether few nodes said it, or the ledger knows the channel at a block, and this reading names none or an earlier one: it only lowers what the
-/// channel covers, or nothing.
+/// Returns whether the ledger would use this reading only to lower what the channel covers, or not at all. That is so if few nodes gave it,
+/// or if the ledger knows the channel at a block, and the reading names none or an earlier one.
 fn is_too_unsure(Mirrored { state, account }: &Mirrored) -> bool {
     let known = account.as_ref().and_then(|account| account.claims.as_ref()?.as_of);
     state.of_few || known.is_some_and(|known| state.as_of.is_none_or(|as_of| as_of < known))
 }
 
-/// Whether it can still be made, by the time of the newest block.
+/// Returns whether the deposit can still be made, by the time of the newest block.
 fn may_come(deposit: &ChannelDeposit, head: ChainTime) -> bool {
     expiry(deposit) > head
 }
 
-/// Whether a deposit that is made, and not seen in its channel, may be seen yet and pay. It is not said for ever: it may have been
-/// withdrawn or given back since, and an authorization that was cancelled counts as used.
+/// Returns whether a deposit that is made, but not seen in its channel, may still appear and pay. It may never appear: it may have been
+/// withdrawn or given back since, and a cancelled authorization counts as used. So the answer is not "yes" for ever.
 pub(super) fn may_show(deposit: &ChannelDeposit, vouched: &Vouched<'_>, sale: &Sale) -> bool {
     vouched.is_in_time() || may_come(deposit, sale.head)
 }
 
-/// From then on it can no longer be made.
+/// Returns the time from which the deposit can no longer be made.
 pub(super) fn expiry(deposit: &ChannelDeposit) -> ChainTime {
     match &deposit.authorization {
         DepositAuthorization::Erc3009(signed) => signed.valid_before,
-        // It is valid at its last moment.
+        // A Permit2 signature is still valid at its deadline.
         DepositAuthorization::Permit2(signed) => ChainTime::from_unix(signed.deadline.unix().saturating_add(1)),
     }
 }

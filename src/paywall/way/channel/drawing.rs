@@ -1,4 +1,4 @@
-//! The reservation of a voucher's amount in its channel's account: one at a time, and only what follows on all that was charged.
+//! Reserves a voucher's amount in its channel's account: one at a time, and only if the voucher continues from the charged total.
 
 use std::sync::Arc;
 
@@ -26,22 +26,22 @@ use crate::{
     settle::ChannelOnChain,
 };
 
-/// What an account says to a voucher.
+/// The account's answer to a voucher.
 pub(super) enum Drawn {
     /// With the account's memo.
     Granted(RenewedDraw, Box<ChannelMemo>),
     /// Another request of the channel is under way.
     Busy,
-    /// The voucher does not follow on what was charged.
+    /// The voucher does not continue from the charged total.
     Mismatch(Account),
-    /// The channel holds less than the voucher. With the account's memo, where it was read.
+    /// The channel holds less than the voucher's total. With the account's memo, if it was read.
     TooLittle(Option<Box<ChannelMemo>>),
-    /// Only one of the two covers the voucher: the chain's last word, which few nodes said, or the ledger, which read a later block. Or few nodes
-    /// alone could say whether a signed refund is made; or nodes differ about that.
+    /// Not known. Only one of two sources covers the voucher: the chain's last reading, from few nodes, or the ledger, which read a later
+    /// block. Or only few nodes could say whether a signed refund is made, or nodes differ about that.
     Unsure,
-    /// A claim has shown this voucher to everyone: it is no longer its payer's word for a request.
+    /// A claim has made this voucher public: it no longer proves that its payer wants a request.
     Public,
-    /// No channel of this name holds anything, as far as the ledger knows.
+    /// The ledger knows no channel with this id that holds anything.
     Missing,
 }
 
@@ -66,12 +66,13 @@ pub(super) async fn draw(
             let Some(memo) = ChannelMemo::read(guard.memo()) else {
                 return Err(unavailable(LedgerError::unavailable()));
             };
-            // What may go back covers nothing.
+            // An amount that a signed refund may give back covers nothing.
             let left_by = |state: &ChannelOnChain| units(state.covers()).saturating_sub(memo.going_back(state));
             let left = left_by(state);
-            // Another process may have read of a refund since, and have signed the next one.
+            // Another process may have read since that a refund was made, and have signed the next one.
             let left_by_ledger = read_note(guard.note()).map_or(left, |noted| left_by(&noted));
-            // The ledger knows of more than this reading: it is of an earlier block, and has no payer deposit again. Or it knows of less.
+            // Whether the ledger knows more than this reading, which is then of an earlier block, and must not make the payer deposit
+            // again. Or less.
             let is_known_otherwise = total > units(state.covers()) || total <= left;
             let is_unsure = is_known_otherwise || state.of_few || state.refunds_differ;
             if total > left.min(left_by_ledger) && !payment.amount.is_zero() {
@@ -101,7 +102,7 @@ async fn mismatch(ledger: &Arc<dyn ErasedLedger>, channel: &Channel) -> Result<D
     }
 }
 
-/// Whether a voucher follows on what was charged before the last charge, whose answer never left: then that is taken back.
+/// Returns whether a voucher continues from the total before the last charge, and that charge was taken back as its answer never left.
 pub(super) async fn follows_after_all(
     vouched: &Vouched<'_>,
     account: &Account,

@@ -1,4 +1,4 @@
-//! What a voucher can pay by, once it is reserved.
+//! Finds how a voucher pays, once it is reserved.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ use crate::{
     protocol::{ProblemCode, channel::ChannelDeposit, v2::Reason},
 };
 
-/// For how long after its end a quote counts for which a deposit was begun. A seller that died or failed can be asked again meanwhile. The deposit
-/// stays its payer's, unlike a transfer: for longer, a quote would be an option on the price.
+/// How long after its end a quote stays valid if a deposit was begun under it. A seller that died or failed can be asked again in that
+/// time. Unlike a transfer, the deposit stays its payer's: for longer, the quote would be an option on the price.
 const BEGUN_COUNTS: Duration = Duration::from_secs(3_600);
 
-/// Finds what a reserved voucher pays by.
+/// Finds how a reserved voucher pays.
 ///
 /// # Errors
-/// If the ledger or the chain does not say.
+/// If the ledger or the chain does not answer, or the channel is busy.
 pub(super) async fn find(
     vouched: &Vouched<'_>,
     channels: &Channels,
@@ -41,7 +41,7 @@ pub(super) async fn find(
         (Some(known), None) => known.state,
         (_, None) => channels.look(&**ledger, channel, sale.head).await?.state,
         (_, Some(deposit)) => {
-            // It may have been made in the last block.
+            // The deposit may have been made in the last block.
             let mirrored = channels.look_anew(&**ledger, channel, sale.head, guard.begun().is_some()).await?;
             match deposited(vouched, channels, (deposit, &mirrored), sale, guard).await? {
                 Some(found) => return Ok(found),
@@ -50,7 +50,7 @@ pub(super) async fn find(
             mirrored.state
         }
     };
-    // What was begun for this quote in its time is paid for, a while after its end as well.
+    // A deposit begun under this quote in its time still pays for a while after the quote's end.
     let is_begun = made.is_some() && guard.begun().is_some() && !vouched.opened.aged_out() && is_begun_lately(vouched);
     let is_payable = sale.honoured && (is_begun || vouched.is_in_time());
     for is_last in [false, true] {
@@ -69,7 +69,7 @@ pub(super) async fn find(
             Drawn::Granted(drawn, memo) if is_payable => {
                 return Ok(Found::Pays(Charge::Drawn(drawn, memo), state));
             }
-            // Given back before the answer: the next voucher must not find the channel busy.
+            // Given back before the reply: the next voucher must not find the channel busy.
             Drawn::Granted(drawn, _) => {
                 drawn.release().await;
                 return Ok(Found::Refused(Reason::INVALID_PAYMENT_REQUIREMENTS));
@@ -86,7 +86,7 @@ pub(super) async fn find(
         };
         if is_last || channels.is_just_read(channel) {
             return match too_little {
-                // The nodes that say what is in the channel may be behind the one that says that the deposit is made.
+                // The nodes that report the channel's state may be behind the node that reported the deposit as made.
                 Some(_) if made.is_some_and(|deposit| may_show(deposit, vouched, sale)) => {
                     Err(Problem::after(ProblemCode::OutcomeUnknown, ASK_AGAIN))
                 }
@@ -106,13 +106,13 @@ pub(super) async fn find(
     Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))
 }
 
-/// Whether a deposit that was begun in the quote's time buys by it still.
+/// Returns whether the quote is still valid for a deposit that was begun in its time.
 fn is_begun_lately(vouched: &Vouched<'_>) -> bool {
     let until = vouched.opened.pay_until().after(BEGUN_COUNTS);
     vouched.opened.route.merchant.clock.unix() <= until.unix()
 }
 
-/// What was charged before a voucher that follows on it.
+/// Returns the total charged before this voucher, if the voucher continues from it.
 fn before(vouched: &Vouched<'_>) -> u128 {
     vouched.voucher.max_claimable.saturating_sub(units(vouched.payment.amount))
 }

@@ -1,4 +1,4 @@
-//! `Found`: what a voucher pays by, and the sale that it is for.
+//! `Found`: how a voucher pays, and the sale that it pays for.
 
 use super::charging::Charge;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     settle::ChannelOnChain,
 };
 
-/// What is sold, apart from the voucher.
+/// A sale, apart from the voucher.
 #[derive(Clone, Copy)]
 pub(super) struct Sale {
     /// The digest of the request.
@@ -18,15 +18,15 @@ pub(super) struct Sale {
     pub(super) head: ChainTime,
 }
 
-/// A voucher that a claim has shown to everyone is no longer its payer's word for a request. No correction helps there: its client has counted
-/// right, and would sign the same total again. So this is another word than that for a wrong total.
+/// The refusal of a voucher that a claim has made public: it no longer proves that its payer wants a request. A correction would not help,
+/// since its client has counted right, and would sign the same total again. So the reason differs from that for a wrong total.
 pub(super) const IS_PUBLIC: Reason = Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE;
 
-/// What was found.
+/// The result for a voucher.
 pub(super) enum Found {
-    /// It pays so, in a channel of that state.
+    /// The voucher pays in this way, in a channel of this state.
     Pays(Charge, ChannelOnChain),
-    /// It does not follow on what was charged.
+    /// The voucher does not continue from the charged total.
     Corrected(Account),
     Refused(Reason),
 }

@@ -1,5 +1,5 @@
-//! By channel: the payer deposited before, and signs a voucher over a growing total. Nothing is sent for a sale: it is a charge of the
-//! channel's account in the ledger, and the seller claims many of them at once.
+//! By channel: the payer deposited before, and signs vouchers over a growing total. A sale sends no transaction. It charges the channel's
+//! account in the ledger, and the seller claims many charges at once.
 
 mod channel_response;
 mod charging;
@@ -82,12 +82,12 @@ impl WayToPay for ByChannel {
     }
 }
 
-/// Whether a payment is by a channel, or claims to be.
+/// Returns whether a payment is by a channel, or claims to be.
 pub(crate) fn is_of_channel(payment: &PaymentPayload) -> bool {
     matches!(payment.payload, SchemePayload::Channel(_)) || matches!(payment.accepted, PaymentOption::Channel(_))
 }
 
-/// Reserves a voucher, and what it pays in its channel.
+/// Reserves a voucher, and the amount that it pays in its channel.
 async fn accept(
     request: &PricedRequest,
     payload: &PaymentPayload,
@@ -96,7 +96,7 @@ async fn accept(
 ) -> Result<Purchase, Rejection> {
     let merchant = &request.route.merchant;
     let named = channel(payload).ok().and_then(|(accepted, _)| merchant.on(accepted.network));
-    // A payment on another network, or one that cannot be read, is refused by any that has channels.
+    // A payment that is on another network, or cannot be read, is refused on behalf of any chain with channels.
     let has_channels = || merchant.chains.iter().find(|chain| chain.channels.is_some());
     let chain: &Arc<SellingChain> = named.or_else(has_channels).unwrap_or(merchant.first());
     let Some(channels) = &chain.channels else {
@@ -111,14 +111,14 @@ async fn accept(
             return Err(request.requote(price?).refuse(reason, chain.network, payer));
         }
     };
-    // Before anything is told of the channel, or asked of the chain.
+    // Before the reply reveals anything about the channel, or the chain is asked.
     if !is_signed(channels, &vouched.channel, &vouched.voucher).await? {
         let reason = Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE;
         return Err(request.requote(price?).refuse(reason, chain.network, None));
     }
     let deposit = match channel(payload) {
         Ok((_, ChannelPayload::Refund { amount, .. })) => {
-            // Where the request has no price, its quote says the least.
+            // Without a price for the request, the refusal's quote uses the tariff that promises the least.
             let tariff = price.map_or(Tariff::UpTo, |now| now.tariff);
             return Err(refund::give_back(request, (chain, channels), (&vouched, tariff), *amount).await);
         }
@@ -153,7 +153,7 @@ async fn accept(
     match find(&vouched, channels, deposit, &sale, &guard).await {
         Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
         Ok(Found::Corrected(account)) => {
-            // It never buys. A record of it would keep the next voucher from this quote.
+            // This voucher never buys. A record of it would keep the next voucher from this quote.
             if guard.begun().is_some() {
                 guard.is_not_settled().await;
             }
@@ -171,15 +171,15 @@ async fn accept(
     }
 }
 
-/// Whether a channel holds all that this voucher is over, and its whole price of that is not claimed, as of each voucher of an honest payer: a
-/// claimed voucher is public, and costs a stranger nothing.
+/// Returns whether a channel holds this voucher's total, and the voucher's whole price lies above the claimed total, as with each voucher
+/// of an honest payer. A claimed voucher is public, and costs a stranger nothing.
 fn covers(state: &ChannelOnChain, voucher: &Voucher, amount: Amount) -> bool {
     let (total, claimed) = (Amount::from_base_units(voucher.max_claimable), state.claimed_at_most);
     let is_behind_claims = claimed < total && claimed.checked_add(amount).is_some_and(|least| least <= total);
     is_behind_claims && total <= state.covers()
 }
 
-/// The purchase by a voucher that is reserved in both: the ledger, and the account of its channel.
+/// Returns the purchase by a voucher that is reserved in both the ledger and its channel's account.
 fn buy(
     request: &PricedRequest,
     channels: &Channels,
@@ -218,7 +218,7 @@ fn buy(
     Purchase { receipt, guard, unsettled: Some(Box::new(charging)), cost: now, made: None }
 }
 
-/// In a future block.
+/// Returns a time in a future block, and so after everything that the ledger has forgotten.
 const fn after_all_that_is_forgotten(head: ChainTime) -> ChainTime {
     ChainTime::from_unix(head.unix() + 1)
 }

@@ -1,4 +1,4 @@
-//! What is left in a channel goes back to its payer, who asks for it by a voucher over what was charged. The handler does not run.
+//! Gives what is left in a channel back to its payer, who asks for it with a voucher over the charged total. The handler does not run.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::{
     settle::{ChannelOnChain, ChannelRefund, Settlement, TransactionRecorder},
 };
 
-/// Gives back what is left, or `asked` of it, and tells so.
+/// Gives back what is left, or `asked` of it, and returns the reply.
 pub(super) async fn give_back(
     request: &PricedRequest,
     (chain, channels): (&SellingChain, &Channels),
@@ -58,11 +58,11 @@ async fn refunded(
     let refuse = |reason| vouched.requote(request, tariff).refuse(reason, network, Some(payer));
     let head = verifier_in_time(chain.view.head()).await.map_err(|_| unavailable())?;
     let state = channels.look(&**ledger, channel, head).await.map_err(Problem::from)?.state;
-    // One of them may name a nonce that comes much later, or never: a note under it would stand until then.
+    // One of a few nodes may name a nonce that comes much later, or never. A note under that nonce would stand until then.
     if state.of_few {
         return Err(unavailable().into());
     }
-    // Of nothing: it is what the voucher claims, that is all that was charged.
+    // A draw of nothing: the voucher's total is exactly what was charged.
     let nothing = vouched.payment.clone().with_amount(Amount::ZERO);
     let drawn = || draw(channels, ledger, channel, (vouched.voucher.max_claimable, &nothing), &state);
     let outcome = match drawn().await? {
@@ -85,7 +85,8 @@ async fn refunded(
     let charged = vouched.voucher.max_claimable;
     let left = units(state.balance).saturating_sub(charged);
     let amount = asked.unwrap_or(left);
-    // Each costs the seller a transaction, and by a voucher that was claimed anyone can ask for one: then it is one for each deposit.
+    // Each refund costs the seller a transaction, and with a claimed voucher anyone can ask for one. Such a refund must be of the whole
+    // rest, so there is one for each deposit.
     let least = if channel_response::is_public(&memo, &state, charged) { left } else { left.div_ceil(10) };
     let wrong = match () {
         () if left == 0 => Some(Reason::INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE),
@@ -100,7 +101,7 @@ async fn refunded(
     let refund = ChannelRefund::new(channel.config, amount, state.refund_nonce)
         .with_claim(claim.clone())
         .with_voucher(vouched.voucher.clone());
-    // Of two that were signed under one nonce, either may be made. A node that is behind says a nonce from before that of the note.
+    // Of two refunds signed under one nonce, either may be made. A node that is behind names a nonce older than that of the note.
     let going_back = amount.max(memo.going_back(&state));
     let nonce = memo.refund.map_or(state.refund_nonce, |(noted, _)| noted.max(state.refund_nonce));
     let shown = claim.and_then(|claim| memo.once_shown(claim.voucher.max_claimable, units(state.claimed_at_most)));
@@ -109,7 +110,7 @@ async fn refunded(
         return Err(Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN).into());
     }
     let work = send(Arc::clone(ledger), channels.clone(), *channel, (refund, head));
-    // Once it is signed, the client may leave.
+    // Once the refund is signed, it goes on even if the client leaves.
     let sent = tokio::spawn(work.in_current_span()).await;
     let transaction = match sent {
         Ok(Settlement::Settled(transaction)) => transaction,
@@ -134,27 +135,27 @@ async fn refunded(
     Ok(response)
 }
 
-/// Notes on the account, durably, that a refund is signed: from then on that much less is covered.
+/// Notes on the account, durably, that a refund is signed. From then on the channel covers that much less.
 async fn is_noted(mut drawn: RenewedDraw, memo: &ChannelMemo) -> bool {
     let Some(memo) = memo.write() else { return false };
     matches!(drawn.guard.charge_part(Amount::ZERO, Some(&memo)).await, Charged::Done(_))
 }
 
-/// Has a refund made, and reads what is left.
+/// Makes a refund, and reads what is left.
 async fn send(
     ledger: Arc<dyn ErasedLedger>,
     channels: Channels,
     channel: Channel,
     (refund, head): (ChannelRefund, ChainTime),
 ) -> Settlement {
-    // Asked for again, it finds what is left by then: the nonce of a refund counts once.
+    // Not recorded: a repeated request finds what is left by then, since the nonce of a refund counts once.
     let sent = channels.settler.refund(channels.network(), &refund, &TransactionRecorder::none()).await;
     let _ = channels.read(&*ledger, &channel, head).await;
     sent
 }
 
-/// Has a refund sent again that is noted and not made, now and then: where it could not be sent when it was asked for, its note keeps its payer
-/// from buying. It goes without the claim, whose voucher must be noted as public before. `charged` is all that was charged.
+/// Sends a refund again from time to time that is noted and not made. If it could not be sent when it was asked for, its note keeps its
+/// payer from buying. It goes without the claim, whose voucher would first have to be noted as public. `charged` is the total charged.
 pub(super) fn send_again(
     ledger: &Arc<dyn ErasedLedger>,
     channels: &Channels,
@@ -168,7 +169,7 @@ pub(super) fn send_again(
         return;
     }
     let refund = ChannelRefund::new(channel.config, amount, nonce);
-    // One over more would let a facilitator buy by it.
+    // A facilitator could buy with a voucher over more than was charged.
     let voucher = memo.last.as_ref().filter(|last| last.total == last.charged);
     let refund = match voucher {
         Some(last) => refund.with_voucher(Voucher::new(channel.id, last.total, last.signature.clone())),

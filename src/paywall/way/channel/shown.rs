@@ -1,4 +1,4 @@
-//! `Vouched`: a voucher for an offer of this route.
+//! `Vouched`: a voucher that answers an offer of this route.
 
 use crate::{
     paywall::{
@@ -20,20 +20,20 @@ use crate::{
     },
 };
 
-/// The longest signature that an account keeps with its channel.
+/// The longest signature that an account keeps with its channel, in bytes.
 const LONGEST_SIGNATURE: usize = 640;
 
-/// A voucher as it was offered, whose signature is yet to be checked.
+/// A voucher that matches its offer. Its signature is yet to be checked.
 pub(super) struct Vouched<'a> {
     pub(super) opened: Opened<'a>,
     pub(super) intent: IntentId,
     pub(super) channel: Channel,
     pub(super) voucher: Voucher,
-    /// Of the whole amount that is offered.
+    /// The payment of the whole offered amount.
     pub(super) payment: VoucherPayment,
 }
 
-/// The channel payment of a payload, and what its payer accepted.
+/// Returns the channel payment of a payload, and the offer that its payer accepted.
 pub(super) fn channel(payload: &PaymentPayload) -> Result<(&ChannelRequirements, &ChannelPayload), Reason> {
     match (&payload.accepted, &payload.payload) {
         (PaymentOption::Channel(accepted), SchemePayload::Channel(shown)) => Ok((accepted, shown)),
@@ -45,7 +45,7 @@ impl<'a> Vouched<'a> {
     /// Compares a voucher with the offer, and its channel with the terms.
     ///
     /// # Errors
-    /// The standard's word for what differs.
+    /// The standard's reason for what differs.
     pub(super) fn read(
         request: &'a PricedRequest,
         chain: &SellingChain,
@@ -76,33 +76,33 @@ impl<'a> Vouched<'a> {
         Ok(Self { opened, intent, channel, voucher: voucher.clone(), payment })
     }
 
-    /// Whether its quote's time allows a new sale.
+    /// Returns whether the quote's time allows a new sale.
     pub(super) fn is_in_time(&self) -> bool {
         self.opened.route.merchant.clock.unix() <= self.opened.pay_until().unix()
     }
 
-    /// A quote like the one that it was shown for.
+    /// Returns a quote like the one that the voucher was shown for.
     pub(super) fn requote(&self, request: &PricedRequest, tariff: Tariff) -> Requote {
         request.requote(Cost { amount: self.opened.terms.amount, tariff })
     }
 
-    /// Its proof for a client that asks for a sold answer again.
+    /// Returns the proof with which a client asks for a sold answer again.
     pub(super) const fn shown(&self) -> Shown {
         Shown::Authorization(self.payment.payment_id())
     }
 }
 
-/// Whether the key of the channel, or the account that decides for it, signed a voucher.
+/// Returns whether the channel's key, or the account that decides for it, signed a voucher.
 ///
 /// # Errors
-/// If the settler, which must be asked, does not answer, or too many wait for it already.
+/// If the settler must be asked and does not answer, or too many requests wait for it already.
 pub(super) async fn is_signed(channels: &Channels, channel: &Channel, voucher: &Voucher) -> Result<bool, Problem> {
     let network = channels.network();
     let unavailable = || Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
     match channel.config.voucher_key() {
         #[cfg(any(feature = "evm", feature = "wallet"))]
         Some(key) => Ok(voucher.signer(network) == Some(key)),
-        // An account, or any key where this crate recovers none.
+        // An account; or any key, where this crate recovers none.
         _ => {
             let _place = channels.may_check().await.ok_or_else(unavailable)?;
             settler_in_time(channels.settler.is_signed_by_account(network, &channel.config, voucher))
@@ -112,7 +112,7 @@ pub(super) async fn is_signed(channels: &Channels, channel: &Channel, voucher: &
     }
 }
 
-/// The offer that this echoes.
+/// Returns the offer that `accepted` has to echo.
 fn offered(
     accepted: &ChannelRequirements,
     opened: &Opened<'_>,
@@ -125,7 +125,7 @@ fn offered(
     Some(offered.with_intent(intent))
 }
 
-/// Whether this seller can claim what is sold in such a channel, and in time.
+/// Checks that this seller can claim sales in such a channel, and in time.
 fn fits(
     config: &ChannelConfig,
     opened: &Opened<'_>,

@@ -1,4 +1,4 @@
-//! By pass: what was paid for before. It shows no payment, so that a pass that holds nothing more is answered with a quote.
+//! By pass: the request was paid for before. A pass shows no payment, so one that holds nothing more is answered with a quote.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,18 +22,18 @@ use crate::{
     protocol::{IntentId, ProblemCode, Receipt, headers::X402_PASS},
 };
 
-/// The longest value of the header that is read.
+/// The longest value of the header that is read, in bytes.
 const LONGEST: usize = 256;
 
-/// What a pass that is shown is good for.
+/// What a shown pass buys.
 pub(crate) enum PassShown {
-    /// The answer, for a part of it.
+    /// The answer, for a held part of the pass.
     Call(Box<Call>),
     /// Nothing was held: the request is free.
     Free,
     /// Nothing was held: this request was sold before, and has a ticket.
     Ticket,
-    /// A new quote, which says why.
+    /// A new quote, with the reason.
     Spent(&'static str),
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn reserve(request: &PricedRequest) -> Result<PassShown, Reject
         Ok(DrawOutcome::Closed) => {
             Err(Problem { contact: merchant.contact.clone(), ..Problem::pass_is_closed() }.into())
         }
-        // Not of this ledger: a restored one may have lost it.
+        // This ledger does not know the account: a restored one may have lost it.
         Ok(DrawOutcome::Unknown) => {
             tracing::info!(%account, "a pass with a valid seal is not known");
             Err(Problem { contact: merchant.contact.clone(), ..ProblemCode::InvalidPass.into() }.into())
@@ -80,19 +80,19 @@ pub(crate) async fn reserve(request: &PricedRequest) -> Result<PassShown, Reject
     }
 }
 
-/// The token in the header, which is there once.
+/// Returns the token in the header, if the header occurs once.
 fn shown(request: &PricedRequest) -> Option<&str> {
     let mut values = request.parts.headers.get_all(X402_PASS).iter();
     let value = values.next().filter(|value| value.len() <= LONGEST).map(HeaderValue::to_str)?.ok()?;
     values.next().is_none().then_some(value)
 }
 
-/// The call that is held; `None`, and the part is given back, if the account does not say what was paid for it.
+/// Returns the held call. If the account does not record what was paid for it, gives the part back and returns `None`.
 fn call(request: &PricedRequest, pass: &Arc<PassTerms>, cost: Cost, lease: DrawLease) -> Option<Box<Call>> {
     let paid = memo::read(lease.memo());
     let (account, number, route) = (lease.account(), lease.number(), &request.route);
     let guard = DrawGuard::new(Arc::clone(&route.merchant.ledger), lease);
-    // Opened by this crate: both are there.
+    // An account that this crate opened has both.
     let (Some(paid), Ok(name)) = (paid, IntentId::new(account.to_string())) else {
         tracing::error!(%account, "the account of a pass does not say what was paid for it");
         return None;

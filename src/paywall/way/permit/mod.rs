@@ -52,7 +52,7 @@ impl WayToPay for ByPermit {
             if let (true, Some(facilitator)) = (tariff.is_metered(), token.facilitator) {
                 ways.push(Way::up_to(chain.network, token.contract, timeout, facilitator, domain));
             }
-            // A token that has authorizations is paid by them: more clients know how.
+            // A token with authorizations is paid by those: more clients support them.
             let is_authorized =
                 chain.standard.as_ref().is_some_and(|standard| standard.has_or_may_have(token.contract));
             if tariff.offers_fixed() && token.exact && !is_authorized {
@@ -93,7 +93,7 @@ async fn accept(
     };
     let merchant = &request.route.merchant;
     let named = permit(payload).ok().and_then(|(accepted, _)| merchant.on(accepted.network()));
-    // A payment on another network, or one that cannot be read, is refused by any that takes permits.
+    // A payment that is on another network, or cannot be read, is refused on behalf of any chain that takes permits.
     let takes_permits = || merchant.chains.iter().find(|chain| chain.permits.is_some());
     let chain: &Arc<SellingChain> = named.or_else(takes_permits).unwrap_or(merchant.first());
     let Some(permits) = &chain.permits else { return Err(Problem::takes_no_permits().into()) };
@@ -118,7 +118,7 @@ async fn accept(
     reserve_signed(request, chain, Paying { opened, shown, payable, purchase, reserved }, now).await
 }
 
-/// What to answer to a permit that is none of those that are offered: a new quote, unless it is used.
+/// Returns the reply to a permit that matches no offer: a new quote, unless it is used.
 async fn unmatched(request: &PricedRequest, payload: &PaymentPayload, now: Cost, reason: Reason) -> Rejection {
     let merchant = &request.route.merchant;
     let Ok((accepted, signed)) = permit(payload) else {

@@ -1,7 +1,7 @@
 //! `ReservedPermit`: a reserved, unsettled permit, and its state on the chain, which alone decides.
 //!
-//! No event names a permit. The transaction that settles it is recorded before it is sent, and is looked at first. Then the nonce tells
-//! whether the permit is used, and the transactions between payer and recipient by what, where one of them calls a proxy itself.
+//! No event names a permit. The transaction that settles it is recorded before it is sent, and is checked first. Then the nonce tells
+//! whether the permit is used. The transactions between payer and recipient tell by what, if one of them calls a proxy itself.
 
 use std::sync::Arc;
 
@@ -37,15 +37,15 @@ pub(super) struct ReservedPermit {
     showing: Showing,
     permits: Permits,
     payment: PermitPayment,
-    /// Counts against the payer's balance once it is reserved, until it is settled or this ends.
+    /// Counts against the payer's balance from the reservation on, until the permit is settled or this value is dropped.
     promise: Option<Promise>,
-    /// Of any amount: how much was charged, only the chain tells.
+    /// Met by any amount: only the chain tells how much was charged.
     terms: Terms,
-    /// Its nonce was unused just before it was reserved.
+    /// Whether its nonce was unused just before it was reserved.
     unused: bool,
 }
 
-/// What became of a transaction that may have settled the permit.
+/// The state of a transaction that may have settled the permit.
 enum Sent {
     Paid(Payment),
     /// It is unknown, pending, or not deep enough.
@@ -67,7 +67,7 @@ impl ReservedPermit {
     ) -> Self {
         let terms = opened.route.terms(chain, opened.recipient, Amount::from_base_units(1));
         let Permit { from, amount, deadline, .. } = payment.permit.permit;
-        // It is valid at its last moment.
+        // A permit is still valid at its deadline.
         let until = ChainTime::from_unix(deadline.unix().saturating_add(1));
         let signed = SignedTerms { payer: from, amount, until };
         let showing = Showing::new(chain, opened, (quote, signed), request, head);
@@ -123,7 +123,7 @@ impl Signed for ReservedPermit {
         }
         match settler_in_time(self.permits.settler.verify(&self.payment)).await {
             Ok(verified) => Some(verified == Validity::Valid),
-            // What was settled before buys its answer without a purchase's name as well.
+            // A permit that was settled before buys its answer without a purchase's name as well.
             Err(_) => matches!(self.state().await, Ok(NonceState::Used(_))).then_some(false),
         }
     }
@@ -161,7 +161,7 @@ impl Signed for ReservedPermit {
                 },
                 Ok(Validity::Used) => Reason::PERMIT2_INVALID_NONCE,
                 Ok(Validity::Refused(reason)) => reason,
-                // What was settled before is told by the chain alone, and needs no settler.
+                // Whether it was settled before is known from the chain alone, without a settler.
                 Err(error) => {
                     tracing::warn!(%error, "a permit could not be checked");
                     match self.state().await {
@@ -175,7 +175,7 @@ impl Signed for ReservedPermit {
     }
 
     async fn settle(&self, charge: Amount, records: &Records) -> Settled {
-        // What was sent for it before may be mined by now, or still be.
+        // A transaction that was sent for it before may be mined by now, or still be.
         let earlier = match records.earlier {
             Some(transaction) => match self.became(transaction).await {
                 Sent::Paid(paid) => return Settled::Done(paid),
@@ -191,7 +191,7 @@ impl Signed for ReservedPermit {
             };
         }
         match timeout(SETTLE, self.permits.settler.settle(&self.payment, charge, &records.sent)).await {
-            // In no transaction, nothing is settled that anyone can name.
+            // The zero hash names no transaction, so no settlement can be found by it.
             Ok(Settlement::Settled(transaction)) if transaction.is_zero() => self.look(None, earlier).await,
             Ok(Settlement::Settled(transaction)) => match self.confirm(transaction, earlier).await {
                 Settled::Done(paid) if paid.transaction() == Some(transaction) => {
@@ -217,13 +217,13 @@ impl Signed for ReservedPermit {
 }
 
 impl ReservedPermit {
-    /// What became of this transaction.
+    /// Returns the state of this transaction.
     async fn became(&self, transaction: TxHash) -> Sent {
         let Some(verifier) = self.showing.chain.reader() else { return Sent::Unread };
         match verifier_in_time(verifier.verify(&self.terms, transaction)).await {
             Ok(Verdict::Paid { transfers, .. }) => match self.ours(transfers) {
                 Some((paid, ByPermit::Nonce(_))) => Sent::Paid(paid),
-                // Another permit of the same payer may have paid it. One that is not used has paid nothing.
+                // Another permit of the same payer may have made the payment. A permit that is unused has paid nothing.
                 Some((paid, ByPermit::Untold)) => match self.state().await {
                     Ok(NonceState::Used(_) | NonceState::Spent) => Sent::Paid(paid),
                     Ok(NonceState::Unused) => Sent::Failed,
@@ -238,7 +238,8 @@ impl ReservedPermit {
         }
     }
 
-    /// The payment as it was made by one of these transfers, of a transaction that was sent for it, and whether the chain tells its permit.
+    /// Returns the payment by one of these transfers, and whether the chain names its permit. The transfers are of a transaction that was
+    /// sent for it.
     fn ours(&self, transfers: Vec<Transfer>) -> Option<(Payment, ByPermit)> {
         let Permit { from, token, to, amount, nonce, .. } = *self.permit();
         let is_ours = |transfer: &&Transfer| {
@@ -255,8 +256,8 @@ impl ReservedPermit {
         Some((Payment::Permit(paid.with_transaction(transfer.transaction)), transfer.binding.permit()?))
     }
 
-    /// What the chain says of a permit that cannot be settled for this reason. `recorded`: what became of the transaction that was recorded
-    /// for it.
+    /// Returns the chain's finding on a permit that cannot be settled for this reason. `recorded` is the state of the transaction that was
+    /// recorded for it.
     async fn on_chain(&self, reason: Reason, recorded: Option<Sent>) -> Found {
         if self.unused && reason == Reason::INVALID_PERMIT2_SIGNATURE {
             return Found::Refused(reason);
@@ -278,7 +279,7 @@ impl ReservedPermit {
         }
     }
 
-    /// Looks at the transactions that may have settled it, where the settler does not know.
+    /// Checks the transactions that may have settled it, if the settler does not know.
     async fn look(&self, named: Option<TxHash>, earlier: Option<TxHash>) -> Settled {
         for transaction in [named, earlier].into_iter().flatten() {
             if let Sent::Paid(paid) = self.became(transaction).await {
@@ -294,16 +295,16 @@ impl ReservedPermit {
         }
     }
 
-    /// Waits until the verifier sees the payment in this transaction, or in the one that was sent before.
+    /// Waits until the verifier sees the payment in this transaction, or in the earlier one.
     async fn confirm(&self, transaction: TxHash, earlier: Option<TxHash>) -> Settled {
         match self.awaited(transaction).await {
             Some(paid) => Settled::Done(paid),
-            // Who says "settled" is not believed without it.
+            // The settler's report alone is not believed.
             None => self.look(None, earlier).await,
         }
     }
 
-    /// The payment, once the verifier sees it in this transaction; `None` where that is not the one, or it takes too long.
+    /// Returns the payment once the verifier sees it in this transaction; `None` if it is not the right one, or takes too long.
     async fn awaited(&self, transaction: TxHash) -> Option<Payment> {
         let deadline = Instant::now() + CONFIRM;
         loop {
@@ -320,7 +321,7 @@ impl ReservedPermit {
         }
     }
 
-    /// What the chain says of its nonce.
+    /// Returns the chain's state of its nonce.
     async fn state(&self) -> Result<NonceState, VerifyError> {
         let signatures = self.showing.chain.reader().and_then(|reader| reader.signatures());
         let Some(signatures) = signatures else { return Err(VerifyError::unavailable()) };
@@ -328,7 +329,7 @@ impl ReservedPermit {
     }
 }
 
-/// Whether this says that the nonce is used.
+/// Returns whether this reason says that the nonce is used.
 fn calls_it_used(reason: &Reason) -> bool {
     [Reason::PERMIT2_INVALID_NONCE, Reason::DUPLICATE_SETTLEMENT].contains(reason)
 }

@@ -1,4 +1,4 @@
-//! `Permitted`: a permit for an offer of this route.
+//! `Permitted`: a permit that matches an offer of this route.
 
 use crate::{
     paywall::{
@@ -28,7 +28,7 @@ use crate::{
     settle::{PermitPayment, PermitRequirements},
 };
 
-/// A permit as it was offered, with an unverified signature.
+/// A permit that matches its offer. Its signature is unverified.
 pub(super) struct Permitted<'a> {
     pub(super) opened: Opened<'a>,
     pub(super) payment: PermitPayment,
@@ -38,7 +38,7 @@ pub(super) struct Permitted<'a> {
     timely: Result<(), Reason>,
 }
 
-/// What the payer of a permit accepted.
+/// The offer that the payer of a permit accepted.
 #[derive(Clone, Copy)]
 pub(super) enum Accepted<'p> {
     Exact(&'p PaymentRequirements),
@@ -46,7 +46,7 @@ pub(super) enum Accepted<'p> {
 }
 
 impl<'p> Accepted<'p> {
-    /// What is accepted by a payment that shows a permit, or claims to be made by one.
+    /// Returns the accepted offer of a payment that shows a permit, or claims to be made by one.
     pub(super) fn of(payload: &'p PaymentPayload) -> Option<Self> {
         match &payload.accepted {
             PaymentOption::UpTo(accepted) => Some(Self::UpTo(accepted)),
@@ -92,7 +92,7 @@ impl<'p> Accepted<'p> {
         }
     }
 
-    /// The offer that this echoes, of this token for these terms; `None` where it echoes none.
+    /// Returns the offer that this echoes, of this token for these terms; `None` if it echoes none.
     fn echoed(self, token: &Token, opened: &Opened<'_>, intent: Option<&IntentId>) -> Option<PermitRequirements> {
         // Decimals and symbol are no part of requirements.
         let asset = Asset::new(self.network(), token.contract, 0, "");
@@ -104,7 +104,7 @@ impl<'p> Accepted<'p> {
                 accepted.echoes(&offered).then(|| offered.into())
             }
             Self::UpTo(accepted) => {
-                // An earlier quote may have named another one: the settler decides.
+                // An earlier quote may have named another facilitator: the settler decides.
                 let facilitator = accepted.facilitator()?;
                 let offered = UpToRequirements::new(&asset, amount, pay_to, accepted.max_timeout_seconds);
                 let offered = offered.with_facilitator(facilitator);
@@ -115,7 +115,7 @@ impl<'p> Accepted<'p> {
     }
 }
 
-/// The permit of a payment, and what its payer accepted.
+/// Returns the permit of a payment, and the offer that its payer accepted.
 pub(super) fn permit(payload: &PaymentPayload) -> Result<(Accepted<'_>, &SignedPermit), Reason> {
     match (Accepted::of(payload), &payload.payload) {
         (Some(accepted), SchemePayload::Permit(signed)) => Ok((accepted, signed)),
@@ -127,7 +127,7 @@ impl<'a> Permitted<'a> {
     /// Compares a permit with the offer. `now` is the present price, if known.
     ///
     /// # Errors
-    /// The standard's word for what differs. No permit that this route ever settled is refused here, unless its quote was sealed with
+    /// The standard's reason for what differs. No permit that this route ever settled is refused here, unless its quote was sealed with
     /// keys or for a recipient that the merchant no longer has, or its settler no longer settles.
     pub(super) fn read(
         request: &'a PricedRequest,
@@ -159,7 +159,7 @@ impl<'a> Permitted<'a> {
         };
         let honoured = now.filter(is_asked_for).is_some_and(|now| match quoted {
             true => opened.honours(request, now.amount),
-            // Only open quotes name a former recipient.
+            // A former recipient may be paid under an open quote only.
             false => now.amount == opened.terms.amount && opened.recipient == merchant.recipient(),
         });
         let timely = may_be_settled(merchant, &opened, &signed.permit);
@@ -169,7 +169,7 @@ impl<'a> Permitted<'a> {
             .with_resource(ResourceInfo::new(request.url().text()))
             .with_extensions(request.route.bazaar(&request.parts.method))
             .with_allowance(allowance);
-        // At the present price: what was signed may be less.
+        // Sealed at the present price: the signed amount may be lower.
         let fresh =
             now.filter(|_| !quoted).map(|now| request.new_intent(request.route.seals.of(opened.recipient), now.amount));
         let fresh = fresh.and_then(|intent| IntentId::new(intent).ok());
@@ -177,7 +177,7 @@ impl<'a> Permitted<'a> {
         Ok(Self { opened, payment, quote: ShownQuote { intent, fresh, quoted, honoured }, id, timely })
     }
 
-    /// Whether it may be settled now, for this request.
+    /// Checks that it may be settled now, for this request.
     pub(super) fn is_payable(&self) -> Result<(), Reason> {
         match self.quote.honoured {
             true => self.timely.clone(),
@@ -185,14 +185,14 @@ impl<'a> Permitted<'a> {
         }
     }
 
-    /// Its proof for a client that asks for a sold answer again.
+    /// Returns the proof with which a client asks for a sold answer again.
     pub(super) const fn shown(&self) -> Shown {
         shown_by(self.id, self.quote.quoted)
     }
 }
 
-/// The terms of a payment without a quote: those that it claims to have accepted. A new payment must match the present price. One that
-/// was taken before is recognised at any price.
+/// Returns the terms of a payment without a quote: those that it claims to have accepted. A new payment must match the present price. A
+/// payment that was taken before is recognised at any price.
 fn unquoted<'a>(request: &'a PricedRequest, accepted: Accepted<'_>, id: &PaymentId) -> Option<Opened<'a>> {
     let (route, recipient) = (&request.route, accepted.pay_to());
     let known = route.merchant.recipients.contains(&recipient);
@@ -200,7 +200,7 @@ fn unquoted<'a>(request: &'a PricedRequest, accepted: Accepted<'_>, id: &Payment
     known.then(|| Opened::unquoted(route, terms, recipient, id))
 }
 
-/// Whether the permit pays exactly this, and not the seller's own account to itself. Who may send it, the settler decides.
+/// Checks that the permit pays exactly the offer, and that its payer is not the seller. The settler decides who may send it.
 fn pays(payment: &PermitPayment, merchant: &MerchantInner) -> Result<(), Reason> {
     let payer = payment.permit.permit.from;
     match payment.mismatch() {
@@ -210,7 +210,7 @@ fn pays(payment: &PermitPayment, merchant: &MerchantInner) -> Result<(), Reason>
     }
 }
 
-/// Whether the quote's time and the permit's window allow settling it now.
+/// Checks that the quote's time and the permit's window allow settling it now.
 fn may_be_settled(merchant: &MerchantInner, opened: &Opened<'_>, permit: &Permit) -> Result<(), Reason> {
     if merchant.clock.unix() > opened.pay_until().unix() {
         return Err(Reason::INVALID_PAYMENT_REQUIREMENTS);
@@ -221,7 +221,7 @@ fn may_be_settled(merchant: &MerchantInner, opened: &Opened<'_>, permit: &Permit
     })
 }
 
-/// The reply to a permit that is refused before any check; it still mentions an answer that the permit bought.
+/// Returns the reply to a permit that is refused before any check. An answer that the permit bought takes precedence.
 pub(super) async fn unless_sold(request: &PricedRequest, payload: &PaymentPayload, rejection: Rejection) -> Rejection {
     let Ok((accepted, signed)) = permit(payload) else { return rejection };
     let Ok(Some(intent)) = accepted.intent() else { return rejection };

@@ -1,6 +1,6 @@
-//! By script: a way to pay that exists in tests alone. It shows what a new way takes: this folder, and a line in the list.
+//! By script: a way to pay for tests only. It shows what a new way takes: this folder, and a line in the list.
 //!
-//! A payment is `{"script": "settle", "id": 7}`; what stands for `settle` is what becomes of it.
+//! A payment is `{"script": "settle", "id": 7}`; the script names the result of the payment.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -60,7 +60,7 @@ impl WayToPay for ByScript {
     }
 }
 
-/// What becomes of a payment, and its number.
+/// Returns a payment's script, and its number.
 fn script(payment: &PaymentPayload) -> Option<(String, u8)> {
     let SchemePayload::Other(json) = &payment.payload else { return None };
     let id = json.get("id")?.as_u64()?;
@@ -91,7 +91,7 @@ async fn reserve(request: &PricedRequest, payment: &PaymentPayload, price: Cost)
     Ok(Purchase { guard, receipt, unsettled: Some(Box::new(scripted)), cost: price, made: None })
 }
 
-/// A payment by script that is reserved.
+/// A reserved payment by script.
 struct Scripted {
     script: String,
     payment: SignedTransfer,

@@ -1,4 +1,4 @@
-//! A way to pay that no other room knows is offered, sold once, refused and left open like every other.
+//! A way to pay that the other modules do not know is offered, sold once, refused and left open like every other.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! What to do with a signed payment, by what the chain and the ledger say of it. Plain functions of values.
+//! Decides what to do with a signed payment, from what the chain and the ledger say about it. Plain functions of values.
 
 use std::time::Duration;
 
@@ -8,56 +8,56 @@ use crate::{
     protocol::{ChainTime, Payment, TxHash, v2::Reason},
 };
 
-/// The knowledge about a payment before the handler runs.
+/// What is known about a payment before the handler runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// It can be settled.
     Valid,
     /// It is not settled and cannot be.
     Refused(Reason),
-    /// Its nonce is used, and not for this: cancelled, or paid to another.
+    /// Its nonce was used for something else: the payment was cancelled, or made to another recipient.
     Spent,
-    /// Its nonce is used, and nothing tells by what.
+    /// Its nonce was used, and nothing shows by what.
     UsedUntold,
-    /// Its nonce is used, in this transaction, in which its payer paid here by transfers that do not name it.
+    /// Its nonce was used in this transaction, in which its payer paid here by transfers that do not name it.
     PaidOtherwise(TxHash),
-    /// It was settled before, so.
+    /// It was settled before, as this payment.
     Settled(Payment),
-    /// It was settled before, and is not deep enough in the chain.
+    /// It was settled before, and is not deep enough in the chain yet.
     Pending(Duration),
-    /// It was settled before, longer ago than payments count.
+    /// It was settled before, and is older than the greatest age of payments.
     TooOld,
     /// The settler or the chain did not answer.
     Unavailable,
 }
 
-/// How a payment is shown, and the knowledge about it beside the chain.
+/// How a payment is shown, and what is known about it apart from the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
-    /// It names a quote. Only the payer knows its intent, and its date tells where to begin the search of the chain.
+    /// Whether it names a quote. Only the payer knows the quote's intent, and the quote's date tells where the search of the chain begins.
     pub(crate) quoted: bool,
-    /// Its quote covers this request.
+    /// Whether its quote covers this request.
     pub(crate) honoured: bool,
-    /// The handler sets the charge: a payment that was charged for one request buys no other.
+    /// Whether the handler sets the charge: a payment that was charged for one request buys no other.
     pub(crate) metered: bool,
-    /// It is settled before the handler runs.
+    /// Whether it is settled before the handler runs.
     pub(crate) first: bool,
-    /// Something reads the chain.
+    /// Whether anything reads the chain.
     pub(crate) read: bool,
-    /// It can no longer be settled, by the chain's head and by the clock. Never where nothing reads the chain.
+    /// Whether it can no longer be settled, by the chain's head and by the clock. False where nothing reads the chain.
     pub(crate) over: bool,
-    /// Nothing reads the chain, and its time is over for so long that the ledger may have forgotten what became of it.
+    /// Whether nothing reads the chain, and the payment expired so long ago that the ledger may have forgotten its outcome.
     pub(crate) forgotten: bool,
     /// The digest of this request.
     pub(crate) request: [u8; 16],
-    /// From when on a settlement that begins now can be mined, by the head and the clock.
+    /// The earliest time at which a settlement that begins now can be mined, by the head and the clock.
     pub(crate) from: ChainTime,
     /// The settlement that was begun for this intent before.
     pub(crate) begun: Option<Settling>,
 }
 
 impl Case {
-    /// Whether a settlement was begun with the charge of another request.
+    /// Returns whether a settlement was begun with the charge of another request.
     fn is_charged_for_another(&self) -> bool {
         self.metered && self.begun.is_some_and(|begun| begun.request != self.request)
     }
@@ -68,15 +68,15 @@ impl Case {
 pub(crate) enum Judgement {
     /// Run the handler, then settle it.
     Settle,
-    /// Run the handler: it is settled, under this intent.
+    /// Run the handler: the payment is settled already, under this intent.
     Resume(Payment),
-    /// Demand the payer's signature: every reader of the chain could show this payment.
+    /// Demand the payer's signature: anyone who reads the chain could show this payment.
     Prove(TxHash),
     /// Have it redeemed under a fresh intent.
     Elsewhere,
-    /// Have its payer sign anew: it is certainly not used to pay here.
+    /// Let the payer sign anew: this payment was certainly not used to pay here.
     Refuse(Reason),
-    /// Have it shown again after that time.
+    /// Have it shown again after this time.
     Wait(Duration),
     TooOld,
     /// It may have been settled here, or may still be: have it shown again.
@@ -87,7 +87,7 @@ pub(crate) enum Judgement {
     Unavailable,
 }
 
-/// What to do once the settler was asked to settle it.
+/// What to do after the settler was asked to settle the payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Conclusion {
     /// Sell the answer for this payment.
@@ -98,10 +98,10 @@ pub(crate) enum Conclusion {
     Unknown(Option<TxHash>),
 }
 
-/// Decides before the handler runs.
+/// Decides what to do before the handler runs.
 pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
     match found {
-        // Made before there is an answer, it could be proved by a quote alone.
+        // If it is settled before there is an answer, only a quote could prove later who paid.
         Found::Valid if !case.quoted && case.first && !case.read => match case.begun {
             None => Judgement::Refuse(Reason::INVALID_PAYMENT_REQUIREMENTS),
             Some(_) => Judgement::Unknown,
@@ -112,14 +112,14 @@ pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
         Found::Valid if !case.quoted && case.begun.is_some_and(|begun| case.read || begun.transaction.is_some()) => {
             Judgement::Unknown
         }
-        // Its transaction may be on its way, with a charge that this request did not have.
+        // Its transaction may be on its way, with the charge of another request.
         Found::Valid if case.is_charged_for_another() => Judgement::Unknown,
         Found::Valid => Judgement::Settle,
         Found::Settled(paid) => judge_settled(paid, case),
         Found::Refused(_) if case.forgotten && case.begun.is_none() => Judgement::TooOld,
         // An earlier transaction for it may still be mined, until the authorization expires.
         Found::Refused(reason) if case.begun.is_none() || case.over => Judgement::Refuse(reason),
-        // Without a quote it may have paid here longer ago than was searched.
+        // Without a quote, it may have paid here before the time that was searched.
         Found::Spent if !case.quoted => Judgement::Elsewhere,
         Found::Spent => Judgement::Refuse(Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED),
         Found::UsedUntold => Judgement::UsedUntold,
@@ -131,10 +131,10 @@ pub(crate) fn judge(found: Found, case: &Case) -> Judgement {
     }
 }
 
-/// Decides about a payment that is settled and bought nothing yet. Its authorization is public.
+/// Decides about a payment that is settled and has bought nothing yet. Its authorization is public.
 fn judge_settled(paid: Payment, case: &Case) -> Judgement {
     let prove = || paid.transaction().map_or(Judgement::Unknown, Judgement::Prove);
-    // Without a quote all that is shown is public.
+    // Without a quote, everything that is shown is public.
     let Some(begun) = case.begun.filter(|_| case.quoted) else {
         return match case.quoted && !case.honoured {
             true => Judgement::Elsewhere,
@@ -150,11 +150,11 @@ fn judge_settled(paid: Payment, case: &Case) -> Judgement {
     }
 }
 
-/// Decides once the settler was asked to settle it, by the record that stood before, and the head under which it was settled now.
+/// Decides after the settler was asked. `case` holds the record that stood before, and `head` is the head under which it was settled now.
 pub(crate) fn conclude(settled: Settled, case: &Case, head: ChainTime) -> Conclusion {
     let begun = case.begun.unwrap_or(Settling::new(case.request, case.from));
     match settled {
-        // The settler says that it made this transaction: then the clock, which may be wrong, has no say.
+        // The settler reports that it made this transaction. Then the clock, which may be wrong, does not count.
         Settled::Named(paid) if paid.time() >= head => Conclusion::Sell(paid),
         Settled::Named(paid) | Settled::Done(paid) => {
             match (is_of(paid.transaction(), paid.time(), &begun), paid.transaction()) {
@@ -226,7 +226,7 @@ mod tests {
             // Never begun here.
             (true, true, None, 1_001, prove(mined(1_001))),
             (true, false, None, 1_001, Judgement::Elsewhere),
-            // Without a quote all that is shown is public.
+            // Without a quote, everything that is shown is public.
             (false, true, begun(THIS), 1_001, prove(mined(1_001))),
             (false, false, begun(THIS), 1_001, prove(mined(1_001))),
             (false, true, None, 1_001, prove(mined(1_001))),
@@ -262,7 +262,7 @@ mod tests {
             (Found::Valid, true, None, false, Judgement::Settle),
             (Found::Valid, true, begun(THIS), false, Judgement::Settle),
             (Found::Valid, true, sent, false, Judgement::Settle),
-            // Without a quote it is public once it is sent: a copy does not settle it again.
+            // Without a quote, it is public once it is sent: a copy must not settle it again.
             (Found::Valid, false, None, false, Judgement::Settle),
             (Found::Valid, false, begun(THIS), false, Judgement::Unknown),
             (Found::Valid, false, sent, false, Judgement::Unknown),
@@ -273,7 +273,7 @@ mod tests {
             (Found::Spent, true, begun(THIS), false, Judgement::Refuse(used)),
             (Found::Spent, false, begun(THIS), false, Judgement::Elsewhere),
             (Found::Spent, false, None, false, Judgement::Elsewhere),
-            // Whatever else is known, its payer does not sign anew.
+            // Whatever else is known, the payer must not sign anew.
             (Found::UsedUntold, true, None, true, Judgement::UsedUntold),
             (Found::UsedUntold, true, sent, true, Judgement::UsedUntold),
             (Found::UsedUntold, false, None, false, Judgement::UsedUntold),
@@ -285,17 +285,17 @@ mod tests {
             let case = Case { over, ..case(quoted, true, begun) };
             assert_eq!(judge(found.clone(), &case), expected, "{found:?} {case:?}");
         }
-        // Where nothing reads the chain, nothing else ever ends it.
+        // Where nothing reads the chain, only the settler can end it.
         let unread = |begun| Case { read: false, ..case(false, true, begun) };
         assert_eq!(judge(Found::Valid, &unread(begun(THIS))), Judgement::Settle);
         assert_eq!(judge(Found::Valid, &unread(sent)), Judgement::Unknown);
-        // What became of it may be forgotten.
+        // The ledger may have forgotten its outcome.
         for forgotten in [false, true] {
             let reason = Reason::INVALID_EXACT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE;
             let expected = if forgotten { Judgement::TooOld } else { Judgement::Refuse(reason.clone()) };
             assert_eq!(judge(Found::Refused(reason), &Case { forgotten, ..unread(None) }), expected);
         }
-        // Nor could its payer prove to have paid a payment that settled first.
+        // The payer of an unquoted payment that is settled first could not prove it later.
         let first = |begun| Case { first: true, ..unread(begun) };
         let refused = Judgement::Refuse(Reason::INVALID_PAYMENT_REQUIREMENTS);
         assert_eq!(judge(Found::Valid, &first(None)), refused);

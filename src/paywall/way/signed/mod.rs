@@ -1,4 +1,4 @@
-//! What ways by signature have in common: a payment that has not happened yet is reserved, checked, and settled under its lease.
+//! Shared by the ways that pay by signature: a payment that has not happened yet is reserved, checked, and settled under its lease.
 
 pub(crate) mod judgement;
 pub(crate) mod reserve;
@@ -19,11 +19,11 @@ use crate::{
     protocol::{Amount, ChainTime, Payment, v2::Reason},
 };
 
-/// How long a signature has to be valid beyond the longest hold, so that it can be settled.
+/// How long a signature must be valid beyond the longest hold, so that it can be settled.
 const SETTLING_TIME: Duration = Duration::from_secs(120);
-/// How long a signature must be valid still, so that it can be settled.
+/// How long a signature must still be valid, so that it can be settled.
 const LAST_MOMENT: Duration = Duration::from_secs(6);
-/// How long clients must be able to make a signature valid: it has to be shown, too.
+/// The shortest validity that clients may be asked for: within it, the signature must also reach the seller.
 const SHORTEST: Duration = Duration::from_secs(10);
 /// How much a client's clock may be ahead.
 const CLOCK_AHEAD: Duration = Duration::from_secs(30);
@@ -31,55 +31,57 @@ const CLOCK_AHEAD: Duration = Duration::from_secs(30);
 pub(crate) const SETTLE: Duration = Duration::from_secs(100);
 /// How long a settled payment may take to be confirmed by the verifier.
 pub(crate) const CONFIRM: Duration = Duration::from_secs(60);
-/// How often it is looked at meanwhile.
+/// How often a settled payment is checked until it is confirmed.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A signed payment that is reserved, or about to be, and may have been settled before.
 pub(crate) trait Signed: Send + Sync + 'static {
-    /// On what occasion it is shown.
+    /// The occasion on which it is shown.
     fn showing(&self) -> &Showing;
 
-    /// The same, to learn the moment from which on it can be settled.
+    /// The same, mutable, to learn the earliest time at which it can be settled.
     fn showing_mut(&mut self) -> &mut Showing;
 
-    /// The payment as it is reserved, shown at that time.
+    /// Returns the payment to reserve, as shown at this time.
     fn payment(&self, shown: ChainTime) -> Payment;
 
-    /// Whether the handler sets the charge, up to what is reserved.
+    /// Whether the handler sets the charge, up to the reserved amount.
     fn is_metered(&self) -> bool;
 
-    /// Checks a payment without a signature by the payer's key before it is reserved: otherwise a used payment, shown without any signature
-    /// of its payer, would be held and so be unavailable to the payer. Returns its state on the chain, where it is not the payer's.
+    /// Checks a payment that the payer's key did not sign, before it is reserved. Otherwise anyone could show a used payment without a
+    /// valid signature, hold it, and so keep it from its payer. If the signature is not the payer's, returns the payment's state on the
+    /// chain.
     fn forged(&mut self) -> impl Future<Output = Option<Found>> + Send;
 
-    /// Whether its payer certainly signed it: by its own key, or because the settler says so. `None` where the settler does not answer.
+    /// Returns whether the payer certainly signed it: by its own key, or because the settler says so. `None` if the settler does not
+    /// answer.
     fn is_proven(&self) -> impl Future<Output = Option<bool>> + Send;
 
-    /// Accepts it after the reservation: a sold or held payment does not count against its payer. Tells whether the payer's unsettled
-    /// payments are within their limit.
+    /// Accepts it after the reservation, so that a sold or held payment does not count against its payer. Returns whether the payer's
+    /// unsettled payments are within their limit.
     fn take_on(&mut self) -> bool;
 
-    /// It is settled: it no longer counts as promised.
+    /// Marks it as settled: it no longer counts as promised.
     fn is_settled(&mut self);
 
-    /// Returns whether it can be settled, or was. Where it is not `payable` now, only the chain is asked.
+    /// Returns whether it can be settled, or was. If it is not `payable` now, only the chain is asked.
     fn check(&self, payable: Result<(), Reason>, begun: Option<Settling>) -> impl Future<Output = Found> + Send;
 
-    /// Settles this much of it, and waits until the verifier confirms it.
+    /// Settles this charge, and waits until the verifier confirms it.
     fn settle(&self, charge: Amount, records: &Records) -> impl Future<Output = Settled> + Send;
 }
 
-/// How long clients are asked to make a signature valid, in seconds: it is settled when the handler is done, and must be valid still. It must
-/// be over before the ledger forgets it, also if a client's clock is ahead.
+/// Returns how long clients are asked to make a signature valid, in seconds. The payment is settled after the handler, and must still be
+/// valid then. It must expire before the ledger forgets it, even if a client's clock is ahead.
 pub(crate) fn timeout(merchant: &MerchantInner) -> u64 {
     let remembered = merchant.max_payment_age.saturating_sub(CLOCK_AHEAD);
     merchant.max_hold.saturating_add(SETTLING_TIME).min(merchant.quote_ttl).min(remembered).as_secs()
 }
 
-/// Checks that a signature as clients are asked for one can be settled.
+/// Checks that a signature can be settled that is valid for as long as clients are asked for.
 ///
 /// # Errors
-/// [`BuildError::NoTimeToSettle`] where it would be over too soon.
+/// [`BuildError::NoTimeToSettle`] if it would expire too soon.
 pub(crate) fn check_timeout(merchant: &MerchantInner) -> Result<(), BuildError> {
     let valid_for = Duration::from_secs(timeout(merchant));
     let is_signed = merchant.chains.iter().any(|chain| chain.takes_signatures());
@@ -96,11 +98,11 @@ pub(crate) enum Untimely {
     Late,
 }
 
-/// Whether the clock allows settling what is valid from `after` up to `until`.
+/// Checks that the clock allows settling a payment that is valid from `after` up to `until`.
 pub(crate) fn timely(merchant: &MerchantInner, after: ChainTime, until: ChainTime) -> Result<(), Untimely> {
     let clock = merchant.clock.unix();
     let is_over = until.unix() < clock.saturating_add(LAST_MOMENT.as_secs());
-    // It must be over when the ledger forgets it: after a reorganisation it could be settled, and sold, a second time.
+    // It must expire before the ledger forgets it: after a reorganisation it could otherwise be settled, and sold, a second time.
     let is_long = until.unix() > clock.saturating_add(merchant.max_payment_age.as_secs());
     match () {
         () if is_over || is_long => Err(Untimely::Late),

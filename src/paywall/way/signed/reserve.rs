@@ -1,4 +1,4 @@
-//! Reserving a signed payment, which has not happened yet.
+//! Reserves a signed payment, which has not happened yet.
 
 use std::{pin::pin, sync::Arc};
 
@@ -23,20 +23,20 @@ use crate::{
     protocol::{ChainTime, PaymentId, ProblemCode, ProvedBy, PurchaseKey, Receipt, v2::Reason},
 };
 
-/// A signed payment that is offered.
+/// A signed payment that a request offers.
 pub(crate) struct Paying<'a, F> {
     pub(crate) opened: Opened<'a>,
-    /// Its proof for a client that asks for a sold answer again.
+    /// The proof with which its client asks for a sold answer again.
     pub(crate) shown: Shown,
     /// Whether it may be settled now, for this request.
     pub(crate) payable: Result<(), Reason>,
     /// The purchase that its client names.
     pub(crate) purchase: Option<PurchaseKey>,
-    /// The payment, by the digest of the request and the head of the chain.
+    /// Builds the payment from the digest of the request and the head of the chain.
     pub(crate) reserved: F,
 }
 
-/// Reserves a signed payment, and looks at what the chain says of it.
+/// Reserves a signed payment, and checks what the chain says about it.
 pub(crate) async fn reserve_signed<S: Signed>(
     request: &PricedRequest,
     chain: &SellingChain,
@@ -45,7 +45,7 @@ pub(crate) async fn reserve_signed<S: Signed>(
 ) -> Result<Purchase, Rejection> {
     let route = &request.route;
     let Paying { opened, shown, payable, purchase, reserved } = paying;
-    // Boxed here and below, like all that a payment which buys something has no use for: this future is moved.
+    // Boxed here and below, like everything that a successful payment does not need: this future is moved.
     let Ok(head) = verifier_in_time(chain.view.head()).await else {
         let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
         return Err(Box::pin(opened.unless_consumed(shown, unavailable.into())).await);
@@ -57,7 +57,7 @@ pub(crate) async fn reserve_signed<S: Signed>(
         let rejection = rejection(request, &opened, reserved.showing(), judgement, now);
         return Err(Box::pin(opened.unless_consumed(shown, rejection)).await);
     }
-    // A signature that may be forged reserves no purchase: its payer might be another's.
+    // A signature that may be forged reserves no purchase: its payer may be someone else.
     let proven = match purchase {
         Some(_) => match reserved.is_proven().await {
             Some(proven) => proven,
@@ -92,13 +92,13 @@ pub(crate) async fn reserve_signed<S: Signed>(
         if metered { receipt.with_maximum(showing.amount()) } else { receipt }
     };
     let case = reserved.showing().case(metered, guard.begun());
-    // The lease is kept: how long a settler may take is its own setting.
+    // The lease is renewed meanwhile: how long a settler may take is a setting of its own.
     let found = match guard.keep(SETTLER + SETTLER, None, pin!(reserved.check(payable, case.begun))).await {
         HoldOutcome::Finished(found) => found,
         HoldOutcome::LeaseLost | HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Found::Unavailable,
     };
     let judgement = match judge(found, &case) {
-        // Valid only since it was reserved, and so without its purchase.
+        // It became valid only after the reservation, which therefore lacks its purchase.
         Judgement::Settle if !proven && case.begun.is_none() => Judgement::Unavailable,
         judgement => judgement,
     };
@@ -132,8 +132,9 @@ pub(crate) async fn reserve_signed<S: Signed>(
     Err(rejection)
 }
 
-/// Whether a signature alone may still buy by a payment that its payer has shown to be made and waits for. It does where that was settled for
-/// its quote. Any other is public, and buys nothing by it: looked at under a lease, a copy would hold it as often as it is shown.
+/// Checks whether a signature alone may still buy with a payment that its payer has proved to be mined, and waits for. It may if the
+/// payment was settled for its quote. Any other such payment is public, and the signature buys nothing. If it were checked under a lease, a
+/// copy would hold the payment as often as it is shown.
 async fn goes_on(opened: &Opened<'_>, showing: &Showing, payment: PaymentId) -> Result<(), Problem> {
     let in_progress = || Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN);
     if !showing.is_quoted() {
@@ -145,7 +146,7 @@ async fn goes_on(opened: &Opened<'_>, showing: &Showing, payment: PaymentId) -> 
     }
 }
 
-/// What to answer to a payment that buys nothing now.
+/// Returns the reply to a payment that buys nothing now.
 fn rejection(
     request: &PricedRequest,
     opened: &Opened<'_>,

@@ -20,7 +20,7 @@ use crate::{
     protocol::{Amount, TxHash, v2::SettleResponse},
 };
 
-/// A reserved payment, and the new quote for the case that it is refused.
+/// A reserved payment, and the new quote for its refusal.
 pub(super) struct ToSettle<S> {
     pub(super) reserved: S,
     pub(super) requote: Requote,

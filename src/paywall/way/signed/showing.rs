@@ -1,4 +1,4 @@
-//! `Showing`: on what occasion a signed payment is shown: for which quote and request, and at which head of the chain.
+//! `Showing`: the occasion on which a signed payment is shown: its quote and request, and the head of the chain.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,32 +16,32 @@ use crate::{
     },
 };
 
-/// How much before its quote a payment may seem to have been settled, by the clocks of others.
+/// How long before its quote a payment may seem to have been settled, by other clocks.
 const SKEW: Duration = Duration::from_secs(120);
-/// How long after its time a payment may have been forgotten by the ledger, at the earliest: that keeps it for a day more.
+/// How long after its expiry a payment counts as possibly forgotten by the ledger. The ledger keeps it for a day.
 const FORGOTTEN: Duration = Duration::from_secs(12 * 60 * 60);
-/// How much before it is sent a transaction may seem to be mined, by the local clock: two blocks of Base.
+/// How long before it is sent a transaction may seem to be mined, by the local clock: two blocks of Base.
 const EARLY: Duration = Duration::from_secs(4);
 
 /// The quote that a payment is shown for.
 pub(crate) struct ShownQuote {
-    /// The intent as the client showed it; the payment's name where it showed none.
+    /// The intent as the client showed it; the payment's id if it showed none.
     pub(crate) intent: IntentId,
-    /// Under which its payer can redeem it once it is made, where it names no quote.
+    /// The intent under which the payer can redeem the payment once it is made, if it names no quote.
     pub(crate) fresh: Option<IntentId>,
-    /// Whether it names a quote. Only the payer knows its intent.
+    /// Whether the payment names a quote. Only the payer knows the quote's intent.
     pub(crate) quoted: bool,
-    /// Whether that, or without one the present price, covers this request. A payment that was settled for another request does not buy
-    /// this one.
+    /// Whether the quote, or without one the present price, covers this request. A payment that was settled for another request does not
+    /// buy this one.
     pub(crate) honoured: bool,
 }
 
-/// What is signed, as far as it says who pays how much, and until when.
+/// The payer, the amount and the expiry that are signed.
 #[derive(Clone, Copy)]
 pub(crate) struct SignedTerms {
     pub(crate) payer: Address,
     pub(crate) amount: Amount,
-    /// From then on it can no longer be settled.
+    /// The time from which it can no longer be settled.
     pub(crate) until: ChainTime,
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Showing {
     signed: SignedTerms,
     /// Whether it is settled before the handler runs.
     first: bool,
-    /// It was not settled before, where it names a quote.
+    /// A payment that names a quote was not settled before this time.
     pub(crate) since: ChainTime,
     /// The digest of the request that it pays for.
     request: [u8; 16],
     /// The chain's head when it was reserved.
     pub(crate) head: ChainTime,
-    /// From when on a settlement that begins now can be mined.
+    /// The earliest time at which a settlement that begins now can be mined.
     from: ChainTime,
 }
 
@@ -79,8 +79,8 @@ impl Showing {
         Self { merchant, chain, quote, signed, first, since, request, head, from: head }
     }
 
-    /// Learns what the clock says of the moment from which on it can be settled: a node may be minutes behind, and know nothing yet of
-    /// what a relayer settled for the payer.
+    /// Learns the earliest time of a settlement from the clock as well. A node may be minutes behind, and not know yet what a relayer
+    /// settled for the payer.
     pub(crate) async fn begin(&mut self) {
         let now = verifier_in_time(self.chain.view.horizon()).await.unwrap_or(self.head);
         self.from = self.head.max(ChainTime::from_unix(now.unix().saturating_sub(EARLY.as_secs())));
@@ -114,12 +114,12 @@ impl Showing {
         self.chain.reader().is_some()
     }
 
-    /// A time that is later than everything that the ledger has forgotten, where the block is unknown.
+    /// Returns a time that is later than everything that the ledger has forgotten, for a payment whose block is unknown.
     pub(crate) fn now(&self) -> ChainTime {
         ChainTime::from_unix(self.merchant.clock.unix().max(self.head.unix()) + 1)
     }
 
-    /// What to answer where it is settled, and anybody may show it: its payer can say so by a signature.
+    /// Returns the problem for a payment that is settled, so that anyone may show it: its payer must sign to redeem it.
     pub(crate) fn to_prove(&self, transaction: TxHash) -> Problem {
         let ShownQuote { intent, fresh, .. } = &self.quote;
         let message = redemption_message(self.network(), transaction, fresh.as_ref().unwrap_or(intent));
@@ -147,7 +147,7 @@ impl Showing {
         self.signed.amount
     }
 
-    /// Whether it is settled, or will be, is not known: the same header again goes on.
+    /// Returns the problem if it is unknown whether the payment is settled, or will be. The client sends the same header again.
     pub(crate) fn outcome_unknown(&self, transaction: Option<TxHash>) -> Problem {
         Problem {
             settlement: Some(Box::new(self.pending(transaction))),
@@ -158,7 +158,7 @@ impl Showing {
         }
     }
 
-    /// It is used, and nothing tells by what: only a person can.
+    /// Returns the problem if the payment is used, and nothing shows by what: only a person can find out.
     pub(crate) fn used_untold(&self) -> Problem {
         Problem {
             detail: Some(
@@ -169,14 +169,14 @@ impl Showing {
         }
     }
 
-    /// The reply about a payment that was made, or may have been, and has bought nothing.
+    /// Returns the reply about a payment that was made, or may have been, and has bought nothing.
     pub(crate) fn pending(&self, transaction: Option<TxHash>) -> SettleResponse {
         let pending = SettleResponse::pending(transaction, self.network());
         pending.with_payer(self.payer()).with_amount(self.amount())
     }
 }
 
-/// What a payment shows of itself. Without a quote it is public once it is settled, and gives no sold answer again.
+/// Returns the proof by a payment. Without a quote, the payment is public once it is settled, and gets no sold answer again.
 pub(crate) const fn shown_by(payment: PaymentId, quoted: bool) -> Shown {
     match quoted {
         true => Shown::Authorization(payment),

@@ -1,4 +1,4 @@
-//! `Unmatched`: a signed payment that is none of those that are offered. It is billed anew only if it is certainly not used.
+//! `Unmatched`: a signed payment that matches no offer. It is billed anew only if it is certainly unused.
 
 use std::future::Future;
 
@@ -18,15 +18,15 @@ pub(crate) struct Unmatched<'a> {
     pub(crate) chain: &'a SellingChain,
     pub(crate) payer: Address,
     pub(crate) pay_to: Address,
-    /// From then on it cannot be taken any more.
+    /// The time from which it can no longer be taken.
     pub(crate) until: ChainTime,
     /// What differs.
     pub(crate) reason: Reason,
 }
 
 impl Unmatched<'_> {
-    /// Returns the reply: a bill at the present price, unless the payment is used or being settled. `state` is what the chain says of its nonce, if
-    /// anything reads the chain, and `payment` the payment as it would be reserved at that time.
+    /// Returns the reply: a bill at the present price, unless the payment is used or being settled. `state` is the chain's state of its
+    /// nonce, if anything reads the chain. `payment` builds the payment as it would be reserved at a time.
     pub(crate) async fn refuse(
         self,
         request: &PricedRequest,
@@ -35,7 +35,7 @@ impl Unmatched<'_> {
         payment: impl FnOnce(ChainTime) -> Payment,
     ) -> Rejection {
         let bill = || request.requote(now).refuse(self.reason.clone(), self.chain.network, Some(self.payer));
-        // Before the state: what is unused after its end was never taken.
+        // Before the state: a payment that is unused after its end was never taken.
         let Ok(head) = verifier_in_time(self.chain.view.head()).await else {
             return Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into();
         };
@@ -48,7 +48,7 @@ impl Unmatched<'_> {
             // A head that is ahead of the clock may be wrong.
             Ok(Some(NonceState::Unused)) if self.until <= head.min(clock) => return bill(),
             Ok(Some(NonceState::Unused) | None) => {}
-            // It may have paid here, also where what used it was not found.
+            // It may have paid here, even if the transaction that used it was not found.
             Ok(Some(NonceState::Used(_) | NonceState::Spent)) => {
                 let seal = request.route.seals.of(self.pay_to);
                 return request.with_new_intent(ProblemCode::IntentNotFound, seal, now.amount).into();
@@ -62,8 +62,8 @@ impl Unmatched<'_> {
         }
     }
 
-    /// Whether no intent holds the payment, settles it or bought an answer with it. Another intent may have: one whose route has another
-    /// name now. The ledger tells that by a reservation, which is released at once.
+    /// Checks that no intent holds the payment, settles it or bought an answer with it. An intent may, even if its route has another name
+    /// now. The ledger answers that by a reservation, which is released at once.
     async fn is_free(
         &self,
         request: &PricedRequest,

@@ -1,4 +1,4 @@
-//! `Claimant`: the client of a redemption, by its proof, and the transfers of a transaction that it may claim. Pure.
+//! `Claimant`: the client of a redemption with its proof, and the transfers of a transaction that it may claim. Pure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,54 +10,54 @@ use crate::{
     },
 };
 
-/// A redemption's proof of its payer.
+/// What a redemption shows to prove that it comes from the payer.
 #[derive(Debug)]
 pub(crate) struct Claimant<'a> {
     pub(crate) intent: &'a IntentId,
     pub(crate) secret: Option<&'a PaymentSecret>,
     /// The payer whose signature is shown.
     pub(crate) signer: Option<Address>,
-    /// The nonces that stand for the intent in MPP, where it is spoken.
+    /// The nonces that stand for the intent in MPP, if the merchant speaks MPP.
     pub(crate) challenges: Option<[[u8; 32]; 2]>,
 }
 
-/// The transfers that a claimant may claim, never none.
+/// The transfers that a claimant may claim: at least one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Claimable {
-    /// The claimant's own.
+    /// Those proved to be the claimant's own.
     proven: Vec<(Transfer, ProvedBy)>,
-    /// Anyone's.
+    /// Those that anyone may claim.
     unbound: Vec<Transfer>,
-    /// Why the others are not claimable, where there are others.
+    /// Why the other transfers, if any, are not claimable.
     pub(crate) others: Option<NotClaimable>,
 }
 
-/// Why a claimant may claim none.
+/// Why a claimant may not claim a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotClaimable {
-    /// All are bound, to other secrets.
+    /// All are bound to other secrets.
     Bound,
-    /// None is the claimant's, and the merchant gives no other.
+    /// None is the claimant's, and the merchant sells for no others.
     ProofRequired,
-    /// One is unbound, and becomes anyone's then.
+    /// One is unbound, and anyone may claim it after this time.
     Held(Duration),
-    /// One is anyone's, and its payer waits for it.
+    /// Anyone may claim one, but its payer waits for it.
     Awaited,
 }
 
 impl Claimant<'_> {
-    /// Sorts out which of these transfers may be claimed at that head.
+    /// Returns the transfers that may be claimed at this head.
     pub(crate) fn claimable(
         &self,
         mut transfers: Vec<Transfer>,
         head: ChainTime,
         policy: UnboundPolicy,
     ) -> Result<Claimable, NotClaimable> {
-        // A hash or two, which most redemptions can do without.
+        // One or two hashes, which most redemptions do not need.
         let tags = if transfers.iter().any(|transfer| transfer.binding.is_bound()) { self.tags() } else { [None; 2] };
         let mut tags = ShownTags { tags, looked_through: None };
         let (mut proven, mut held, mut any_withheld) = (Vec::new(), None::<Duration>, false);
-        // Whose permit it was, and whether that is sold, only the permit's own name tells.
+        // Without the permit's nonce, it is unknown whose permit made the transfer, and whether that is sold.
         transfers.retain(|transfer| {
             let is_told = transfer.binding.permit() != Some(ByPermit::Untold);
             any_withheld |= !is_told;
@@ -90,13 +90,13 @@ impl Claimant<'_> {
         [Some(PaymentTag::of(self.intent.as_str())), self.secret.map(PaymentSecret::tag)]
     }
 
-    /// Whether the transfer was made from an authorization for the challenge of this intent.
+    /// Returns whether the transfer was made from an authorization for the challenge of this intent.
     fn pays(&self, transfer: &Transfer) -> bool {
         let nonce = transfer.binding.nonce();
         nonce.is_some_and(|nonce| self.challenges.iter().flatten().any(|challenge| challenge == nonce))
     }
 
-    /// How this transfer is shown to be the claimant's. A signature counts for more than a secret, which several may know.
+    /// Returns the proof that this transfer is the claimant's. A signature takes precedence over a secret, which several may know.
     fn proof(&self, transfer: &Transfer, tags: &mut ShownTags) -> ProvedBy {
         if self.signer == Some(transfer.payer) {
             ProvedBy::Signature
@@ -110,11 +110,11 @@ impl Claimant<'_> {
     }
 }
 
-/// The tags of the secrets that are shown.
+/// The tags of the secrets that the claimant shows.
 struct ShownTags {
     tags: [Option<PaymentTag>; 2],
-    /// The call data that was looked through last, and whether one of the tags is in it. It may be long, and is that of all transfers
-    /// which the sender of a transaction makes in it.
+    /// The call data that was searched last, and whether one of the tags is in it. It may be long, and all transfers that the sender of a
+    /// transaction makes in it share it.
     looked_through: Option<(Arc<[u8]>, bool)>,
 }
 
@@ -132,19 +132,19 @@ impl ShownTags {
     }
 }
 
-/// How much chain time is left until this transfer can be claimed without proof.
+/// Returns how much chain time is left until this transfer can be claimed without proof.
 fn held_for(transfer: &Transfer, head: ChainTime, hold: Duration) -> Option<Duration> {
     let free_at = transfer.block_time.after(hold).unix();
     free_at.checked_sub(head.unix()).filter(|left| *left > 0).map(Duration::from_secs)
 }
 
 impl Claimable {
-    /// A signed payment that was settled for the claimant's intent.
+    /// Returns the claim on a signed payment that was settled for the claimant's intent.
     pub(crate) fn settled_here(transfer: Transfer) -> Self {
         Self { proven: vec![(transfer, ProvedBy::Authorization)], unbound: Vec::new(), others: None }
     }
 
-    /// Leaves out those that are anyone's and for which their payer waits.
+    /// Removes the transfers that anyone may claim and whose payer waits for them.
     pub(crate) fn stand_back(mut self, is_awaited: impl Fn(PaymentId) -> bool) -> Result<Self, NotClaimable> {
         let before = self.unbound.len();
         self.unbound.retain(|transfer| !is_awaited(transfer.payment_id()));
@@ -154,7 +154,7 @@ impl Claimable {
         if self.proven.is_empty() && self.unbound.is_empty() { Err(NotClaimable::Awaited) } else { Ok(self) }
     }
 
-    /// Adds the candidates to a claim: the claimant's own, and behind them anyone's.
+    /// Adds the candidates to a claim: first the claimant's own, then those that anyone may claim.
     pub(crate) fn add_to(self, claim: ClaimBuilder) -> (ClaimBuilder, Proofs) {
         let proofs = self.proven.iter().map(|(transfer, proof)| (transfer.payment_id(), *proof)).collect();
         let own = self.proven.into_iter().map(|(transfer, _)| transfer);
@@ -162,17 +162,17 @@ impl Claimable {
     }
 }
 
-/// How each of a claim's candidates is shown to be the claimant's.
+/// The proof for each of a claim's candidates.
 #[derive(Debug)]
 pub(crate) struct Proofs(Vec<(PaymentId, ProvedBy)>);
 
 impl Proofs {
-    /// Those that the claimant showed to be its own.
+    /// Returns the payments that the claimant proved to be its own.
     pub(crate) fn payments(&self) -> impl Iterator<Item = PaymentId> {
         self.0.iter().map(|(payment, _)| *payment)
     }
 
-    /// Whose claim on this payment it is.
+    /// Returns who claims this payment.
     pub(crate) fn claimed(&self, payment: PaymentId) -> Claimed {
         match self.of(payment) {
             ProvedBy::Nothing => Claimed::ByAnyone,

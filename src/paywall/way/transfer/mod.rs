@@ -27,7 +27,7 @@ use crate::{
     protocol::{Asset, ProblemCode, Proof, Receipt, Redemption, Way},
 };
 
-/// Payments by a transfer that is mined.
+/// Payments by a mined transfer.
 pub(crate) struct ByTransfer;
 
 impl WayToPay for ByTransfer {
@@ -63,7 +63,7 @@ impl WayToPay for ByTransfer {
     }
 }
 
-/// What a proof shows of a transfer.
+/// What a proof shows about a transfer.
 enum Shows {
     Redemption(Presented),
     IntentOnly,
@@ -91,7 +91,7 @@ fn presented(request: &PricedRequest, proof: Proof) -> Result<Shows, Rejection> 
     Ok(redemption.map_or(Shows::TransactionOnly, Shows::Redemption))
 }
 
-/// What to answer to a transaction that is shown without an intent.
+/// Returns the reply to a transaction that is shown without an intent.
 fn without_intent(request: &PricedRequest, price: Result<Cost, Rejection>) -> Rejection {
     let seal = request.route.seals.current();
     match price {
@@ -100,8 +100,8 @@ fn without_intent(request: &PricedRequest, price: Result<Cost, Rejection>) -> Re
     }
 }
 
-/// Reserves a payment for this intent, in that transaction. What was sent counts in full, also where the handler sets the charge and
-/// transfers are not offered: it is paid.
+/// Reserves a payment for this intent, in the transaction that is shown. The amount sent counts in full, even if the handler sets the
+/// charge and transfers are not offered: it is paid already.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` keeps each argument twice, and is moved with both")]
 fn redeem(
     request: &PricedRequest,
@@ -112,7 +112,7 @@ fn redeem(
         let purchase = std::mem::replace(&mut presented.purchase, Ok(None));
         let redemption = &presented.redemption;
         let Some(chain) = chain_of(&request.route.merchant, &presented) else {
-            // Boxed, like all that a redemption which buys something has no use for.
+            // Boxed, like everything that a successful redemption does not need.
             return Err(Box::pin(unless_consumed(request, redemption, Problem::unknown_network().into())).await);
         };
         let Some(verifier) = chain.reader() else { return Err(Problem::takes_signed_only().into()) };
@@ -144,15 +144,15 @@ fn redeem(
     }
 }
 
-/// The network that a redemption names: the first one, where it names none.
+/// Returns the network that a redemption names, or the first one if it names none.
 fn chain_of<'m>(merchant: &'m MerchantInner, presented: &Presented) -> Option<&'m SellingChain> {
     let first = &**merchant.first();
     let Some(network) = presented.redemption.network else { return Some(first) };
-    // In the standard's header, what was accepted is compared with what is offered, and differs.
+    // In the standard's header, the accepted offer is later compared with what is offered, and refused because it differs.
     merchant.on(network).map(|chain| &**chain).or_else(|| presented.is_for_bound_only().then_some(first))
 }
 
-/// What to answer to a redemption that is refused before its intent was opened.
+/// Returns the reply to a redemption that is refused before its intent is opened.
 pub(crate) async fn unless_consumed(
     request: &PricedRequest,
     redemption: &Redemption,

@@ -1,4 +1,4 @@
-//! `ShownTransfer`: the transfers that a redemption may claim, by its transaction on the chain and by its proof.
+//! `ShownTransfer`: finds the transfers that a redemption may claim, from its transaction on the chain and its proof.
 
 use crate::{
     paywall::{
@@ -20,25 +20,25 @@ use crate::{
     verify::{ErasedVerifier, Verdict},
 };
 
-/// A transaction that is shown, and the intent that it is shown for.
+/// A shown transaction, and the intent that it is shown for.
 pub(super) struct ShownTransfer<'a> {
     pub(super) opened: &'a Opened<'a>,
-    /// The network on which it is said to be.
+    /// The network that it is said to be on.
     pub(super) chain: &'a SellingChain,
     pub(super) verifier: &'a dyn ErasedVerifier,
     pub(super) presented: &'a Presented,
-    /// The purchase that it is for, where its client names that.
+    /// The purchase that its client names, if any.
     pub(super) purchase: Option<PurchaseKey>,
 }
 
 impl ShownTransfer<'_> {
-    /// The transfers of this transaction that the client may consume with this intent, and the chain's head.
+    /// Returns the transfers of this transaction that the client may consume with this intent, and the chain's head.
     pub(super) async fn claimable(
         &self,
         request: &PricedRequest,
         now: Amount,
     ) -> Result<(Claimable, ChainTime), Rejection> {
-        // For the recipient that was paid, if that is a former one.
+        // Sealed for the recipient that was paid, even if that is a former one.
         let renewed =
             |code| request.with_new_intent(code, self.opened.route.seals.of(self.opened.recipient), now).into();
         if !self.opened.honours_transfer(request, now)
@@ -57,7 +57,7 @@ impl ShownTransfer<'_> {
         Ok((self.claimable_by(transfers, head).await?, head))
     }
 
-    /// Reserves the first of these transfers that is free, and tells how it is shown to be the claimant's.
+    /// Reserves the first free transfer, and returns how it is proved to be the claimant's.
     pub(super) async fn reserve(
         &self,
         claimable: Claimable,
@@ -74,7 +74,7 @@ impl ShownTransfer<'_> {
                 let proved_by = proofs.of(guard.payment().id());
                 Ok((guard, proved_by))
             }
-            // The claimable transfers are sold, and do not hide the others.
+            // The claimable transfers are sold, which must not hide the others.
             (Err(Problem { code: ProblemCode::TxAlreadyUsed, .. }), Some(others)) => {
                 Err(self.not_claimable(&self.presented.redemption, others))
             }
@@ -87,7 +87,7 @@ impl ShownTransfer<'_> {
         }
     }
 
-    /// Those that are the claimant's, and those that are anyone's.
+    /// Returns the claimant's transfers, and those that anyone may claim.
     async fn claimable_by(&self, transfers: Vec<Transfer>, head: ChainTime) -> Result<Claimable, Problem> {
         let redemption = &self.presented.redemption;
         let Redemption { intent, secret, .. } = redemption;
@@ -105,20 +105,20 @@ impl ShownTransfer<'_> {
         }
     }
 
-    /// The nonces by which a payer of MPP binds its authorization to this intent.
+    /// Returns the nonces by which a payer of MPP binds its authorization to this intent.
     fn challenges(&self, transfers: &[Transfer]) -> Option<[[u8; 32]; 2]> {
         let mpp = self.opened.route.merchant.mpp.as_ref()?;
         let signed = transfers.iter().any(|transfer| transfer.binding.nonce().is_some());
         signed.then(|| challenge_hashes(self.presented.redemption.intent.as_str(), mpp.realm()))
     }
 
-    /// The transfers that were made from authorizations, which this merchant may have settled.
+    /// Returns the transfers that were made from authorizations, which this merchant may have settled.
     fn signed(&self, transfers: &[Transfer]) -> Vec<Transfer> {
         let signed = transfers.iter().filter(|transfer| transfer.binding.nonce().is_some());
         if self.chain.standard.is_some() { signed.cloned().collect() } else { Vec::new() }
     }
 
-    /// The one of them that was settled for this very intent, which its payer alone knows.
+    /// Returns the transfer that was settled for this very intent, which only its payer knows.
     async fn settled_here(&self, signed: Vec<Transfer>) -> Result<Option<Transfer>, Problem> {
         if signed.is_empty() {
             return Ok(None);
@@ -133,7 +133,7 @@ impl ShownTransfer<'_> {
         }))
     }
 
-    /// What to answer where no transfer is left that this redemption may claim.
+    /// Returns the problem if this redemption may claim none of the transfers.
     pub(crate) fn not_claimable(&self, redemption: &Redemption, reason: NotClaimable) -> Problem {
         let prove = |code| Problem::to_prove(code, self.message(redemption.transaction, &redemption.intent));
         match reason {
@@ -144,7 +144,7 @@ impl ShownTransfer<'_> {
         }
     }
 
-    /// The payer whose signature is shown; `None` where none is shown.
+    /// Returns the payer whose signature is shown; `None` if none is shown.
     async fn signer(&self, transfers: &[Transfer]) -> Result<Option<Address>, Problem> {
         let redemption = &self.presented.redemption;
         let Some(signature) = &redemption.signature else { return Ok(None) };
@@ -156,14 +156,14 @@ impl ShownTransfer<'_> {
         payers.sort_unstable();
         payers.dedup();
         match verifier_in_time(signatures.signer(&message, signature, &payers)).await {
-            // A verifier that names another account must not open its transfers.
+            // A verifier that names another account must not open that account's transfers.
             Ok(Some(signer)) if payers.contains(&signer) => Ok(Some(signer)),
             Ok(_) => Err(Problem::to_prove(ProblemCode::InvalidSignature, message)),
             Err(_) => Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN)),
         }
     }
 
-    /// What a payer signs to redeem this transaction with this intent.
+    /// Returns the message that a payer signs to redeem this transaction with this intent.
     fn message(&self, transaction: TxHash, intent: &IntentId) -> String {
         redemption_message(self.chain.network, transaction, intent)
     }
@@ -176,8 +176,8 @@ impl ShownTransfer<'_> {
         tracing::debug!(intent = %self.opened.key, %transaction, ?verdict, "verified");
         Err(match verdict {
             Ok(Verdict::Paid { mut transfers, head }) => {
-                // A verifier that judged by other terms, or another transaction, must not sell here.
-                // Nor does what the seller moves from an account of before.
+                // A verifier that judged by other terms, or another transaction, must not sell here. Transfers from the seller's own
+                // accounts, present or former, buy nothing either.
                 transfers.retain(|transfer| {
                     let own = merchant.recipients.contains(&transfer.payer);
                     transfer.transaction == transaction && terms.are_met_by(transfer) && !own

@@ -30,7 +30,7 @@ fn by_nonce(secret: &str) -> Binding {
     Binding::none().with_nonce(*PaymentTag::of(secret).as_bytes())
 }
 
-/// The positions that may be claimed, with their proof, in the order in which they are tried; and what holds the others back.
+/// The positions that may be claimed, with their proof, in the order in which they are tried; and why the others may not be claimed.
 type Outcome = Result<(Vec<(u32, ProvedBy)>, Option<NotClaimable>), NotClaimable>;
 
 fn claim(
@@ -128,7 +128,7 @@ fn of_many_the_claimants_own_come_first_and_then_anyones() {
     assert_eq!(claim((None, None), bundle(), late, REQUIRED), Ok((vec![(2, Nonce), (1, Tag)], required)));
     let all_his = Ok((vec![(3, Signature), (2, Signature), (1, Signature), (0, Nothing), (4, Nothing)], None));
     assert_eq!(claim((None, Some(PAYER)), bundle(), late, HOLD), all_his);
-    // A transfer bound to others waits for nothing; a held one does.
+    // Waiting does not help with a transfer that is bound to others; with a held one it does.
     let rest = || bundle().into_iter().filter(|transfer| [0, 3].contains(&transfer.position)).collect();
     assert_eq!(claim((None, None), rest(), PAID, HOLD), Err(held));
 }
@@ -184,7 +184,7 @@ fn a_claimant_stands_back_where_another_payer_waits_and_keeps_its_own() {
     assert_eq!(stand_back(Some(PAYER), &[0, 1]), Ok((vec![0], vec![], awaited)), "its own stays");
 }
 
-/// What one sale was settled by must not buy another: without the permit's own name nothing tells whether it did.
+/// The payment of one sale must not buy another: without the permit's nonce, nothing shows whether it was one.
 #[test]
 fn a_transfer_by_a_permit_is_claimed_under_its_name_and_by_a_signature_alone() {
     let told = || Binding::none().with_permit(ByPermit::Nonce([7; 32]));
