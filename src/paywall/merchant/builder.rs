@@ -28,7 +28,7 @@ use crate::{
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long an unbound payment is held unless said otherwise: two blocks of Base, and one second.
+/// The default hold of an unbound payment: two blocks of Base, and one second.
 const HOLD_UNBOUND: Duration = Duration::from_secs(5);
 
 /// Configures a [`Merchant`]. Created by [`Merchant::builder`].
@@ -80,7 +80,7 @@ pub struct MerchantBuilder {
     max_hold: Duration,
     lease: Duration,
     contact: Option<String>,
-    /// `None`: as by default.
+    /// `None` is the default.
     hold_unbound: Option<Duration>,
     require_bound: bool,
     page: Option<PageHook>,
@@ -133,45 +133,45 @@ impl MerchantBuilder {
         self
     }
 
-    /// Sets the settler of signed payments: then quotes have the standard's header `PAYMENT-REQUIRED` as well, and clients of x402
-    /// version 2 can pay by `PAYMENT-SIGNATURE`, those of version 1 by `X-PAYMENT`.
+    /// Sets the settler of signed payments. Quotes then have the standard's header `PAYMENT-REQUIRED` as well. Clients of x402 version 2
+    /// can pay by `PAYMENT-SIGNATURE`, those of version 1 by `X-PAYMENT`.
     ///
-    /// A payment is checked by the settler before the handler runs, and settled once its answer is there. What a settler says is
-    /// judged by the verifier.
+    /// The settler checks a payment before the handler runs, and settles it once the answer is there. If there is a
+    /// [`verifier`](Self::verifier), it judges the settler's reports.
     pub fn settler(mut self, settler: impl Settler) -> Self {
         self.first = self.first.settler(settler);
         self
     }
 
-    /// Sets the settler of Permit2 permits: then routes that charge [up to](Merchant::charge_up_to) an amount are paid by the scheme `upto`
-    /// of the x402 standard, and tokens without EIP-3009 by `exact`. It needs a [`verifier`](Self::verifier): what settled a permit, only
-    /// the chain tells.
+    /// Sets the settler of Permit2 permits. Routes that charge [up to](Merchant::charge_up_to) an amount can then be paid by the scheme
+    /// `upto` of the x402 standard, and tokens without EIP-3009 by `exact`. It needs a [`verifier`](Self::verifier): only the chain tells
+    /// what settled a permit.
     ///
-    /// [`settler`](Self::settler) is for signed authorizations (EIP-3009); a `WalletSettler` or a `FacilitatorSettler` is both, and its
-    /// clone can be given to each.
+    /// [`settler`](Self::settler) is for signed authorizations (EIP-3009). A `WalletSettler` or a `FacilitatorSettler` is both: give a
+    /// clone to each.
     pub fn permit_settler(mut self, settler: impl PermitSettler) -> Self {
         self.first = self.first.permit_settler(settler);
         self
     }
 
-    /// Sets the settler of payment channels: then every route can be paid by the scheme `batch-settlement` of the x402 standard, a signature
-    /// for each answer. It needs a [`verifier`](Self::verifier) that checks signatures, and a ledger with accounts, as those of this crate
-    /// have.
+    /// Sets the settler of payment channels. Every route can then be paid by the scheme `batch-settlement` of the x402 standard, with a
+    /// signature for each answer. It needs a [`verifier`](Self::verifier) that checks signatures, and a ledger with accounts, such as those
+    /// of this crate.
     ///
-    /// What is sold is claimed by [`Merchant::claimer`], which has to run. A voucher names its seller by recipient and receiver authorizer
-    /// alone: sellers with ledgers of their own need receiver authorizers of their own.
+    /// [`Merchant::claimer`] claims what is sold, and has to run. A voucher names its seller only by recipient and receiver authorizer:
+    /// sellers with separate ledgers need separate receiver authorizers.
     pub fn channel_settler(mut self, settler: impl ChannelSettler) -> Self {
         self.first = self.first.channel_settler(settler);
         self
     }
 
-    /// Sets what is asked of channels, and when they are claimed.
+    /// Sets the terms for channels, and when they are claimed.
     pub fn channel_policy(mut self, policy: ChannelPolicy) -> Self {
         self.first = self.first.channel_policy(policy);
         self
     }
 
-    /// Takes an EIP-2612 allowance for Permit2 that a payer without gas signs along with its permit: the extension
+    /// Accepts an EIP-2612 allowance for Permit2, which a payer without gas signs along with its permit. This is the extension
     /// `eip2612GasSponsoring`, which quotes with permits then declare. Off by default: the Python client of x402 fails at quotes that
     /// declare extensions, unless it is installed as `x402[extensions]`.
     pub const fn sponsor_allowances(mut self) -> Self {
@@ -179,27 +179,27 @@ impl MerchantBuilder {
         self
     }
 
-    /// Takes transfers in the standard's header as well: the client-submitted family of x402 version 2, method `txid`. Off by default; then only what a payer
-    /// signed, and what bought nothing yet, is redeemed there, by the payer's signature.
+    /// Accepts transfers in the standard's header as well: the client-submitted family of x402 version 2, method `txid`. Off by default: a
+    /// payment is then redeemed there only by its payer's signature, such as a signed payment that was settled and bought nothing.
     ///
-    /// Then quotes have an entry for each token in `PAYMENT-REQUIRED`, behind those for signed payments, and a client
-    /// shows its transfer in `PAYMENT-SIGNATURE`. Such a transfer must be [bound](crate::protocol::Binding) to the
-    /// quote, or its payer must sign, regardless of [`hold_unbound`](Self::hold_unbound). See the guide
-    /// [`payment_proof`](crate::guide::payment_proof). It needs a [`verifier`](Self::verifier).
+    /// Quotes then have an entry for each token in `PAYMENT-REQUIRED`, after those for signed payments, and a client shows its transfer in
+    /// `PAYMENT-SIGNATURE`. Such a transfer must be [bound](crate::protocol::Binding) to the quote, or its payer must sign, regardless of
+    /// [`hold_unbound`](Self::hold_unbound). See the guide [`payment_proof`](crate::guide::payment_proof). It needs a
+    /// [`verifier`](Self::verifier).
     pub const fn accept_submitted_transfers(mut self) -> Self {
         self.client_submitted = true;
         self
     }
 
-    /// Sets whether quotes ask for signed payments in the words of x402 version 1 as well, in their body: on by default. It needs a
+    /// Sets whether quotes also ask for signed payments in the format of x402 version 1, in their body; on by default. It needs a
     /// [`settler`](Self::settler), and a network that has a name in version 1. A payment in `X-PAYMENT` is read in any case.
     pub const fn x402_v1(mut self, x402_v1: bool) -> Self {
         self.x402_v1 = x402_v1;
         self
     }
 
-    /// Asks for payments in the words of MPP as well, in `WWW-Authenticate: Payment`, and takes them in `Authorization: Payment`: its
-    /// method `evm`, intent `charge`. Off by default. The argument is the realm, or [`Mpp`] settings.
+    /// Also asks for payments in the format of MPP, in `WWW-Authenticate: Payment`, and accepts them in `Authorization: Payment`: method
+    /// `evm`, intent `charge`. Off by default. The argument is the realm, or [`Mpp`] settings.
     ///
     /// Signed payments need a [`settler`](Self::settler), and hashes of transfers a [`verifier`](Self::verifier). See the guide
     /// [`standard`](crate::guide::standard). Other schemes of `Authorization` are the service's own.
@@ -208,14 +208,14 @@ impl MerchantBuilder {
         self
     }
 
-    /// Lets a client name its purchase, and charges each purchase once, also where the client signs it again: the x402 extension
-    /// `payment-identifier`, which `PAYMENT-REQUIRED` then declares, and the header `Idempotency-Key` beside a credential of MPP. Off
-    /// by default; then both are ignored.
+    /// Lets a client name its purchase, and charges each purchase once, even if the client signs it again. The name is in the x402
+    /// extension `payment-identifier`, which `PAYMENT-REQUIRED` then declares, or in the header `Idempotency-Key` beside a credential of
+    /// MPP. Off by default: both are then ignored.
     ///
-    /// The name has 16 to 128 characters of `[A-Za-z0-9_-]`; another one is 400 `invalid_redemption`. It is reserved together
-    /// with intent and payment. While a first payment for it is undecided, a second one is 409 `redemption_in_progress`; once
-    /// the first bought the answer, 409 `payment_id_conflict`: the second is not settled. The name is remembered as long as the
-    /// sale, at least the [`max_payment_age`](Self::max_payment_age). See the guide [`standard`](crate::guide::standard).
+    /// The name has 16 to 128 characters of `[A-Za-z0-9_-]`; any other gets 400 `invalid_redemption`. It is reserved together with intent
+    /// and payment. While a first payment for it is undecided, a second one gets 409 `redemption_in_progress`. Once the first bought the
+    /// answer, the second gets 409 `payment_id_conflict` and is not settled. The name is remembered as long as the sale, at least the
+    /// [`max_payment_age`](Self::max_payment_age). See the guide [`standard`](crate::guide::standard).
     ///
     /// The name must be hard to guess. A stranger who knows it gets no answer by it, but could use it up by a purchase of
     /// its own on the same resource.
@@ -252,14 +252,14 @@ impl MerchantBuilder {
         self
     }
 
-    /// Adds a further network on which the merchant sells; those set here come behind the first one, in their order.
+    /// Adds another network on which the merchant sells. Networks added here come after the first one, in their order.
     ///
     /// [`network`](Self::network), [`verifier`](Self::verifier), [`settler`](Self::settler), [`asset`](Self::asset) and
-    /// [`former_asset`](Self::former_asset) of the builder are those of the first network. All other settings are for all networks: the
+    /// [`former_asset`](Self::former_asset) of the builder apply to the first network only. All other settings apply to all networks: the
     /// recipients are paid at the same addresses, and prices are the same, in the first network's first token.
     ///
-    /// The header `Pay` names the first network, `PAYMENT-REQUIRED` names all, as far as headers have room for them. A quote may be paid
-    /// on any, and buys one answer. A node that does not answer stops its own network.
+    /// The header `Pay` names the first network; `PAYMENT-REQUIRED` names all that headers have room for. A quote may be paid on any of
+    /// them, and buys one answer. A node that does not answer stops only its own network.
     ///
     /// ```
     /// # #[cfg(feature = "test-util")]
@@ -285,20 +285,20 @@ impl MerchantBuilder {
         self
     }
 
-    /// Adds a token that is accepted. The first one is the currency of prices; the network's USDC if none is added.
+    /// Adds an accepted token. The first one is the currency of prices. If none is added, that is the network's USDC.
     pub fn asset(mut self, asset: Asset) -> Self {
         self.first = self.first.asset(asset);
         self
     }
 
-    /// Adds a token that quotes no longer name, but that still counts in payments.
+    /// Adds a token that quotes no longer name, but in which payments still count.
     pub fn former_asset(mut self, asset: Asset) -> Self {
         self.first = self.first.former_asset(asset);
         self
     }
 
-    /// Adds a former recipient. Its open quotes are still honoured: payments to it count for them. A signed payment without a quote
-    /// counts for the present recipient alone.
+    /// Adds a former recipient. Its open quotes are still honoured: payments to it count for them. A signed payment without a quote counts
+    /// for the present recipient only.
     ///
     /// Name an address only while its key is safe. The thief of a leaked key gets all payments to its address,
     /// including those for open quotes.
@@ -357,8 +357,8 @@ impl MerchantBuilder {
         self
     }
 
-    /// Sets how much chain time has to pass over an unbound payment before it can be redeemed without its payer's signature; 5 seconds by
-    /// default, and at most an hour and half of [`max_payment_age`](Self::max_payment_age). Fractions of a second count as a whole one.
+    /// Sets how much chain time must pass after an unbound payment before it can be redeemed without its payer's signature; 5 seconds by
+    /// default, and at most an hour and half of [`max_payment_age`](Self::max_payment_age). Fractions of a second are rounded up.
     ///
     /// A transaction's hash is public. The first request redeems an unbound payment
     /// ([`Binding`](crate::protocol::Binding)), and the hold gives its payer time to sign first. [`Duration::ZERO`]
@@ -380,7 +380,7 @@ impl MerchantBuilder {
     /// Sets the page that browsers get instead of a quote's JSON, for all routes that have no
     /// [page of their own](crate::X402Layer::quote_page). By default there is none.
     ///
-    /// It is for the layers that are made from here on, and for redeeming by form, as described there.
+    /// It applies to the layers made after this call, and to redeeming by form, as described there.
     pub fn quote_page(mut self, page: impl QuotePage) -> Self {
         self.page = Some(PageHook::new(page));
         self
@@ -508,7 +508,7 @@ impl MerchantBuilder {
     }
 }
 
-/// No keys, no backends: nothing in here prints a secret.
+/// Prints no keys and no backends, and so no secrets.
 impl fmt::Debug for MerchantBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MerchantBuilder")
@@ -527,7 +527,7 @@ fn check_url(url: &str) -> Result<(), BuildError> {
     fits.then_some(()).ok_or(BuildError::OutOfRange { what: "public_url" })
 }
 
-/// Chain time has no fractions of a second: a shorter hold than was asked for would be none.
+/// Rounds up. Chain time has no fractions of a second, so rounding down could turn a hold off.
 fn whole_seconds(span: Duration) -> Duration {
     Duration::from_secs(span.as_secs() + u64::from(span.subsec_nanos() > 0))
 }

@@ -25,7 +25,7 @@ use crate::{
 
 /// One network on which a merchant sells, for [`MerchantBuilder::chain`](crate::MerchantBuilder::chain).
 ///
-/// [`verifier`](Self::verifier), [`settler`](Self::settler) or both are required. Its tokens must have the decimals of those of the
+/// [`verifier`](Self::verifier), [`settler`](Self::settler) or both are required. Its tokens must have the same decimals as those of the
 /// merchant's first network.
 #[must_use]
 pub struct Chain {
@@ -79,25 +79,25 @@ impl Chain {
         self
     }
 
-    /// Sets what is asked of channels on this network, and when they are claimed.
+    /// Sets the terms for channels on this network, and when they are claimed.
     pub fn channel_policy(mut self, policy: ChannelPolicy) -> Self {
         self.channel_policy = policy;
         self
     }
 
-    /// Adds a token that is accepted; the network's USDC if none is added.
+    /// Adds an accepted token. If none is added, the network's USDC is accepted.
     pub fn asset(mut self, asset: Asset) -> Self {
         self.assets.push(asset);
         self
     }
 
-    /// Adds a token that quotes no longer name, but that still counts in payments.
+    /// Adds a token that quotes no longer name, but in which payments still count.
     pub fn former_asset(mut self, asset: Asset) -> Self {
         self.former_assets.push(asset);
         self
     }
 
-    /// Checks the settings. `client_submitted`: whether transfers must be seen.
+    /// Checks the settings. `client_submitted` tells whether the merchant must be able to see transfers.
     pub(super) fn check(
         self,
         recipients: &[Address],
@@ -167,7 +167,7 @@ impl Chain {
     }
 }
 
-/// No backends: nothing in here prints a secret.
+/// Prints no backends, and so no secrets.
 impl fmt::Debug for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chain").field("network", &self.network).field("assets", &self.assets).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! `Turn`: of several processes one claims, by a lease in the ledger; and its `Report`, by which all others know how that went.
+//! `Turn`: a lease in the ledger, by which one of several processes claims; and its `Report`, which tells all others how that went.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     protocol::{Amount, Network, channel::ChannelId},
 };
 
-/// The form of a report. A further one gets another number.
+/// The version of a report's format.
 const FORM: u8 = 1;
 
 /// The turn of this process.
@@ -27,7 +27,7 @@ pub(crate) struct Report {
 }
 
 impl Turn {
-    /// Takes the turn, unless another process has it.
+    /// Takes the turn, unless another process holds it.
     pub(crate) async fn take(
         ledger: &Arc<dyn ErasedLedger>,
         network: Network,
@@ -50,7 +50,7 @@ impl Turn {
         Ok(None)
     }
 
-    /// Leaves it to the others, and tells them how it ended, if it came to its end.
+    /// Gives up the turn. If it came to its end, leaves its report for the others.
     pub(crate) async fn end(mut self, report: Option<Report>) {
         match report {
             Some(report) => _ = self.0.guard.charge_part(Amount::ZERO, Some(&report.write())).await,
@@ -60,7 +60,7 @@ impl Turn {
 }
 
 impl Report {
-    /// The report of the last turn on a network that came to its end; `None` before the first.
+    /// Returns the report of the last finished turn on a network; `None` before the first.
     pub(crate) async fn last(ledger: &dyn ErasedLedger, network: Network) -> Result<Option<Self>, LedgerError> {
         let account = ledger_in_time(async { accounts_of(ledger)?.account(account_of(network)).await }).await?;
         Ok(account.and_then(|account| Self::read(&account.memo)))
@@ -73,7 +73,7 @@ impl Report {
             memo.extend_from_slice(&until.to_be_bytes());
             memo.extend_from_slice(channel.as_bytes());
         }
-        // Of a fixed length, below the limit.
+        // The memo has a fixed length, below the limit.
         AccountMemo::new(memo).unwrap_or_default()
     }
 
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// Where the ledger has it.
+/// Returns the account in the ledger that holds the turn.
 fn account_of(network: Network) -> AccountId {
     let hash = blake3::derive_key("tower-x402 2026-11 turn to claim channels", &network.chain_id().to_be_bytes());
     let mut id = [0; 16];

@@ -34,25 +34,25 @@ use crate::{
     settle::{CLAIMS_MAX, ClaimOutcome, SettleError, SweepOutcome},
 };
 
-/// How often it looks what is due. A withdrawal that a payer began is claimed within a minute.
+/// How often the claimer checks what is due. A withdrawal that a payer began is claimed within a minute.
 const EVERY: Duration = Duration::from_secs(10);
-/// After how many looks it sweeps what others claimed.
+/// After how many checks it sweeps what others claimed.
 const SWEEP_EACH: u32 = 60;
-/// For how long the turn of a process that died keeps the others waiting: far less than any payer waits for a withdrawal. It is renewed
-/// while it lasts.
+/// How long the turn of a process that died keeps the others waiting: far less than any payer waits for a withdrawal. A running turn is
+/// renewed.
 const TURN: Duration = Duration::from_secs(60);
 /// The longest turn.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
-/// For how long a turn begins claims. What is left of it sweeps and reports; the next turn claims the rest.
+/// How long a turn begins claims. The rest of the turn sweeps and reports; the next turn claims the rest.
 const CLAIMS_FOR: Duration = Duration::from_secs(3 * 60);
-/// How much of that is for claims that failed the last time, and whose payers withdraw.
+/// How much of that time is for claims that failed the last time, and whose payers withdraw.
 const URGENT_FOR: Duration = Duration::from_secs(60);
 
 /// Claims on the chain what was sold in [channels](crate::MerchantBuilder::channel_settler), and sweeps it to the seller.
 ///
-/// Every replica runs one, and by a lease in the ledger one of them works. It claims what has been owed for longer than the
-/// [policy](crate::ChannelPolicy) says, everything once that is a large enough sum or worth its gas, and at once what is sold in a channel whose payer
-/// withdraws. What it does may be repeated: the contract takes the difference to what was claimed before.
+/// Every replica runs one, and a lease in the ledger lets one of them work. It claims what has been owed for longer than the
+/// [policy](crate::ChannelPolicy) says, and everything once the sum is large enough or worth its gas. It claims at once what is sold in a
+/// channel whose payer withdraws. Its work may be repeated: the contract takes the difference to what was claimed before.
 ///
 /// **If none runs, what was sold is lost to payers who withdraw**: see [`Merchant::health`](crate::Merchant::health).
 ///
@@ -67,26 +67,26 @@ pub struct Claimer {
     merchant: Arc<MerchantInner>,
 }
 
-/// What was claimed.
+/// The result of claiming.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claimed {
-    /// In how many channels.
+    /// The number of channels that were claimed.
     pub channels: usize,
-    /// How many are left that could not be claimed, or of which that is not known yet.
+    /// The number of channels that could not be claimed, or for which that is not known yet.
     pub left: usize,
-    /// By these transactions: claims, then sweeps.
+    /// The transactions: claims, then sweeps.
     pub transactions: Vec<TxHash>,
-    /// Whether another process is at it, so that nothing was done here.
+    /// Whether another process was claiming, so that nothing was done here.
     pub elsewhere: bool,
 }
 
 /// What a turn does.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// Claims what is not due yet as well.
+    /// Claims also what is not due yet.
     all: bool,
-    /// Sweeps also where it claims nothing.
+    /// Sweeps even if it claims nothing.
     sweeps: bool,
 }
 
@@ -99,14 +99,14 @@ impl Merchant {
     /// Claims everything that is owed now, and sweeps it, without waiting until it is due.
     ///
     /// # Errors
-    /// [`HealthError`] if the ledger or the chain does not answer. What was claimed by then is claimed.
+    /// [`HealthError`] if the ledger or the chain does not answer. Claims made by then stand.
     pub async fn claim_now(&self) -> Result<Claimed, HealthError> {
         self.claimer().turn(Effort { all: true, sweeps: true }).await
     }
 }
 
 impl Claimer {
-    /// Claims what is due, now and then, until it is dropped. An outage is logged, and passes.
+    /// Claims what is due, at intervals, until it is dropped. An outage is logged, and the next turn tries again.
     pub async fn run(self) -> Infallible {
         for turn in 0_u32.. {
             // Refunds claim as well.
@@ -121,7 +121,7 @@ impl Claimer {
 
     async fn turn(&self, effort: Effort) -> Result<Claimed, HealthError> {
         let (mut claimed, mut failed) = (Claimed::default(), Ok(()));
-        // All of them: one that fails keeps no other back.
+        // Every chain gets its turn: one that fails does not hold back the others.
         for chain in self.merchant.chains.iter() {
             let Some(channels) = &chain.channels else { continue };
             let done = self.take_turn(chain, channels, effort, &mut claimed).await;
@@ -143,11 +143,11 @@ impl Claimer {
             return Ok(());
         };
         let (mut owed, mut unclaimed) = (Vec::new(), Unclaimed::default());
-        // A settler that hangs must not keep it from the others.
+        // A settler that hangs must not keep the turn from the others.
         let done =
             timeout(LONGEST, self.claim_on((chain, channels), effort, (&mut owed, &mut unclaimed), claimed)).await;
         let done = done.unwrap_or_else(|_| {
-            // Unless it was cut off before it had read what is owed.
+            // Nothing is owed here if the turn was cut off before it had read the debts.
             if !owed.is_empty() {
                 unclaimed.tell(channels, &owed);
             }
@@ -165,7 +165,7 @@ impl Claimer {
         (owed, unclaimed): (&mut Vec<Owed>, &mut Unclaimed),
         claimed: &mut Claimed,
     ) -> Result<Report, HealthError> {
-        // What was sold is claimed all the same where one of these does not answer.
+        // If one of these does not answer, claims go on all the same.
         let _ = channels.learn().await;
         let clock = ChainTime::from_unix(self.merchant.clock.unix());
         let head = verifier_in_time(chain.view.head()).await.unwrap_or(clock);
@@ -187,14 +187,14 @@ impl Claimer {
                 claimed.left += rows.len();
                 continue;
             }
-            // Also those that are left out, because they are in use: they make no others due either.
+            // Includes the rows that are left out below as they are in use: they must not make others due either.
             channels.tried().begin(rows.iter().map(|row| (row.channel.account, row.claim.total_claimed)));
             let answered = answered(&self.merchant, &rows, head, &mut claimed.left).await;
             let rows = tell_what_is_shown(&self.merchant.ledger, answered, &mut claimed.left).await;
             channels.tried().claims(rows.iter().map(|row| row.channel.account));
             unclaimed.tried(&rows);
             let (count, work) = (rows.len(), self.claim_rows(channels, rows, until, (&mut *unclaimed, &mut *claimed)));
-            // Only what is urgent is cut off: all others come behind it.
+            // Only urgent claims are cut off: all others wait behind them.
             let done = if is_urgent { timeout_at(end, work).await } else { Ok(work.await) };
             if done.is_err() {
                 tracing::warn!(channels = count, "a claim whose payer withdraws takes too long; trying again");
@@ -207,10 +207,10 @@ impl Claimer {
                 sweeps = true;
             }
         }
-        // Where the ledger does not know of it, it is claimed all the same.
+        // A claim counts even if the ledger does not know of it.
         let is_claimed = |row: &&Owed| row.claim.total_claimed <= channels.tried().last(row.channel.account).claimed;
         owed.iter().filter(is_claimed).for_each(|row| unclaimed.claimed(row.channel.id));
-        // A sweep that fails puts nothing at risk: what is claimed is the seller's.
+        // A sweep that fails puts nothing at risk: what is claimed belongs to the seller.
         unclaimed.tell(channels, owed);
         if sweeps {
             self.sweep(channels, claimed).await?;
@@ -219,7 +219,7 @@ impl Claimer {
         Ok(Report { at: now, first: first_to_claim(left) })
     }
 
-    /// Checks that no payer can soon take back what was sold to it, by the report of the last turn: that what is owed is claimed before half of
+    /// Checks by the report of the last turn that no payer can soon take back what was sold to it: that debts are claimed before half of
     /// the channel's delay is over, and that there are turns.
     pub(super) async fn health(&self) -> Result<(), HealthError> {
         let now = self.merchant.clock.unix();
@@ -231,14 +231,14 @@ impl Claimer {
                     return Err(HealthError::ChannelAtRisk { channel });
                 }
                 Some(report) if now <= report.at.saturating_add(channels.policy.silent_for().as_secs()) => {}
-                // No turn came to its end for so long.
+                // No turn has come to its end for that long.
                 _ => self.nothing_waits(now).await?,
             }
         }
         Ok(())
     }
 
-    /// Checks, where no worker tells, that nothing has been owed for half of a delay: in as many channels as one question lists.
+    /// Checks, without a recent report, that nothing has been owed for half of a delay, in as many channels as one page lists.
     async fn nothing_waits(&self, now: u64) -> Result<(), HealthError> {
         let ledger = &*self.merchant.ledger;
         let page = ledger_in_time(async { accounts_of(ledger)?.owed(None, PAGE).await }).await?;
@@ -247,7 +247,7 @@ impl Claimer {
             let Some(since) = account.claims.as_ref().and_then(|claims| claims.since) else { continue };
             let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
             let half = u64::from(memo.config.withdraw_delay) / 2;
-            // What is lost waits for nothing.
+            // A lost debt waits for nothing.
             let is_lost = account.owed().to_u128().is_some_and(|owed| owed <= memo.lost);
             if !is_lost && since.saturating_add(half) < now {
                 return Err(HealthError::ChannelAtRisk { channel: memo.config.id(memo.network) });
@@ -256,7 +256,7 @@ impl Claimer {
         Ok(())
     }
 
-    /// Sends to each recipient what is claimed for it.
+    /// Sends each recipient what is claimed for it.
     async fn sweep(&self, channels: &Channels, claimed: &mut Claimed) -> Result<(), HealthError> {
         let network = channels.network();
         for token in channels.tokens().unwrap_or_default() {
@@ -280,7 +280,7 @@ impl Claimer {
         Ok(())
     }
 
-    /// Claims these rows, without those that make all of them fail, and returns the claimed ones.
+    /// Claims these rows, except those that make the claim of all fail. Returns the claimed ones.
     async fn claim_rows(
         &self,
         channels: &Channels,
@@ -295,7 +295,7 @@ impl Claimer {
                     tracing::info!(channels = rows.len(), ?transaction, "claimed");
                     self.note_sent(channels, &rows, true);
                     for row in &rows {
-                        // Where too few nodes answer, the ledger does not know of it, and it is claimed again.
+                        // If too few nodes answer, the ledger does not learn of the claim, and the row is claimed again.
                         let total = row.claim.total_claimed;
                         let owed = row.owed.to_u128().unwrap_or(u128::MAX);
                         let more = channels.tried().counts(row.channel.account, (total.saturating_sub(owed), total));
@@ -316,14 +316,15 @@ impl Claimer {
                     }
                     rows = left;
                 }
-                // A row may fail in a way that names none.
+                // A row may fail without being named.
                 Ok(ClaimOutcome::Unknown(None)) if rows.len() > 1 && Instant::now() < until => {
                     let other = rows.split_off(rows.len() / 2);
                     let mut done = Box::pin(self.claim_rows(channels, rows, until, (unclaimed, claimed))).await;
                     done.extend(Box::pin(self.claim_rows(channels, other, until, (unclaimed, claimed))).await);
                     return done;
                 }
-                // A node that is behind the others knows of more: its word keeps back nothing that is there.
+                // A node that lags may still see more in these channels, so that nothing is refused for certain. What they do hold is
+                // claimed.
                 Ok(ClaimOutcome::Unknown(None)) if rows.iter().all(|row| covered_part(row).is_some()) => {
                     rows.iter().for_each(|row| unclaimed.lacks(row.channel.id));
                     rows = rows.iter().filter_map(covered_part).collect();
@@ -341,7 +342,7 @@ impl Claimer {
         Vec::new()
     }
 
-    /// Notes that a transaction was sent for these, so that none is sent again in each turn while the ledger does not know what became of it.
+    /// Notes that a transaction was sent for these rows. Otherwise each turn would send one while the ledger does not know the outcome.
     fn note_sent(&self, channels: &Channels, rows: &[Owed], is_claimed: bool) {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix());
         for row in rows {
@@ -349,7 +350,7 @@ impl Claimer {
         }
     }
 
-    /// What can be claimed of a row that was refused: where its channel holds less than what was sold, what it holds.
+    /// Returns what can still be claimed of a refused row: what its channel holds, if that is less than what was sold.
     async fn refused(
         &self,
         row: Owed,
@@ -377,12 +378,13 @@ impl Claimer {
     }
 }
 
-/// As they are claimed, and whether it is urgent. What did not come through the last time comes last, so that it does not take the time of all
-/// others again and again. Where a payer withdraws, its money can be lost: then it comes before what is merely due, for a while.
+/// Returns the rows in the order in which they are claimed, in chunks, each with whether it is urgent. Claims that failed the last time
+/// come last, so that they do not take the time of all others again and again. If their payer withdraws, the money can be lost: then they
+/// come before what is merely due, for a while.
 fn in_order(due: Vec<Owed>, is_failed: impl Fn(&Owed) -> bool) -> Vec<(Vec<Owed>, bool)> {
     let (again, due): (Vec<Owed>, Vec<Owed>) = due.into_iter().partition(is_failed);
     let (urgent, again): (Vec<Owed>, Vec<Owed>) = again.into_iter().partition(|row| row.is_withdrawn_from);
-    // In one transaction with the others, unless something comes in between.
+    // In one transaction with the others, unless urgent rows come in between.
     let is_first = |row: &Owed| !urgent.is_empty() && row.is_withdrawn_from;
     let (first, rest): (Vec<Owed>, Vec<Owed>) = due.into_iter().partition(is_first);
     let parts = [(first, false), (urgent, true), (rest, false), (again, false)];
@@ -392,9 +394,9 @@ fn in_order(due: Vec<Owed>, is_failed: impl Fn(&Owed) -> bool) -> Vec<(Vec<Owed>
         .collect()
 }
 
-/// As they are claimed together: those of a payer who withdraws first, and those of contract accounts each alone.
+/// Splits rows into those that are claimed together: the rows of payers who withdraw first, and each row of a contract account alone.
 fn in_chunks(rows: Vec<Owed>) -> Vec<Vec<Owed>> {
-    // A contract account may recognise its voucher now, and no longer when the claim is mined: it fails alone.
+    // A contract account may recognise its voucher now, but not when the claim is mined. So it can fail alone.
     let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
         rows.into_iter().partition(|row| row.channel.config.voucher_key().is_some());
     let chunks = by_key.chunks(CLAIMS_MAX).chain(by_account.chunks(1));

@@ -1,4 +1,4 @@
-//! What is owed in channels: which of it can be claimed now, and which is lost.
+//! The debts of channels: which can be claimed now, and which are lost.
 
 use std::{
     collections::HashMap,
@@ -31,34 +31,34 @@ use crate::{
     settle::ChannelOnChain,
 };
 
-/// How long a turn reads channels before it claims. Those that are left count as the ledger has them, and are read first in the next turn.
+/// How long a turn reads channels before it claims. For the others, the ledger's state counts; they are read first in the next turn.
 pub(super) const READING: Duration = Duration::from_secs(60);
 /// How many channels are read at once.
 const CHUNK: usize = 100;
-/// After so many failures no more is read in this turn.
+/// After this many failures, a turn reads no more.
 const FAILURES: usize = 3;
 /// How many accounts are listed at once.
 pub(super) const PAGE: usize = 500;
-/// After that, what a settler who names no block does not have is no node that lags.
+/// The age of a debt at which missing money is no longer put down to a lagging node, if the settler names no block.
 const LOST_AFTER: Duration = Duration::from_secs(300);
 
-/// How long an account is held while a note is written on it: longer than the ledger may take to answer both questions. A process that dies
-/// meanwhile keeps its channel from buying for so long.
+/// How long an account is held while a note is written on it: longer than the ledger may take to answer both calls. If the process dies
+/// meanwhile, the channel cannot buy for that long.
 const NOTING: Duration = Duration::from_secs(15);
 
-/// How long it waits for an account that is in use, before each try. Where its payer withdraws, it is tried once: of many such channels, each
-/// would take the time of the others.
+/// The waits before each try for an account that is in use. If its payer withdraws, there is one try only: many such channels would take
+/// each other's time.
 const TELLING: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(500)];
 
-/// An account of a channel of which something is owed.
+/// The account of a channel that owes something.
 struct Debt {
     channel: Channel,
     memo: ChannelMemo,
     account: Account,
 }
 
-/// The channels on a network of which something is owed, and can be claimed.
+/// Returns the channels on a network that owe something that can be claimed.
 pub(super) async fn debts(
     merchant: &MerchantInner,
     channels: &Channels,
@@ -77,7 +77,7 @@ pub(super) async fn debts(
         });
         let Some(memo) = ChannelMemo::read(&debt.account.memo) else { continue };
         debt.memo = memo;
-        // What the ledger says of a withdrawal may be old.
+        // What the ledger knows of a withdrawal may be old.
         let noted = debt.account.claims.as_ref().and_then(|claims| read_note(&claims.note));
         if let Some(state) = state {
             note_return(ledger, debt, &state).await;
@@ -87,8 +87,8 @@ pub(super) async fn debts(
     Ok(rows)
 }
 
-/// Leaves out the last charge of each of these rows where its answer never left, and takes it back. What is owed before it is `left` for a
-/// while.
+/// Removes the last charge from each of these rows if its answer never left, and takes that charge back. A row that owes more may wait for
+/// a while, and then counts as `left`.
 pub(super) async fn answered(merchant: &MerchantInner, rows: &[Owed], head: ChainTime, left: &mut usize) -> Vec<Owed> {
     let mut answered = Vec::with_capacity(rows.len());
     for row in rows {
@@ -99,10 +99,10 @@ pub(super) async fn answered(merchant: &MerchantInner, rows: &[Owed], head: Chai
 
 async fn answered_part(merchant: &MerchantInner, mut row: Owed, head: ChainTime, left: &mut usize) -> Option<Owed> {
     let Some(charge) = row.last else { return Some(row) };
-    // Where that is not known, only what was charged before is claimed now. The next turn asks again.
+    // If that is not known, only the earlier charges are claimed now. The next turn asks again.
     match take_back_last(merchant, &row.channel, &row.account, (head, None)).await {
         Ok(LastCharge::Stands) => return Some(row),
-        // Also where the ledger's answer was lost: the charge may be taken back.
+        // On an error as well: the answer may be lost, and the charge taken back.
         Ok(LastCharge::TakenBack | LastCharge::UnderWay) | Err(_) => {}
     }
     let before = row.charged.saturating_sub(charge).min(row.claim.total_claimed);
@@ -116,26 +116,26 @@ async fn answered_part(merchant: &MerchantInner, mut row: Owed, head: ChainTime,
     (!row.owed.is_zero()).then_some(row)
 }
 
-/// Whether a claim can wait until its payer has bought again. It would show everyone the voucher of an answer that never left, by which its
-/// payer goes on, and which buys nothing from then on.
+/// Returns whether a claim can wait until its payer has bought again. It would show everyone the voucher of an answer that never left. The
+/// payer goes on with that voucher, and it would buy nothing from then on.
 fn may_wait(row: &Owed, now: u64) -> bool {
     let since = row.since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
     let patience = u64::from(row.channel.config.withdraw_delay) / 4;
     !row.is_withdrawn_from && now.saturating_sub(since.as_secs()) < patience
 }
 
-/// Whether it is noted which voucher a claim shows.
+/// Whether the account notes which voucher a claim shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     Noted,
-    /// The account is in use all the time, or the ledger does not answer.
+    /// The account stays in use, or the ledger does not answer.
     InUse,
     /// Less is charged than the row claims: a charge was taken back since.
     Stale,
 }
 
-/// Notes on each account, durably, which voucher a claim is about to show to everyone. A row whose account is in use all the time waits for
-/// the next turn, unless its payer withdraws; one that claims more than is charged waits in any case.
+/// Notes on each account, durably, which voucher a claim is about to show to everyone. A row whose account stays in use waits for the next
+/// turn, unless its payer withdraws. A row that claims more than is charged always waits.
 pub(super) async fn tell_what_is_shown(ledger: &Arc<dyn ErasedLedger>, rows: Vec<Owed>, left: &mut usize) -> Vec<Owed> {
     let mut told = Vec::with_capacity(rows.len());
     for row in rows {
@@ -169,13 +169,13 @@ async fn tell(ledger: &Arc<dyn ErasedLedger>, row: &Owed) -> Told {
     Told::InUse
 }
 
-/// Whether what is owed can be lost to a withdrawal: more was sold than what stays in the channel covers.
+/// Returns whether the debt can be lost to a withdrawal: more was sold than the rest of the channel covers.
 fn is_at_risk(account: &Account, state: &ChannelOnChain) -> bool {
     state.withdraw_requested_at.is_some() && account.spent > state.covers()
 }
 
-/// The claim of all that is not lost, or is in the channel again; `None` where nothing of it is left to be claimed. What is in the channel now limits
-/// nothing else: one node that lies would hide what is owed.
+/// Returns the claim of all that is not lost, or is in the channel again; `None` if nothing is left to claim. The channel's present balance
+/// limits nothing else: one node that lies would hide the debt.
 fn row(channels: &Channels, debt: &Debt, state: Option<&ChannelOnChain>) -> Option<Owed> {
     let Debt { channel, memo, account } = debt;
     let claim = memo.claim(channel.id)?;
@@ -202,8 +202,8 @@ fn row(channels: &Channels, debt: &Debt, state: Option<&ChannelOnChain>) -> Opti
     })
 }
 
-/// The row of a claim that every node refuses, since so much is not in the channel. The contract pays no more than there is: what is there is
-/// claimed, rather than nothing. `None` where that is nothing.
+/// Returns the row for what the channel holds, after every node refused the whole claim because the channel holds less. The contract pays
+/// no more than there is, so that much is claimed rather than nothing. `None` if that is nothing.
 pub(super) fn covered_part(row: &Owed) -> Option<Owed> {
     let holds = row.state?.balance.to_u128().unwrap_or(u128::MAX);
     let claimed = row.account.claims.as_ref().map_or(Amount::ZERO, |claims| claims.claimed);
@@ -213,12 +213,12 @@ pub(super) fn covered_part(row: &Owed) -> Option<Owed> {
     (total < row.claim.total_claimed).then(|| Owed { claim, owed, ..row.clone() })
 }
 
-/// How much of what was charged the chain does not have.
+/// Returns how much of the charged total the chain lacks.
 fn lacking(charged: u128, claimed: Amount, state: &ChannelOnChain) -> u128 {
     charged.saturating_sub(state.balance.max(claimed).to_u128().unwrap_or(u128::MAX))
 }
 
-/// Notes that what was lost is covered again.
+/// Notes that a lost amount is covered again.
 async fn note_return(ledger: &Arc<dyn ErasedLedger>, debt: &mut Debt, state: &ChannelOnChain) {
     let (Some(claims), Some(last)) = (debt.account.claims.as_deref(), &debt.memo.last) else { return };
     let lost = lacking(last.charged, claims.claimed, state);
@@ -226,7 +226,7 @@ async fn note_return(ledger: &Arc<dyn ErasedLedger>, debt: &mut Debt, state: &Ch
         return;
     }
     let memo = ChannelMemo { lost, ..debt.memo.clone() };
-    // A channel that is in use comes later.
+    // A channel that is in use is noted later.
     if write(ledger, &debt.channel, &debt.account, &memo).await {
         let (channel, network) = (debt.channel.id, memo.network);
         tracing::info!(%channel, %network, lost, "what was lost in this channel is covered again");
@@ -234,28 +234,28 @@ async fn note_return(ledger: &Arc<dyn ErasedLedger>, debt: &mut Debt, state: &Ch
     }
 }
 
-/// Notes durably, and tells once, that a part of what was sold is lost: every node refused to claim it. `false` where that is not sure yet, or
-/// not noted.
+/// Notes durably, and reports once, that a part of what was sold is lost because every node refused to claim it. Returns `false` if that is
+/// not certain yet, or not noted.
 pub(super) async fn note_loss(ledger: &Arc<dyn ErasedLedger>, row: &Owed, now: SystemTime) -> bool {
     let account = ledger_in_time(async { accounts_of(&**ledger)?.account(row.channel.account).await }).await;
     let (Ok(Some(account)), Some(state)) = (account, row.state) else { return false };
     let (Some(claims), Some(memo)) = (account.claims.as_deref(), ChannelMemo::read(&account.memo)) else {
         return false;
     };
-    // By a block not before the one that had more. Where no block is known, a node may lag: the age of the debt tells.
+    // Certain by the latest block that the account knows. If it knows none, a node may lag: then the age of the debt decides.
     let is_sure = match claims.as_of {
         Some(last) => state.as_of == Some(last),
         None => claims.since.and_then(|since| now.duration_since(since).ok()).is_some_and(|age| age >= LOST_AFTER),
     };
     let is_same = memo.last.as_ref().is_some_and(|last| last.charged == row.charged);
-    // While it is withdrawn from, what is there can still be claimed.
+    // During a withdrawal, what is left can still be claimed.
     let is_over = state.withdraw_requested_at.is_none() || state.balance <= claims.claimed;
     let lost = lacking(row.charged, claims.claimed, &state);
     let Some(more) = lost.checked_sub(memo.lost).filter(|more| *more > 0 && is_sure && is_same && is_over) else {
         return false;
     };
     let memo = ChannelMemo { lost, ..memo };
-    // A channel that is in use comes later.
+    // A channel that is in use is noted later.
     if !write(ledger, &row.channel, &account, &memo).await {
         return false;
     }
@@ -265,7 +265,7 @@ pub(super) async fn note_loss(ledger: &Arc<dyn ErasedLedger>, row: &Owed, now: S
     true
 }
 
-/// Leaves a memo on the account, unless that is in use.
+/// Stores a memo on the account, unless the account is in use or has changed.
 async fn write(ledger: &Arc<dyn ErasedLedger>, channel: &Channel, account: &Account, memo: &ChannelMemo) -> bool {
     let Some(memo) = memo.write() else { return false };
     let draw = Draw::new(channel.account, Amount::ZERO, NOTING).expecting(account.spent).for_upkeep();
@@ -278,7 +278,7 @@ async fn write(ledger: &Arc<dyn ErasedLedger>, channel: &Channel, account: &Acco
     matches!(guard.charge_part(Amount::ZERO, Some(&memo)).await, Charged::Done(_))
 }
 
-/// Reads the channels whose state is not known of a moment ago, those first that were not read for the longest time.
+/// Reads the channels that were not read a moment ago, those first that were not read for the longest time.
 async fn read(
     ledger: &dyn ErasedLedger,
     channels: &Channels,
@@ -307,7 +307,7 @@ async fn read(
     read
 }
 
-/// The accounts of which something is owed, on one network.
+/// Returns the accounts that owe something, on one network.
 async fn owed(ledger: &dyn ErasedLedger, network: Network) -> Result<Vec<Debt>, LedgerError> {
     let (mut debts, mut after) = (Vec::new(), None);
     loop {
@@ -324,7 +324,7 @@ async fn owed(ledger: &dyn ErasedLedger, network: Network) -> Result<Vec<Debt>, 
     }
 }
 
-/// The channel of an account, if it is one on this network.
+/// Returns the channel of an account, if it is a channel's on this network.
 pub(super) fn named(id: AccountId, account: &Account, network: Network) -> Option<(Channel, ChannelMemo)> {
     let memo = ChannelMemo::read(&account.memo).filter(|memo| memo.network == network)?;
     let channel = Channel::new(memo.config, network);

@@ -1,4 +1,4 @@
-//! What discovery tells of a merchant.
+//! What discovery publishes about a merchant.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Storefront for MerchantInner {
     }
 
     fn takes_x402(&self) -> bool {
-        // A settler that did not answer yet will.
+        // A settler that has not answered yet is expected to.
         [Tariff::Fixed, Tariff::UpTo].into_iter().any(|tariff| !offers(self, tariff).is_empty())
             || !self.knows_ways_to_pay()
     }

@@ -175,17 +175,18 @@ impl Merchant {
         &self.inner.first().assets
     }
 
-    /// Checks that sales can be made right now, on all networks: that the verifiers answer, and that the ledger can be written to. Where
-    /// there are channels, it fails as well while what was sold in one could be lost to a payer who withdraws.
+    /// Checks that sales can be made right now, on all networks: that the verifiers answer, and that the ledger can be written to. With
+    /// channels, it also fails while a payer who withdraws could take back what was sold.
     ///
     /// It starts a merchant that [has not started yet](crate::MerchantBuilder::start_lazily).
     ///
     /// # Errors
-    /// [`HealthError`] names the backend that does not answer, and of several networks the first one that cannot sell: the others may.
+    /// [`HealthError`] names the backend that does not answer. With several networks, that is the first one that cannot sell: the others
+    /// may.
     pub async fn health(&self) -> Result<(), HealthError> {
         let inner = &self.inner;
         let mut failed = Ok(());
-        // All of them: one that has not started starts, whatever the others do.
+        // Every chain is checked: one that has not started starts, whatever the others do.
         for chain in inner.chains.iter() {
             let health = chain.health().await.map_err(|error| inner.of_network(chain.network, error));
             failed = failed.and(health);

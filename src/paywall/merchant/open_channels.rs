@@ -24,21 +24,21 @@ use crate::{
 /// How many accounts are listed at once.
 const PAGE: usize = 500;
 
-/// A payer's [channel](crate::MerchantBuilder::channel_settler), as the seller has it.
+/// A payer's [channel](crate::MerchantBuilder::channel_settler), as the seller knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenChannel {
     /// Its chain.
     pub network: Network,
-    /// Its name.
+    /// Its id.
     pub id: ChannelId,
     /// Its parties, its token and its rule.
     pub config: ChannelConfig,
-    /// What was charged to it, in base units of its token.
+    /// The total charged to it, in base units of its token.
     pub charged: Amount,
-    /// What of that is claimed.
+    /// How much of that is claimed.
     pub claimed: Amount,
-    /// What the chain said of it last: what is in it, and what its payer is withdrawing.
+    /// The chain's last known state: what is in the channel, and what its payer is withdrawing.
     pub state: Option<ChannelOnChain>,
 }
 
@@ -53,7 +53,7 @@ impl OpenChannel {
 impl Merchant {
     /// Returns all channels in which something was deposited for this merchant, on all networks.
     ///
-    /// The chain is asked about one after the other, for at most a minute: those that are left then are as the ledger has them.
+    /// Asks the chain about one channel after the other, for at most a minute. The rest is returned as the ledger has it.
     ///
     /// # Errors
     /// [`HealthError`] if the ledger does not answer.
@@ -70,7 +70,7 @@ impl Merchant {
                 let Some((channel, _)) = named(*id, account, chain.network) else { continue };
                 let is_asked = answers && Instant::now() < end;
                 let now = if is_asked { read(inner, channels, &channel, head).await } else { None };
-                // Where one was not answered, the others wait for no answer.
+                // After a channel that was not answered, the chain is not asked about the others.
                 answers &= now.is_some() || !is_asked;
                 open.push(listed(chain.network, &channel, now.as_ref().unwrap_or(account)));
             }
@@ -79,7 +79,7 @@ impl Merchant {
     }
 }
 
-/// The account of a channel that was read from the chain just now.
+/// Reads a channel from the chain, and returns its account.
 async fn read(inner: &MerchantInner, channels: &Channels, channel: &Channel, head: ChainTime) -> Option<Account> {
     channels.read(&*inner.ledger, channel, head).await.ok()?.account
 }

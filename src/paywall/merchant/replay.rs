@@ -1,4 +1,4 @@
-//! Hooks of sales that were never announced.
+//! Runs the hooks of sales that were never announced.
 
 use tokio::runtime::Handle;
 

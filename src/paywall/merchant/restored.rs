@@ -1,4 +1,4 @@
-//! `LoggedSale` and `RestoredSales`: sales that a restored ledger lost, recorded again by what a log kept of them.
+//! `LoggedSale` and `RestoredSales`: records the sales again that a restored ledger lost, from a log.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
     verify::{TransferHistory, TransferQuery},
 };
 
-/// A sale that a log has on record: what the event `sold` says of it.
+/// A sale in a log, as the event `sold` records it.
 ///
 /// ```
 /// use tower_x402::LoggedSale;
@@ -33,14 +33,14 @@ pub struct LoggedSale {
     pub payment: PaymentId,
     /// The seller's name of the sold resource.
     pub resource: String,
-    /// The ledger's key of the intent. `None` where the log does not have it: the payment alone is then recorded as used.
+    /// The ledger's key of the intent. `None` if the log lacks it: then only the payment is recorded as used.
     pub intent: Option<IntentKey>,
     /// The voucher that paid for it, with its channel and everything charged so far.
     pub(super) voucher: Option<Box<ChannelMemo>>,
 }
 
 impl LoggedSale {
-    /// Returns the sale of this payment, of an intent that is not known.
+    /// Returns the sale of this payment, with an unknown intent.
     #[must_use]
     pub fn new(payment: PaymentId, resource: impl Into<String>) -> Self {
         Self { payment, resource: resource.into(), intent: None, voucher: None }
@@ -60,7 +60,7 @@ impl LoggedSale {
             Some(event) => value(event, &format!(" {name}=")),
             None => value(line, &format!("\"{name}\":")),
         };
-        // Text has no field of that name.
+        // Text lines have no such field.
         if value("message").is_some_and(|message| message != "sold") {
             return None;
         }
@@ -75,8 +75,9 @@ impl LoggedSale {
 /// How the event begins in a line of text.
 const TEXT: &str = " sold payment=";
 
-/// Where the event begins in a line of text: not where it is quoted from a client, as the field of a span or of another event. A client may
-/// also have left a single quotation mark in a span: then the event is known by its last field, which no quotation ends with.
+/// Returns where the event begins in a line of text. It does not count if it is quoted from a client, in a field of a span or of another
+/// event. A client may also have left a single quotation mark in a span. Then the event is recognised by its last field, with which no
+/// quotation ends.
 fn event_in(line: &str) -> Option<usize> {
     let is_quoted = |before: &str| before.replace(r"\\", "").replace(r#"\""#, "").matches('"').count() % 2 == 1;
     let all: Vec<_> = line.match_indices(TEXT).filter_map(|(at, _)| Some((at, line.get(..at)?))).collect();
@@ -87,7 +88,7 @@ fn event_in(line: &str) -> Option<usize> {
     found.or_else(|| open.next_back().filter(|_| ends_the_line)).map(|(at, _)| at)
 }
 
-/// The text behind the first such beginning.
+/// Returns the value after the first such beginning.
 fn value<'l>(line: &'l str, beginning: &str) -> Option<&'l str> {
     let (_, rest) = line.split_once(beginning)?;
     match rest.strip_prefix('"') {
@@ -112,7 +113,7 @@ pub struct RestoredSales {
     pub held: Vec<PaymentId>,
 }
 
-/// The result for one of them.
+/// The result for one sale.
 enum Recorded {
     Now,
     Before,
@@ -128,8 +129,8 @@ impl Merchant {
     /// The sale of a [`Pass`](crate::Pass) opens its account again, with all of its calls, if the log names its intent and the pass was defined
     /// before this call: by its [`service`](crate::Pass::service), or by a route that takes it. Its time begins anew.
     ///
-    /// A sale by the voucher of a [channel](crate::MerchantBuilder::channel_settler) has no transfer. The log has its voucher, and by the last one of each
-    /// channel its account is charged as much as the log says, so that it is claimed.
+    /// A sale by the voucher of a [channel](crate::MerchantBuilder::channel_settler) has no transfer, but the log has its voucher. The
+    /// channel's account is charged up to its last voucher in the log, so that this is claimed.
     ///
     /// Call it before the first sale, and before you [raise](crate::ledger::Maintenance::raise_mark_to) the mark: a
     /// payment below the mark can no longer be recorded. The transfers are read from `history`, from chain time `since`
@@ -162,8 +163,8 @@ impl Merchant {
         self.restore_sales_on(self.network(), history, sales, since).await
     }
 
-    /// Records what [`restore_sales`](Self::restore_sales) records, of one of the merchant's [networks](Self::networks); `history` reads
-    /// that chain. Call it for each network: the sales on its others are passed over.
+    /// Records the sales as [`restore_sales`](Self::restore_sales) does, on one of the merchant's [networks](Self::networks); `history`
+    /// reads that chain. Call it for each network: sales on the others are skipped.
     ///
     /// # Errors
     /// [`HealthError`] names the backend that does not answer, or the network if the merchant does not sell there. What was recorded
@@ -178,7 +179,7 @@ impl Merchant {
         let inner = self.inner();
         let chain = inner.sold_on(network)?;
         let head = chain.view.head().await?;
-        // A ledger grants nothing before this. It begins where it would at the start.
+        // A ledger grants nothing before it has begun. It begins as it would at the merchant's start.
         ledger_in_time(inner.ledger.begin(network, chain.view.horizon().await?)).await?;
         let query = TransferQuery::new(inner.recipients.iter().copied(), chain.accepted.iter().cloned()).since(since);
         let transfers = history.transfers(&query).await?;
@@ -196,7 +197,7 @@ impl Merchant {
                     if chain.channels.is_some() && inner.recipients.contains(&voucher.config.receiver) =>
                 {
                     let recorded = self.record_voucher(sale, voucher, head).await?;
-                    // What is not on record is not charged: it may have been taken back.
+                    // A voucher without a recorded sale is not charged: its charge may have been taken back.
                     if matches!(recorded, Recorded::Now | Recorded::Before) {
                         vouchers.add(voucher);
                     }
@@ -214,7 +215,7 @@ impl Merchant {
                 Recorded::Held => restored.held.push(sale.payment),
             }
         }
-        // Last: an account never has a charge whose sale is not on record.
+        // Last, so that an account never has a charge whose sale is not on record.
         if let Some(channels) = &chain.channels {
             for voucher in vouchers.into_all() {
                 if !recharge(&inner.ledger, channels, &voucher, head).await? {
@@ -225,7 +226,7 @@ impl Merchant {
         Ok(restored)
     }
 
-    /// Opens the account of a pass, which the ledger lacks with its sale.
+    /// Opens the account of a pass, which the ledger lacks along with its sale.
     async fn reopen(&self, resource: &str, intent: IntentKey, paid: &Payment) -> Result<(), LedgerError> {
         let inner = self.inner();
         let Some(pass) = inner.catalog.pass(resource) else { return Ok(()) };
@@ -264,7 +265,7 @@ impl Merchant {
     async fn record(&self, sale: &LoggedSale, paid: &Transfer, head: ChainTime) -> Result<Recorded, LedgerError> {
         let inner = self.inner();
         let own = IntentKey::of_payment(&sale.payment);
-        // If the intent conflicts, the payment counts: it must not be sold again.
+        // If the intent conflicts, the payment still counts as used: it must not be sold again.
         for intent in sale.intent.into_iter().chain([own]) {
             let claim = Claim::builder(sale.resource.as_str(), intent)
                 .payments(vec![paid.clone()])
@@ -284,7 +285,7 @@ impl Merchant {
                     });
                 }
                 ReserveOutcome::PaymentUsed => return Ok(Recorded::Before),
-                // Nothing else is ever sold by the payment's own key.
+                // Only this payment is ever sold by its own key.
                 ReserveOutcome::IntentConsumed if intent == own => return Ok(Recorded::Before),
                 ReserveOutcome::BeforeMemory => return Ok(Recorded::BelowMark),
                 ReserveOutcome::Busy { .. } => return Ok(Recorded::Held),
@@ -319,7 +320,7 @@ mod tests {
             (format!(r#"{{"message":"not sold","payment":"{PAYMENT}"}}"#), None),
             (format!("WARN deliver: lease lost; the answer is withheld payment={PAYMENT}"), None),
             ("INFO deliver: sold payment=7".to_owned(), None),
-            // What a client said, quoted in a line of something else.
+            // A client's text, quoted in the line of another event.
             (format!(r#"DEBUG request{{agent="x sold payment={PAYMENT} "}}: served"#), None),
             (format!(r#"DEBUG request{{agent="\" sold payment={PAYMENT} "}}: served"#), None),
             (format!(r#"INFO request{{agent="\" sold payment=7 "}}: deliver: {fields}"#), Some(&known)),

@@ -1,4 +1,4 @@
-//! Sales by vouchers that a restored ledger lost: their channels are charged again, by what a log kept of them.
+//! Sales by vouchers that a restored ledger lost: their channels are charged again, from a log.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     settle::SettleError,
 };
 
-/// The voucher that the event `sold` has in hexadecimal, if it is that of this payment.
+/// Reads the voucher that the event `sold` has in hexadecimal. `None` if it is not that of this payment.
 pub(super) fn voucher_of(payment: &PaymentId, hex: &str) -> Option<Box<ChannelMemo>> {
     let memo = ChannelMemo::read(&AccountMemo::new(const_hex::decode(hex).ok()?)?)?;
     (memo.payment_id().as_ref() == Some(payment)).then(|| Box::new(memo))
@@ -31,7 +31,7 @@ pub(super) struct LastVouchers(HashMap<ChannelId, ChannelMemo>);
 
 impl LastVouchers {
     pub(super) fn add(&mut self, voucher: &ChannelMemo) {
-        // Of two over one sum, that of the answer which cost something: the other covers more than was sold.
+        // Of two vouchers over one sum, the one whose answer cost something: the other covers more than was sold.
         let rank = |memo: &ChannelMemo| memo.last.as_ref().map(|last| (last.charged, last.charge > 0));
         let known = self.0.entry(voucher.config.id(voucher.network)).or_insert_with(|| voucher.clone());
         if rank(voucher) > rank(known) {
@@ -44,8 +44,8 @@ impl LastVouchers {
     }
 }
 
-/// Charges a channel as much as its last voucher says, unless it is charged that much, and leaves the voucher there, so that it is
-/// claimed. `false` where the channel is in use.
+/// Charges a channel up to the total of its last voucher, and stores the voucher, so that it is claimed. Returns `false` if the channel is
+/// in use.
 pub(super) async fn recharge(
     ledger: &Arc<dyn ErasedLedger>,
     channels: &Channels,
@@ -64,9 +64,9 @@ pub(super) async fn recharge(
     let Some(lacking) = charged.checked_sub(account.spent).filter(|lacking| !lacking.is_zero()) else {
         return Ok(true);
     };
-    // What was sold was covered then. What the chain says of it now counts again behind the charge.
+    // What was sold was covered at that time. After the charge, the chain's present state counts again.
     let covered = Reflection::new(channel.account).limit(account.limit.max(charged));
-    // Of the block that the account knows: without one, it would only lower the limit.
+    // Dated by the block that the account knows: without a block, it could only lower the limit.
     let covered = account.claims.as_ref().and_then(|claims| claims.as_of).into_iter().fold(covered, Reflection::as_of);
     let _ = ledger_in_time(async { accounts_of(&**ledger)?.reflect(&covered).await }).await?;
     let draw = Draw::new(channel.account, lacking, channels.lease).expecting(account.spent);
@@ -75,7 +75,7 @@ pub(super) async fn recharge(
     let before = ChannelMemo::read(guard.memo());
     let refund = voucher.refund.max(before.as_ref().and_then(|before| before.refund));
     let mut memo = ChannelMemo { refund, ..voucher.clone() };
-    // What claims have shown since, and perhaps this one: the log does not say.
+    // The totals that claims have shown since, and perhaps this one: the log does not say.
     let shown =
         before.iter().flat_map(|before| before.public.clone()).chain((last.total > last.charged).then_some(last.total));
     for total in shown {
@@ -100,7 +100,7 @@ async fn read(
     }
 }
 
-/// Opens the account of a channel in which the chain has nothing now.
+/// Opens the account of a channel that holds nothing on the chain now.
 async fn open(
     ledger: &Arc<dyn ErasedLedger>,
     channel: &Channel,

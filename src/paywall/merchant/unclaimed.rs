@@ -1,5 +1,5 @@
-//! `Unclaimed`: what is sold in channels and not claimed, as a turn of the claimer leaves it. It is told to the metrics, and to the log where it
-//! can be lost.
+//! `Unclaimed`: what a turn of the claimer leaves unclaimed of what is sold in channels. It is reported to the metrics, and to the log if
+//! it can be lost.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,17 +9,17 @@ use crate::{
     protocol::{Address, channel::ChannelId},
 };
 
-/// What became of the channels that owed something.
+/// The state of the channels that owed something.
 #[derive(Debug, Default)]
 pub(super) struct Unclaimed {
     claimed: HashSet<ChannelId>,
-    /// Their claim was tried, and is not known to be made.
+    /// Their claim was tried, and is not known to have succeeded.
     failed: HashSet<ChannelId>,
-    /// They hold less than what was sold, and what is lacking may come back.
+    /// They hold less than what was sold, and the rest may come back.
     lacking: HashSet<ChannelId>,
 }
 
-/// What is left in one token, in base units.
+/// What is left in one token; the amounts are in base units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Left {
     channels: u32,
@@ -28,12 +28,12 @@ struct Left {
 }
 
 impl Unclaimed {
-    /// Notes that these are about to be claimed.
+    /// Notes that these rows are about to be claimed.
     pub(super) fn tried(&mut self, rows: &[Owed]) {
         self.failed.extend(rows.iter().map(|row| row.channel.id));
     }
 
-    /// Notes that all of it is claimed, or lost for good; unless something is lacking, which is owed still.
+    /// Notes that the whole debt is claimed, or lost for good. A channel that lacks something still owes it.
     pub(super) fn claimed(&mut self, channel: ChannelId) {
         if !self.lacking.contains(&channel) {
             self.failed.remove(&channel);
@@ -49,7 +49,7 @@ impl Unclaimed {
         self.claimed.contains(&row.channel.id)
     }
 
-    /// Tells what is left of all that was owed, in each token.
+    /// Reports what is left of the debts, in each token.
     pub(super) fn tell(&self, channels: &Channels, owed: &[Owed]) {
         let network = channels.network();
         for (token, left) in self.by_token(&tokens(channels), owed) {
@@ -67,7 +67,7 @@ impl Unclaimed {
     fn by_token(&self, tokens: &[Address], owed: &[Owed]) -> BTreeMap<Address, Left> {
         let mut by_token: BTreeMap<_, _> = tokens.iter().map(|token| (*token, Left::default())).collect();
         for row in owed {
-            // Also where all of it is claimed: then nothing is left.
+            // Also if all of its debts are claimed: then nothing is left.
             let left = by_token.entry(row.channel.config.token).or_default();
             if self.is_claimed(row) {
                 continue;
@@ -83,7 +83,7 @@ impl Unclaimed {
     }
 }
 
-/// Another process has the turn, and tells: of what this one told, nothing counts any more.
+/// Clears the metrics of this process, because another process has the turn and reports.
 pub(super) fn told_elsewhere(channels: &Channels) {
     for token in tokens(channels) {
         metrics::owed_in_channels(channels.network(), &token, 0, [0, 0]);

@@ -33,15 +33,15 @@ pub struct Unredeemed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnredeemedReason {
-    /// It was never redeemed, and still can be: for a payment that came too late for its quote, with a fresh intent.
+    /// It was never redeemed, and still can be. If it came too late for its quote, it needs a fresh intent.
     NotRedeemed,
     /// It is older than payments may be, and can no longer be redeemed.
     TooOld,
     /// It was mined at or below the ledger's low-water mark, and is refused: it may have bought an answer that the
     /// ledger has no record of, because a backup was restored, or the sale was deleted from the book. The log decides.
     BelowMark,
-    /// It was made from a Permit2 permit, by a transaction that does not tell which: whether that bought an answer, the log decides. It
-    /// cannot be redeemed by its transaction.
+    /// It was made from a Permit2 permit, by a transaction that does not tell which one. Only the log tells whether that permit bought an
+    /// answer. It cannot be redeemed by its transaction.
     PermitUntold,
     /// It is below every present price of the merchant, and above the mark.
     BelowEveryPrice {
@@ -131,10 +131,10 @@ impl Merchant {
     fn listed(&self, transfer: &Transfer, refund: Option<Refund>, head: ChainTime, mark: ChainTime) -> Unredeemed {
         let last = transfer.block_time.after(self.inner.max_payment_age);
         let lowest = self.inner.catalog.lowest_price();
-        // What was charged of a permit may be any part of its price, and still buys its answer.
+        // The charge of a permit may be any part of its price, and still buys its answer.
         let is_below = |lowest: &Amount| transfer.binding.permit().is_none() && transfer.amount < *lowest;
         let reason = match lowest.filter(is_below) {
-            // For any age and any price: a sale without a record must not be refunded.
+            // At any age and any price: a sale without a record must not be refunded.
             _ if transfer.block_time <= mark => UnredeemedReason::BelowMark,
             _ if transfer.binding.permit() == Some(ByPermit::Untold) => UnredeemedReason::PermitUntold,
             Some(lowest) => UnredeemedReason::BelowEveryPrice { lowest },

@@ -40,8 +40,8 @@ impl PassIssuer {
         Self { merchant, terms }
     }
 
-    /// Opens the account, and then makes the token: a token that leaves has an account. It leaves only once its payment is
-    /// consumed; before that the account is opened anew for the same intent.
+    /// Opens the account first, and then makes the token, so that a token that leaves has an account. It leaves only once its payment is
+    /// consumed; before that, a repetition opens the account anew for the same intent.
     async fn issue(self, receipt: Option<Receipt>, intent: Option<SoldIntent>) -> Response<String> {
         let (Some(receipt), Some(SoldIntent(intent))) = (receipt, intent) else {
             return problem(StatusCode::INTERNAL_SERVER_ERROR, "a pass is issued for a payment only");
@@ -52,7 +52,7 @@ impl PassIssuer {
             Ok(OpenOutcome::Open(account)) => {
                 let token = self.terms.token(opening.id());
                 let mut issued = answer(StatusCode::OK, &self.described(&token, &account));
-                // Whatever rule the route was given: a pass that leaves is sold.
+                // Whatever the route's rule is, a pass that leaves is sold.
                 issued.extensions_mut().insert(Consumption::Consume);
                 issued
             }

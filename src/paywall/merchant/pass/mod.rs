@@ -1,4 +1,4 @@
-//! `Pass`: calls that are paid for at once.
+//! `Pass`: many calls for one payment.
 
 mod issue;
 
@@ -22,7 +22,7 @@ use crate::paywall::{
     service::X402,
 };
 
-/// How long the answer with a pass is kept, as long as any answer can be.
+/// How long the answer with a pass is kept: the longest that any answer can be.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A pass: its holder pays once and calls many times, without a transaction or a signature for each call.
@@ -53,12 +53,12 @@ pub struct Pass {
     merchant: Merchant,
     terms: PassTerms,
     layer: X402Layer,
-    /// Whether its seller said what it holds.
+    /// Whether the seller set what it holds.
     holds: bool,
 }
 
 impl Merchant {
-    /// Defines a pass at a fixed price: one call, unless its methods say otherwise. The name is that of the resource under which it is sold.
+    /// Defines a pass at a fixed price. It holds one call, unless its methods set something else. It is sold as the resource of this name.
     ///
     /// # Errors
     /// [`BuildError::NoAccounts`] if the ledger has no [accounts](crate::ledger::Ledger::accounts); otherwise as
@@ -91,7 +91,8 @@ impl Pass {
         Ok(self.holding(Holds::Calls(calls)))
     }
 
-    /// Lets each call draw down an amount by the price of its route, or by the charge of a metered one: `"5 USDC"`.
+    /// Lets the pass hold an amount, such as `"5 USDC"`. Each call draws it down by the price of its route, or by the charge of a metered
+    /// one.
     ///
     /// # Errors
     /// [`BuildError`] for an invalid amount.
@@ -101,8 +102,8 @@ impl Pass {
         Ok(self.holding(Holds::Worth(amount)))
     }
 
-    /// Lets it expire so long after its sale, at least one second. Without [`calls`](Self::calls) and [`worth`](Self::worth) it then
-    /// holds any number of calls, at most 64 at the same time.
+    /// Lets the pass expire this long after its sale, at least one second. Without [`calls`](Self::calls) and [`worth`](Self::worth) it
+    /// then holds any number of calls, at most 64 at the same time.
     ///
     /// # Errors
     /// [`BuildError::OutOfRange`] for less than a second.
@@ -132,7 +133,7 @@ impl Pass {
         Ok(self)
     }
 
-    /// Says where it is sold, a URL or a path of at most 100 characters, for the quotes of the routes that accept it.
+    /// Sets where it is sold, a URL or a path of at most 100 characters, for the quotes of the routes that accept it.
     ///
     /// # Errors
     /// [`BuildError::InvalidText`] for an empty text, a longer one, or one with control characters.
@@ -142,19 +143,18 @@ impl Pass {
         Ok(self)
     }
 
-    /// Changes the layer by which it is sold: its page, its description for [`discovery`](crate::Merchant::discovery), its hook.
+    /// Changes the layer that sells it: its page, its description for [`discovery`](crate::Merchant::discovery), its hook.
     pub fn sold_by(mut self, change: impl FnOnce(X402Layer) -> X402Layer) -> Self {
         self.layer = change(self.layer);
         self
     }
 
     /// Returns the service that sells the pass, to requests of any method, without a body. Its answer is JSON:
-    /// `{"pass":"x402p_…","calls":10,"expires":null}`, with the number of calls, if they are counted, and the end in Unix seconds,
-    /// if there is one.
+    /// `{"pass":"x402p_…","calls":10,"expires":null}`, with the number of calls if they are counted, and the expiry in Unix seconds if
+    /// there is one.
     ///
-    /// The token is made of the payment's intent, sealed with the merchant's keys, and leaves only once its sale is recorded.
-    /// The answer is kept for 30 days, and the same payment gets it again; so is one that was signed, whose payment is
-    /// settled before the pass is issued.
+    /// The token is made from the payment's intent, sealed with the merchant's keys, and leaves only once its sale is recorded. The answer
+    /// is kept for 30 days, and the same payment gets it again, even a signed one, which is settled before the pass is issued.
     ///
     /// # Errors
     /// [`BuildError::ConflictingResource`] if a pass of this name has other terms.
@@ -164,7 +164,7 @@ impl Pass {
         Ok(layer.selling(Arc::clone(&terms)).layer(PassIssuer::new(Arc::clone(inner), terms)))
     }
 
-    /// Returns the state of a pass of this kind: what is left of it, when it expires. `None` if the token is none of this pass, or the
+    /// Returns the state of a pass of this kind: what is left of it, and when it expires. `None` if the token is not of this pass, or the
     /// ledger does not know its account.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ impl Pass {
         }
     }
 
-    /// Closes a pass of this kind for good: one that was copied, or whose rest is given back. Returns what is left. Calls that are
+    /// Closes a pass of this kind for good, such as one that was copied, or whose rest is refunded. Returns what is left. Calls that are
     /// under way may still be charged. `None` as for [`account`](Self::account).
     ///
     /// # Errors
@@ -202,9 +202,8 @@ impl Pass {
 impl X402Layer {
     /// Takes this pass in the header `x402-pass`, in place of a payment. Quotes name it, in the order of these calls.
     ///
-    /// A request that shows a pass beside a payment is paid for by the payment, and the pass stays as it is. The handler sees no
-    /// `x402-pass`; its [`Receipt`](crate::Receipt) is that of the payment which bought the pass, and
-    /// [names it](crate::Receipt::pass).
+    /// If a request shows a pass beside a payment, the payment pays, and the pass stays as it is. The handler sees no `x402-pass`; its
+    /// [`Receipt`](crate::Receipt) is that of the payment which bought the pass, and [names it](crate::Receipt::pass).
     ///
     /// # Errors
     /// [`BuildError::ConflictingResource`] if a pass of this name has other terms; [`BuildError::ForeignPass`] if it is of another
