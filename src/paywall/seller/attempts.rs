@@ -1,4 +1,4 @@
-//! `Attempts`: how often a handler was started in vain for a payment, and the pause that follows.
+//! `Attempts`: counts the runs of a handler that sold nothing for a payment, and pauses further ones.
 
 use std::{
     collections::VecDeque,
@@ -14,45 +14,45 @@ use crate::{
     protocol::{CompactPaymentId, IntentKey, PaymentId},
 };
 
-/// So many handlers may be started for one key before it has to cool down.
+/// How many handlers may be started for one key before it has to cool down.
 const FREE: u32 = 16;
-/// The same, for all who show no proof of the payer together: each of them alone cannot use this up.
+/// The same, for all clients without proof of the payer together. No single one of them can use this up.
 const FREE_TO_ANYONE: u32 = 64;
 /// The first cool-down; each further attempt doubles it.
 const FIRST: Duration = Duration::from_secs(60);
 /// The longest cool-down.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
-/// How long those without proof stand back after a payer with one found its payment held.
+/// How long clients without proof stand back after a payer with proof found its payment held.
 const STAND_BACK: Duration = Duration::from_secs(30);
 /// How long a key is remembered after its last attempt.
 const KEPT: Duration = Duration::from_secs(60 * 60);
 const _: () = assert!(KEPT.as_secs() > LONGEST.as_secs() && KEPT.as_secs() > STAND_BACK.as_secs());
-/// How many keys are remembered: intents cost nothing, so anyone can make any number of them.
+/// How many keys are remembered. Intents cost nothing, so anyone can make any number of keys.
 const MOST: usize = 1 << 16;
-/// How many keys one attempt looks at to forget them: more than it can add.
+/// How many keys one attempt checks in order to forget them: more than it can add.
 const BATCH: usize = 4;
 
-/// The attempts of a merchant in this process. A restart forgets them, and replicas count apart.
+/// The attempts of a merchant in this process. A restart forgets them, and replicas count separately.
 #[derive(Default)]
 pub(crate) struct Attempts(Mutex<Log>);
 
-/// Whose claim a lease was granted to. Strangers can make the attempts of anyone, and must not use up those of the payer.
+/// Who claimed what a lease was granted for. Strangers can make attempts without proof, and must not use up those of the payer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claimed {
-    /// The payer's, as its proof shows.
+    /// The payer, as its proof shows.
     ByPayer,
-    /// Anyone's who knows the transaction.
+    /// Anyone who knows the transaction.
     ByAnyone,
 }
 
-/// What attempts are counted for.
+/// What attempts are counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    /// The payer's attempts, whatever the intent.
+    /// The payer's attempts, with any intent.
     Payer(CompactPaymentId),
-    /// Those of anyone who has this intent.
+    /// The attempts of anyone who has this intent.
     Pair(CompactPaymentId, IntentKey),
-    /// Those of all without proof.
+    /// The attempts of all clients without proof.
     Anyone(CompactPaymentId),
 }
 
@@ -72,10 +72,10 @@ struct Tried {
 }
 
 impl Attempts {
-    /// Returns how long what this lease holds still has to cool down.
+    /// Returns how long the pair that this lease holds still has to cool down.
     pub(crate) fn cooling(&self, lease: &Lease, claimed: Claimed) -> Option<Duration> {
         let log = self.log();
-        // To name a key costs more than all of this, and mostly there is none.
+        // Computing a key costs more than all of this, and mostly there is none.
         if log.keys.is_empty() {
             return None;
         }
@@ -85,13 +85,13 @@ impl Attempts {
             .filter(|rest| !rest.is_zero())
     }
 
-    /// Counts an attempt that ends now, in vain.
+    /// Counts an attempt that ends now without a sale.
     pub(crate) fn failed(&self, lease: &Lease, claimed: Claimed) {
         let mut log = self.log();
         keys(lease, claimed).for_each(|key| log.failed(key, Instant::now()));
     }
 
-    /// The payment is sold, and will not be tried again.
+    /// Forgets the attempts of a sold payment, which will not be tried again.
     pub(crate) fn sold(&self, lease: &Lease) {
         let mut log = self.log();
         if !log.keys.is_empty() {
@@ -101,15 +101,15 @@ impl Attempts {
         }
     }
 
-    /// Another request holds this payment, and its payer, who showed a proof, has to wait.
+    /// Notes that another request holds this payment, and that its payer, who showed a proof, has to wait.
     pub(crate) fn payer_waits(&self, payment: PaymentId) {
         let awaited = &mut self.log().awaited;
-        // Each of them was paid for: there are never many.
+        // Each of these payments was really made: there are never many.
         awaited.retain(|_, since| since.elapsed() < STAND_BACK);
         awaited.insert(payment.compact(), Instant::now());
     }
 
-    /// Whether the payer waits for this payment, so that no other client may reserve it.
+    /// Returns whether the payer waits for this payment, so that no other client may reserve it.
     pub(crate) fn is_awaited(&self, payment: PaymentId) -> bool {
         let log = self.log();
         let since = if log.awaited.is_empty() { None } else { log.awaited.get(&payment.compact()) };
@@ -121,7 +121,7 @@ impl Attempts {
     }
 }
 
-/// What an attempt is counted for.
+/// Returns the keys that an attempt is counted under.
 fn keys(lease: &Lease, claimed: Claimed) -> impl Iterator<Item = Key> {
     let payment = lease.payment().id().compact();
     let [first, second] = match claimed {
@@ -132,7 +132,7 @@ fn keys(lease: &Lease, claimed: Claimed) -> impl Iterator<Item = Key> {
 }
 
 impl Key {
-    /// How many attempts it has before a pause.
+    /// Returns how many attempts the key has before a pause.
     const fn free(self) -> u32 {
         match self {
             Self::Payer(_) | Self::Pair(..) => FREE,
@@ -142,7 +142,7 @@ impl Key {
 }
 
 impl Tried {
-    /// What is left of the pause.
+    /// Returns what is left of the pause.
     fn cooling(&self, key: Key) -> Duration {
         cool_down(self.times, key.free()).saturating_sub(self.ended.elapsed())
     }
@@ -171,8 +171,8 @@ impl Log {
     }
 }
 
-/// How long a key has to cool down after so many attempts, from the end of the last one: nothing while fewer than `free`, then a minute,
-/// then twice as long after each further one, up to 15 minutes.
+/// Returns how long a key has to cool down after this many attempts, from the end of the last one: nothing while fewer than `free`, then a
+/// minute, then twice as long after each further one, up to 15 minutes.
 fn cool_down(times: u32, free: u32) -> Duration {
     match times.checked_sub(free) {
         None => Duration::ZERO,

@@ -1,11 +1,11 @@
-//! `Bypass`: which requests pass without a price.
+//! `Bypass`: decides which requests pass without a price.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use http::{HeaderMap, Method, Request, Uri, header, request::Parts};
 
 type FreeWhen = dyn Fn(&Method, &Uri, &HeaderMap) -> bool + Send + Sync;
-/// A decision that must be waited for.
+/// A decision that must be awaited.
 pub(crate) type Decision = Pin<Box<dyn Future<Output = bool> + Send>>;
 type FreeWhenAsync = dyn Fn(&Parts) -> Decision + Send + Sync;
 
@@ -26,7 +26,7 @@ pub(crate) enum Passage {
 }
 
 impl Bypass {
-    /// Why this request bypasses the paywall, if that is known at once; `None` if it is priced.
+    /// Returns why this request bypasses the paywall, if that is known at once; `None` if it is priced.
     pub(crate) fn decide<B>(&self, request: &Request<B>) -> Option<Passage> {
         let (method, headers) = (request.method(), request.headers());
         if let Some(free_when) = &self.free_when
@@ -40,7 +40,7 @@ impl Bypass {
         }
     }
 
-    /// Whether a priced request may be free all the same, by a decision that must be waited for.
+    /// Returns whether a decision that must be awaited may still make a priced request free.
     pub(crate) const fn asks(&self) -> bool {
         self.free_when_async.is_some()
     }
@@ -50,7 +50,7 @@ impl Bypass {
     }
 }
 
-/// As the [Fetch standard](https://fetch.spec.whatwg.org/#cors-preflight-request) sends it.
+/// Returns whether a request is a preflight as the [Fetch standard](https://fetch.spec.whatwg.org/#cors-preflight-request) defines it.
 fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::OPTIONS
         && headers.contains_key(header::ORIGIN)

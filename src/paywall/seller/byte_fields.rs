@@ -1,6 +1,6 @@
-//! Fixed fields in bytes, for notes that each request reads.
+//! Reads fixed fields from bytes, for notes that each request reads.
 
-/// The next field; `None` at the end.
+/// Takes the next field; `None` at the end.
 pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (field, after) = rest.split_first_chunk::<N>()?;
     *rest = after;

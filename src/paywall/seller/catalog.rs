@@ -44,7 +44,7 @@ struct Named {
 pub(crate) enum Listed {
     Fixed(Amount),
     UpTo(Amount),
-    /// A closure decides, which equals no other.
+    /// A closure decides. It equals no other price.
     OnRequest,
 }
 
@@ -57,7 +57,7 @@ impl Listed {
         }
     }
 
-    /// The price, or the most that it can be.
+    /// Returns the price, or its maximum.
     pub(crate) const fn amount(self) -> Option<Amount> {
         match self {
             Self::Fixed(amount) | Self::UpTo(amount) => Some(amount),
@@ -81,7 +81,7 @@ impl Listing {
         if &**self.label.get_or_init(|| label.into()) == label { Ok(()) } else { Err(conflict(resource)) }
     }
 
-    /// The label, which is final from now on.
+    /// Returns the label, which is final from now on.
     pub(crate) fn label<'a>(&'a self, resource: &Arc<str>) -> &'a str {
         self.label.get_or_init(|| Arc::clone(resource))
     }
@@ -140,14 +140,14 @@ impl Catalog {
         self.entries().get(resource)?.listing.on_sold.get().cloned()
     }
 
-    /// The lowest price of all; `None` where a closure decides of any, or nothing is sold.
+    /// Returns the lowest of all prices; `None` if a closure decides one of them, or nothing is sold.
     pub(crate) fn lowest_price(&self) -> Option<Amount> {
         let entries = self.entries();
         let prices: Option<Vec<_>> = entries.values().map(|entry| entry.price.amount()).collect();
         prices?.into_iter().min()
     }
 
-    /// Enters an endpoint of a name; one that is known is described anew.
+    /// Enters an endpoint of a name, or describes a known one anew.
     pub(crate) fn describe(
         &self,
         resource: &Arc<str>,
@@ -175,7 +175,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// All that is described, with the present labels and passes; amounts have so many decimals.
+    /// Returns everything described, with the present labels and passes. Amounts have this many decimals.
     pub(crate) fn described(&self, decimals: u8) -> Vec<Described> {
         let mut all = self.described.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let entries = self.entries();

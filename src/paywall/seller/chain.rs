@@ -1,4 +1,4 @@
-//! `SellingChain`: one network of a merchant, and all that belongs to it alone.
+//! `SellingChain`: one network of a merchant, with everything that belongs to it alone.
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ pub(crate) struct SellingChain {
     pub(crate) network: Network,
     /// The tokens that a quote names.
     pub(crate) assets: Vec<Asset>,
-    /// Those, and former ones that still count.
+    /// The same tokens, and former ones that still count.
     pub(crate) accepted: Arc<[Asset]>,
     pub(crate) view: View,
-    /// Where signed payments are taken.
+    /// Set if signed payments are taken.
     pub(crate) standard: Option<Standard>,
-    /// Where permits are taken. Then something reads the chain.
+    /// Set if permits are taken. Then something reads the chain.
     pub(crate) permits: Option<Permits>,
-    /// Where channels are. Then something reads the chain.
+    /// Set if there are channels. Then something reads the chain.
     pub(crate) channels: Option<Channels>,
     pub(crate) start: Arc<Start>,
     pub(crate) upkeep: Upkeep,
 }
 
 impl SellingChain {
-    /// What reads the chain; `None` where nothing does.
+    /// Returns the verifier that reads the chain; `None` where nothing does.
     pub(crate) const fn reader(&self) -> Option<&Arc<dyn ErasedVerifier>> {
         self.view.reader()
     }
 
-    /// Whether anything is paid by a signature.
+    /// Returns whether anything can be paid by a signature.
     pub(crate) const fn takes_signatures(&self) -> bool {
         self.standard.is_some() || self.permits.is_some() || self.channels.is_some()
     }
 
-    /// Whether payments in this token count.
+    /// Returns whether payments in this token count.
     pub(crate) fn accepts(&self, token: Address) -> bool {
         self.accepted.iter().any(|asset| asset.contract() == token)
     }
 
-    /// Whether all ways to pay are known: it may not be known yet whether this is the right chain, and which tokens can be paid by
-    /// authorization.
+    /// Returns whether all ways to pay are known. They are not while it is unproved that this is the right chain, or unknown which tokens
+    /// can be paid by a signature.
     pub(crate) fn knows_ways_to_pay(&self) -> bool {
         self.start.is_done()
             && self.standard.as_ref().is_none_or(|standard| standard.tokens().is_some())
@@ -54,7 +54,8 @@ impl SellingChain {
             && self.channels.as_ref().is_none_or(|channels| channels.tokens().is_some())
     }
 
-    /// Learns which tokens can be paid by a signature. A settler that is silent is asked again later: transfers are taken meanwhile.
+    /// Learns which tokens can be paid by a signature. If a settler does not answer, it is asked again later; meanwhile transfers are
+    /// taken, if something reads the chain.
     pub(crate) async fn learn_tokens(&self) -> Result<(), HealthError> {
         let learnt = match &self.standard {
             Some(standard) => standard.learn().await.map(drop),
@@ -77,30 +78,30 @@ impl SellingChain {
         }
     }
 
-    /// Makes sure, before anything is sold on this network, that it has started.
+    /// Ensures that this network has started, before anything is sold on it.
     pub(crate) async fn started(&self) -> Result<(), HealthError> {
         self.start.ensure().await
     }
 
-    /// The same, and that signed payments can be settled.
+    /// Ensures the same, and that signed payments can be settled.
     pub(crate) async fn ready_for(&self, standard: &Standard) -> Result<(), HealthError> {
         self.started().await?;
         standard.learn().await.map(drop)
     }
 
-    /// The same for permits.
+    /// Ensures the same for permits.
     pub(crate) async fn ready_for_permits(&self, permits: &Permits) -> Result<(), HealthError> {
         self.started().await?;
         permits.learn().await.map(drop)
     }
 
-    /// The same for channels.
+    /// Ensures the same for channels.
     pub(crate) async fn ready_for_channels(&self, channels: &Channels) -> Result<(), HealthError> {
         self.started().await?;
         channels.learn().await.map(drop)
     }
 
-    /// Whether sales can be made on this network right now, as far as its own backends tell.
+    /// Checks that sales can be made on this network right now, as far as its own backends tell.
     pub(crate) async fn health(&self) -> Result<(), HealthError> {
         self.started().await?;
         self.view.head().await?;

@@ -59,7 +59,7 @@ pub(crate) enum ByHead {
     AskBody,
 }
 
-/// Whether this answer is sold, as far as its head tells. The handler's word is taken out of it.
+/// Decides whether this answer is sold, as far as its head tells. Removes the handler's own decision from it.
 pub(crate) fn by_head<ResB>(response: &mut Response<ResB>, rule: &ConsumeRule, body_rule: Option<&BodyRule>) -> ByHead {
     match response.extensions_mut().remove::<Consumption>() {
         Some(Consumption::Consume) => ByHead::Sold,

@@ -10,24 +10,24 @@ use crate::{
     },
 };
 
-/// Tells the ways to pay a merchant what is priced so.
+/// Returns a merchant's ways to pay a price of this tariff.
 pub(crate) type Offers = fn(&MerchantInner, Tariff) -> Vec<Way>;
 
-/// What a quote says beside the user's headers.
+/// What a quote says beside the crate's own headers, such as `Pay`.
 #[derive(Clone, Debug)]
 pub(crate) struct Demands {
-    /// In both versions of x402; `None` where there is no way to pay by them.
+    /// The demand in both versions of x402; `None` if nothing can be paid by them.
     pub(crate) x402: Option<Challenge>,
-    /// In MPP: one for each token, as far as there is room.
+    /// The demands in MPP: one for each token, as far as there is room.
     pub(crate) mpp: Vec<mpp::Challenge>,
 }
 
-/// What a challenge adds to the headers that scripts may read.
+/// What a challenge adds to the list of headers that scripts may read.
 const EXPOSED: &str = ", WWW-Authenticate";
 
 impl Demands {
-    /// Those of a route with this label, beside its quote in the user's headers. What has no room in the headers goes from the end:
-    /// descriptions for indexers, then later tokens of MPP, then later ways to pay of x402, then MPP.
+    /// Returns the demands of a route with this label, beside its quote in the crate's own headers. If the headers have no room for all,
+    /// the last things are left out first: descriptions for indexers, then later tokens of MPP, then later ways to pay of x402, then MPP.
     pub(crate) fn new(
         merchant: &MerchantInner,
         template: &QuoteTemplate,
@@ -37,14 +37,14 @@ impl Demands {
     ) -> Self {
         let (ways, recipient) = (offers(merchant, tariff), merchant.recipient());
         let declared = declared(merchant, &ways);
-        // In the short form: the whole one is no reason to offer less.
+        // In the short form: the whole declaration must not reduce the offers.
         let asked = || match &declared {
             Some([_, short]) => Challenge::new(recipient, &ways, label).declaring(short),
             None => Challenge::new(recipient, &ways, label),
         };
         let x402_within = |room| (!ways.is_empty()).then(|| asked().fitting(room));
         let length = |x402: &Option<Challenge>| x402.as_ref().map_or(0, Challenge::longest_header);
-        // Its intent `charge` is of a fixed amount.
+        // The intent `charge` of MPP is for a fixed amount.
         let mut mpp = if tariff.offers_fixed() { challenges(merchant, &ways) } else { Vec::new() };
         let all = template.room_for_challenge();
         let mut room = all.saturating_sub(mpp.first().map_or(0, |first| first.longest() + EXPOSED.len()));
@@ -73,7 +73,7 @@ impl Demands {
     }
 }
 
-/// The extensions that quotes declare, as members in JSON: with their whole schemas, and in short; `None` where there are none.
+/// Returns the extensions that quotes declare, as members in JSON: with their whole schemas, and in short; `None` if there are none.
 fn declared(merchant: &MerchantInner, ways: &[Way]) -> Option<[String; 2]> {
     let purchase = merchant.payment_identifier.map(|setting| declarations(setting.is_required()));
     let sponsors = merchant.gas_sponsoring && ways.iter().any(Way::is_by_permit);
@@ -86,7 +86,7 @@ fn declared(merchant: &MerchantInner, ways: &[Way]) -> Option<[String; 2]> {
     }
 }
 
-/// Leaves the first challenge, and as many behind it as have room; returns how much they take.
+/// Keeps the first challenge, and as many after it as there is room for. Returns how much room the later ones take.
 fn keep_fitting(challenges: &mut Vec<mpp::Challenge>, room: usize) -> usize {
     let (mut taken, mut kept) = (0, 1);
     for length in challenges.iter().skip(1).map(mpp::Challenge::longest) {
@@ -100,14 +100,14 @@ fn keep_fitting(challenges: &mut Vec<mpp::Challenge>, room: usize) -> usize {
     taken
 }
 
-/// The challenges of a merchant: one for each present token, in the order of the other quotes.
+/// Returns the challenges of a merchant: one for each present token, in the order of the other quotes.
 fn challenges(merchant: &MerchantInner, ways: &[Way]) -> Vec<mpp::Challenge> {
     let Some(mpp) = &merchant.mpp else { return Vec::new() };
     let recipient = merchant.recipient();
     payable(merchant, ways).map(|(token, types)| mpp.challenge(token, recipient, &types)).collect()
 }
 
-/// The present tokens that can be paid by a credential, and how.
+/// Returns the present tokens that a credential can pay, and how.
 pub(crate) fn payable<'a>(
     merchant: &'a MerchantInner,
     ways: &'a [Way],
@@ -120,7 +120,7 @@ pub(crate) fn payable<'a>(
     with_types.filter(|(_, types)| !types.is_empty())
 }
 
-/// How a token can be paid.
+/// Returns how a credential can pay this token.
 fn types(merchant: &MerchantInner, chain: &SellingChain, ways: &[Way], token: Address) -> Vec<CredentialType> {
     let signed = ways.iter().any(|way| way.is_signed_for(chain.network, token));
     // A credential cannot carry what binds a transfer to its payer.

@@ -17,17 +17,17 @@ use crate::{
 
 /// The settings of a merchant, its backends, and its routes.
 pub(crate) struct MerchantInner {
-    /// In the order in which quotes name them, never none.
+    /// In the order in which quotes name them; at least one.
     pub(crate) chains: Chains,
     /// The present one first, then former ones.
     pub(crate) recipients: Vec<Address>,
     pub(crate) realm: String,
     pub(crate) keys: SealingKeys,
-    /// Whether transfers are taken in the standard's header, too. Then verifiers read all chains.
+    /// Whether transfers are also taken in the standard's header. Then verifiers read all chains.
     pub(crate) client_submitted: bool,
-    /// Whether quotes speak version 1 of the standard, too.
+    /// Whether quotes also use version 1 of the standard.
     pub(crate) x402_v1: bool,
-    /// How it speaks MPP, if it does.
+    /// The settings of MPP, if the merchant speaks it.
     pub(crate) mpp: Option<Mpp>,
     /// Whether it takes allowances that payers without gas sign along with a permit.
     pub(crate) gas_sponsoring: bool,
@@ -43,29 +43,29 @@ pub(crate) struct MerchantInner {
     pub(crate) lease: Duration,
     pub(crate) contact: Option<String>,
     pub(crate) unbound: UnboundPolicy,
-    /// That of its routes, unless they have another.
+    /// The page of its routes, unless a route has its own.
     pub(crate) page: Option<PageHook>,
     pub(crate) catalog: Catalog,
     pub(crate) attempts: Arc<Attempts>,
 }
 
 impl MerchantInner {
-    /// The network that the user's headers name.
+    /// Returns the network that the crate's own headers name.
     pub(crate) const fn first(&self) -> &Arc<SellingChain> {
         &self.chains.first
     }
 
-    /// The merchant's chain of this network; `None` where it does not sell there.
+    /// Returns the merchant's chain of this network; `None` if it does not sell there.
     pub(crate) fn on(&self, network: Network) -> Option<&Arc<SellingChain>> {
         self.chains.iter().find(|chain| chain.network == network)
     }
 
-    /// The same for who names a network that the merchant may not have.
+    /// Returns the same for a caller that may name a network which the merchant does not have.
     pub(crate) fn sold_on(&self, network: Network) -> Result<&SellingChain, HealthError> {
         self.on(network).map(|chain| &**chain).ok_or(HealthError::NotSoldOn { network })
     }
 
-    /// The decimals of prices, on every network.
+    /// Returns the decimals of prices, on every network.
     pub(crate) fn decimals(&self) -> u8 {
         self.first().assets.first().map_or(0, Asset::decimals)
     }
@@ -78,12 +78,12 @@ impl MerchantInner {
         self.recipients.first().copied().unwrap_or(Address::ZERO)
     }
 
-    /// Whether all ways to pay are known, on every network.
+    /// Returns whether all ways to pay are known, on every network.
     pub(crate) fn knows_ways_to_pay(&self) -> bool {
         self.chains.iter().all(|chain| chain.knows_ways_to_pay())
     }
 
-    /// An error of one network, with its name where there are several.
+    /// Adds the network to an error of one network, if there are several.
     pub(crate) fn of_network(&self, network: Network, error: HealthError) -> HealthError {
         match self.chains.others.is_empty() {
             true => error,
@@ -92,7 +92,7 @@ impl MerchantInner {
     }
 }
 
-/// The networks of a merchant, never none.
+/// The networks of a merchant; at least one.
 pub(crate) struct Chains {
     first: Arc<SellingChain>,
     others: Vec<Arc<SellingChain>>,
@@ -108,7 +108,7 @@ impl Chains {
     }
 }
 
-/// No keys, no backends: nothing in here prints a secret.
+/// Prints no keys and no backends, and so no secrets.
 impl fmt::Debug for MerchantInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Merchant")

@@ -18,8 +18,9 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// `text/event-stream` the responses among the events count. Requests and notifications of the server do not count, and neither
 /// does an empty body.
 ///
-/// **What cannot be read counts as a success**: a body that is not JSON, an event or a message in it that is none. A client has a say in
-/// what an answer looks like, by the id that it chooses and by headers such as `Accept`, and could otherwise have each answer for free.
+/// **What cannot be read counts as a success**: a body that is not JSON, or an event or a message in it that is not valid. A client
+/// influences what an answer looks like, by the id that it chooses and by headers such as `Accept`, and could otherwise get each answer for
+/// free.
 ///
 /// It decides about calls, not about their prices: give methods that are free, such as MCP's `initialize` and `tools/list`, the
 /// price [`Price::Free`](crate::Price::Free).
@@ -50,10 +51,10 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     media.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-/// Whether a text holds a successful response, alone or in a batch; `None` where it holds none, and something that cannot be read.
+/// Returns whether a text holds a successful response, alone or in a batch; `None` if it holds none, but something that cannot be read.
 ///
-/// The client has a say in what a response looks like: it chooses the id, which need be nothing that a Rust type holds, and by its headers
-/// the form of the body. So only what can be read to be no success is none, and no more is read than that takes.
+/// The client influences what a response looks like. It chooses the id, which need not fit any Rust type, and by its headers the form of
+/// the body. So a response is unsuccessful only if it can be read as such, and no more of it is read than that takes.
 fn holds_success(text: &[u8]) -> Option<bool> {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     if text.trim_ascii().is_empty() {
@@ -70,7 +71,7 @@ fn holds_success(text: &[u8]) -> Option<bool> {
     read.into_iter().all(|success| success.is_some()).then_some(false)
 }
 
-/// `None` for what is no message of JSON-RPC.
+/// Returns whether a message is a successful response; `None` if it is no message of JSON-RPC.
 fn is_success(message: &RawValue) -> Option<bool> {
     let Members(members) = serde_json::from_str(message.get()).ok()?;
     // Version 1 of JSON-RPC has `"error": null` beside a result.
@@ -79,28 +80,28 @@ fn is_success(message: &RawValue) -> Option<bool> {
     Some(result.is_some_and(|result| !is_error(result)))
 }
 
-/// Whether a result says that it is the failure of a tool.
+/// Returns whether a result reports the failure of a tool.
 fn is_error(result: &str) -> bool {
     let Ok(Members(members)) = serde_json::from_str(result) else { return false };
     member(&members, "isError") == Some("true")
 }
 
-/// The member of this name, of which readers take the last.
+/// Returns the member of this name. Of several, readers take the last.
 fn member<'a>(members: &[(Cow<'_, str>, &'a RawValue)], name: &str) -> Option<&'a str> {
     members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.get())
 }
 
-/// What a stream holds.
+/// An event of a stream.
 enum Event {
     Data(Vec<u8>),
-    /// No blank line ends it. Few clients see it, but those that do have the answer.
+    /// No blank line ends it. Few clients deliver such an event, but those that do have the answer.
     BrokenOff(Vec<u8>),
-    /// What is no line of an event stream, such as an answer that only has its content type.
+    /// A line that no event stream has, as in an answer that only has its content type.
     Foreign,
 }
 
-/// The data of each event, as the [HTML standard](https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation)
-/// reads it.
+/// Returns the data of each event, as the [HTML
+/// standard](https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation) reads it.
 fn events(stream: &[u8]) -> impl Iterator<Item = Event> {
     let stream = stream.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stream);
     let mut data: Option<Vec<u8>> = None;
@@ -129,7 +130,7 @@ fn events(stream: &[u8]) -> impl Iterator<Item = Event> {
     })
 }
 
-/// The lines that CR, LF, both or the end of the stream end.
+/// Splits a stream into lines, ended by CR, LF, both, or the end of the stream.
 fn lines(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let end = memchr::memchr2(b'\r', b'\n', rest).or((!rest.is_empty()).then_some(rest.len()))?;
@@ -181,7 +182,7 @@ mod tests {
         }
     }
 
-    /// A client would choose its id, or the form of the answer, so that it is one of these.
+    /// Otherwise a client could choose its id, or the form of the answer, so that it is one of these, and pay nothing.
     #[test]
     fn what_cannot_be_read_is_sold() {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
@@ -225,7 +226,7 @@ mod tests {
             (stream(TOOL_FAILED), false),
             (stream(ERROR), false),
             (stream(PROGRESS), false),
-            // Some clients see an event that no blank line ends, but nobody sees one that breaks off.
+            // Some clients deliver an event that no blank line ends, but none delivers JSON that breaks off.
             (format!("data: {RESULT}\n"), true),
             (format!("data: {RESULT}"), true),
             (format!("data: {ERROR}\n"), false),

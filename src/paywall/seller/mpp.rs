@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// How long a realm may be: the headers of a quote have room for so much.
+/// The longest realm, in bytes: the headers of a quote have room for so much.
 const REALM_MAX: usize = 64;
 
 /// Settings for [`MerchantBuilder::mpp`](crate::MerchantBuilder::mpp): the realm of the challenges, and the header of the payments.
@@ -32,18 +32,18 @@ impl Mpp {
     /// Returns settings with this realm, such as the public host: 1 to 64 printable ASCII characters without quotes and backslashes. It
     /// must be the same on all replicas, and while a payment may be shown.
     ///
-    /// All headers of a quote have at most 2,900 bytes. Where a long label (a character that is not ASCII takes six bytes), many
-    /// tokens and the realm leave no room for a challenge, a quote has none, and a warning says so.
+    /// All headers of a quote have at most 2,900 bytes. If a long label (a character that is not ASCII takes six bytes), many tokens and
+    /// the realm leave no room for a challenge, a quote has none, and a warning is logged.
     #[must_use]
     pub fn new(realm: impl Into<String>) -> Self {
         Self { realm: realm.into(), own_header: false }
     }
 
-    /// Asks for payments in the header `Payment-Authorization`, and reads only that. `mppx` overwrites a caller's `Authorization`
-    /// otherwise.
+    /// Asks for payments in the header `Payment-Authorization`, and reads only that. Otherwise `mppx` overwrites a caller's
+    /// `Authorization`.
     ///
-    /// As the realm, it must be the same on all replicas, and while a payment may be shown: one in the other header is not read, and
-    /// its payer gets a new bill.
+    /// Like the realm, this must be the same on all replicas, and while a payment may be shown: a payment in the other header is not read,
+    /// and its payer gets a new bill.
     #[must_use]
     pub const fn own_header(mut self) -> Self {
         self.own_header = true;

@@ -1,10 +1,10 @@
-//! `Nested`: a price inside a price, which would mean two bills for one request, neither of which can be redeemed.
+//! `Nested`: finds a price inside a price, which would mean two bills for one request, neither of which can be redeemed.
 //!
-//! It is found by cloning. The types of a stack are often erased, and a service cannot be asked for its parts; but it is cloned
-//! for each request, and its parts are cloned with it, on the same thread.
+//! It is found by cloning. The types of a stack are often erased, so a service cannot be asked for its parts. But it is cloned for each
+//! request, and its parts are cloned with it, on the same thread.
 //!
-//! If a part is shared instead of cloned (a `Router` of axum that is used as a service, a `Buffer`), the price inside is found by
-//! the first redemption: its answer is marked, nothing is taken, and the route remembers it.
+//! If a part is shared instead of cloned (a `Router` of axum that is used as a service, a `Buffer`), the first redemption finds the price
+//! inside: the inner answer is marked, nothing is taken, and the route remembers it.
 
 use std::{
     cell::Cell,
@@ -31,28 +31,28 @@ pub(crate) fn clone_inside<S: Clone>(inner: &S) -> (S, bool) {
     (clone, LOOK.replace(before) == Look::Found)
 }
 
-/// Takes note that a priced service is being cloned.
+/// Notes that a priced service is being cloned.
 pub(crate) fn cloned() {
     if LOOK.get() == Look::Looking {
         LOOK.set(Look::Found);
     }
 }
 
-/// In the extensions of an answer that a priced service gave to a request which was sold already.
+/// In the extensions of an answer that a priced service gave to a request which an outer one had sold already.
 #[derive(Clone, Copy)]
 struct Mark;
 
-/// Marks an answer for the layer outside.
+/// Marks an answer for the outer layer.
 pub(crate) fn mark(answer: &mut Extensions) {
     answer.insert(Mark);
 }
 
-/// Whether a priced service inside gave this answer.
+/// Returns whether an inner priced service gave this answer.
 pub(crate) fn is_marked(answer: &Extensions) -> bool {
     answer.get::<Mark>().is_some()
 }
 
-/// Whether a route met another price inside its own.
+/// Whether a route found another price inside its own.
 #[derive(Debug, Default)]
 pub(crate) struct Nested(AtomicBool);
 
@@ -66,7 +66,7 @@ impl Nested {
     }
 }
 
-/// A route is cloned to be set differently, before it serves.
+/// A route is cloned to change its settings, before it serves.
 impl Clone for Nested {
     fn clone(&self) -> Self {
         Self(AtomicBool::new(self.is_known()))

@@ -1,4 +1,4 @@
-//! `Permits`: the settler of permits of a network, and which of its tokens can be paid by one.
+//! `Permits`: a network's settler of permits, and the tokens that can be paid by one.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ use crate::{
     verify::ErasedVerifier,
 };
 
-/// Sells by permits. Clones are the same.
+/// Sells by permits. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Permits {
     pub(crate) settler: Arc<dyn ErasedPermitSettler>,
@@ -39,9 +39,9 @@ pub(crate) struct Token {
     pub(crate) contract: Address,
     /// Whether permits of `exact` are taken.
     pub(crate) exact: bool,
-    /// The account that sends permits of `upto`, as quotes name it, where they are taken.
+    /// The account that sends permits of `upto`, as quotes name it; `None` if none are taken.
     pub(crate) facilitator: Option<Address>,
-    /// Name and version of its domain, where it has one: clients need it to sign an allowance.
+    /// Name and version of its domain, if it has one: clients need it to sign an allowance.
     pub(crate) domain: Option<(String, String)>,
 }
 
@@ -58,12 +58,12 @@ impl Permits {
         Self { settler, promises, inner: Arc::new(inner) }
     }
 
-    /// The tokens that can be paid by a permit; `None` while that is not known.
+    /// Returns the tokens that can be paid by a permit; `None` while that is not known.
     pub(crate) fn tokens(&self) -> Option<&[Token]> {
         self.inner.tokens.get().map(Vec::as_slice)
     }
 
-    /// One of them.
+    /// Returns the token of this contract, if it is one of them.
     pub(crate) fn token(&self, contract: Address) -> Option<&Token> {
         self.tokens()?.iter().find(|token| token.contract == contract)
     }
@@ -90,14 +90,14 @@ impl Permits {
         Ok(self.inner.tokens.get_or_init(|| tokens))
     }
 
-    /// The domain that the token states.
+    /// Returns the domain that the token states.
     async fn domain(&self, token: Address) -> Result<Option<(String, String)>, HealthError> {
         let Some(signatures) = self.inner.verifier.signatures() else { return Ok(None) };
         let domain = verifier_in_time(signatures.domain(token)).await?;
         Ok(domain.map(|domain| (domain.name, domain.version)))
     }
 
-    /// Learns them in the background, now and then, where that failed at the start: quotes do not wait for it.
+    /// Learns the tokens in the background, at intervals, if that failed at the start: quotes do not wait for it.
     pub(crate) fn learn_later(&self) {
         let permits = self.clone();
         self.inner.rest.spawn(async move {

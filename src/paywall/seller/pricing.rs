@@ -1,5 +1,5 @@
-//! `Price` and `Pricing`: what a request costs, by a fixed price, a closure, or a type that implements `Pricing`; `Cost`: the same, as
-//! far as it is to be paid.
+//! `Price` and `Pricing`: what a request costs, by a fixed price, a closure, or a type that implements `Pricing`; `Cost`: the amount to be
+//! paid, and who sets the charge.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
@@ -35,9 +35,9 @@ pub enum Price {
     /// Its body has been read by then, under the route's limits. To pass requests untouched, use
     /// [`free_when`](crate::X402Layer::free_when).
     Free,
-    /// An amount of base units. Zero is a fault of the service, and is answered 500.
+    /// An amount of base units. Zero is a fault of the service, and is answered with 500.
     Charge(Amount),
-    /// At most an amount of base units: the handler says by a [`Charge`](crate::Charge) in its response what the answer costs. Zero is a
+    /// At most an amount of base units: the handler sets what the answer costs by a [`Charge`](crate::Charge) in its response. Zero is a
     /// fault, as for [`Charge`](Self::Charge).
     ///
     /// See [`Merchant::charge_up_to`](crate::Merchant::charge_up_to).
@@ -146,15 +146,15 @@ pub trait Pricing: Send + Sync + 'static {
     fn price(&self, parts: &Parts, body: &Bytes) -> impl Future<Output = Price> + Send;
 }
 
-/// What a request costs, and who decides.
+/// What a request costs, and who sets the charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// The price, or the most that it can be.
+    /// The price, or its maximum.
     pub(crate) amount: Amount,
     pub(crate) tariff: Tariff,
 }
 
-/// How a price is asked for.
+/// How a price is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tariff {
     /// It is fixed.
@@ -166,12 +166,12 @@ pub(crate) enum Tariff {
 }
 
 impl Tariff {
-    /// Whether the handler sets the charge.
+    /// Returns whether the handler sets the charge.
     pub(crate) const fn is_metered(self) -> bool {
         matches!(self, Self::UpTo | Self::UpToOrFixed)
     }
 
-    /// Whether payments of the whole price are offered.
+    /// Returns whether payments of the whole price are offered.
     pub(crate) const fn offers_fixed(self) -> bool {
         matches!(self, Self::Fixed | Self::UpToOrFixed)
     }
@@ -204,7 +204,7 @@ where
 
 pub(crate) type PriceFn = dyn Fn(&Parts, &Bytes) -> Price + Send + Sync;
 
-/// The same for the call of a tool: of its arguments.
+/// The same for the call of a tool, from its arguments.
 #[cfg(feature = "mcp")]
 pub(crate) type ArgumentsPriceFn = dyn Fn(&serde_json::Map<String, serde_json::Value>) -> Price + Send + Sync;
 
@@ -220,12 +220,12 @@ pub(crate) enum Prices {
 }
 
 impl Prices {
-    /// Whether the price depends on the request, or the charge does, so that its body must be read and its intent bound to it.
+    /// Returns whether the price or the charge depends on the request, so that its body must be read and its intent bound to it.
     pub(crate) const fn depends_on_request(&self) -> bool {
         !matches!(self, Self::Fixed(_))
     }
 
-    /// Whether every request has the same maximum.
+    /// Returns whether the handler sets the charge, up to one maximum for every request.
     pub(crate) const fn is_metered(&self) -> bool {
         matches!(self, Self::UpTo(_))
     }
@@ -244,7 +244,8 @@ impl fmt::Debug for Prices {
     }
 }
 
-/// A price for [`Merchant::charge`](crate::Merchant::charge) and [`charge_up_to`](crate::Merchant::charge_up_to): text such as `"0.49 USDC"`, or an [`Amount`] of base units.
+/// A price for [`Merchant::charge`](crate::Merchant::charge) and [`charge_up_to`](crate::Merchant::charge_up_to): text such as `"0.49
+/// USDC"`, or an [`Amount`] of base units.
 ///
 /// ```
 /// use tower_x402::{PriceTag, protocol::Amount};

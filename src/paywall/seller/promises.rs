@@ -1,4 +1,4 @@
-//! `Promises`: what payers have promised by signed payments that are taken on and not settled yet.
+//! `Promises`: what payers have promised by signed payments that are accepted and not settled yet.
 
 use std::{
     collections::HashMap,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::protocol::{Address, Amount};
 
-/// How many payments of one payer may be reserved and not settled at once.
+/// How many payments of one payer may be reserved and unsettled at once.
 const UNSETTLED_MAX: usize = 32;
 
 /// What payers have promised. Clones share one record.
@@ -21,11 +21,11 @@ pub(crate) struct Promises {
 pub(crate) struct Account {
     pub(crate) token: Address,
     pub(crate) payer: Address,
-    /// Whether the payer's key certainly signed. What others sign in its name does not count against it.
+    /// Whether the payer's key certainly signed. Payments that others sign in its name do not count against it.
     pub(crate) is_signed: bool,
 }
 
-/// A payment that is taken on. It no longer counts once this is dropped.
+/// An accepted payment. It no longer counts once this is dropped.
 #[derive(Debug)]
 pub(crate) struct Promise {
     promises: Promises,
@@ -36,7 +36,7 @@ pub(crate) struct Promise {
 }
 
 impl Promises {
-    /// Takes on one more payment; `None` where this payer has too many.
+    /// Accepts one more payment; `None` if this payer has too many.
     pub(crate) fn take_on(&self, account: Account, amount: Amount) -> Option<Promise> {
         let mut made = self.made();
         let of_payer = made.entry(account).or_default();

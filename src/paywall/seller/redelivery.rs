@@ -1,17 +1,17 @@
-//! `Redelivery`: whether a route's answers are kept.
+//! `Redelivery`: whether and how long a route's answers are kept.
 
 use std::time::Duration;
 
-/// Keeps a route's answers for a while, so that one that was sold is not lost with a connection.
+/// Keeps a route's sold answers for a while, so that they are not lost with a connection.
 ///
 /// The same intent with the same transaction gets the same answer, byte for byte, without a run of the handler. The
 /// ledger keeps the response as the payer got it: status, headers and body, unencrypted, for the time that is set here.
 /// Answers may contain personal data, and every reader of the ledger can read them. The sale is remembered for that much
 /// longer as well.
 ///
-/// An answer is read to its end before it is sold. One that is larger than [`up_to`](Self::up_to), that takes longer than ten
-/// seconds to end, or that has trailers is delivered without being kept; so are a switch of protocols (101), event streams and gRPC, which are not waited for. One that breaks off, or
-/// is not as long as its `Content-Length`, is not sold: the client gets 502 `answer_broken`.
+/// An answer is read to its end before it is sold. An answer that is larger than [`up_to`](Self::up_to), that takes longer than ten seconds
+/// to end, or that has trailers is delivered without being kept. So are a switch of protocols (101), event streams and gRPC, which are not
+/// waited for. An answer that breaks off, or is not as long as its `Content-Length`, is not sold: the client gets 502 `answer_broken`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,7 +48,7 @@ impl Redelivery {
         self.limit
     }
 
-    /// How long an answer is kept: within what every ledger can keep.
+    /// Returns how long an answer is kept, within what every ledger can keep.
     pub(crate) fn keep_for(&self) -> Duration {
         self.keep_for.clamp(Duration::from_secs(1), LONGEST)
     }
@@ -61,5 +61,5 @@ impl Default for Redelivery {
     }
 }
 
-/// How long an answer is kept at most: a ledger need not hold what no payer asks for any more.
+/// The longest time for which an answer is kept: a ledger need not hold answers that payers no longer ask for.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);

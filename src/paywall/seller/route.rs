@@ -1,4 +1,4 @@
-//! `Route`: what every stage of a checkout reads of one priced route.
+//! `Route`: the settings of one priced route, as every stage of a checkout reads them.
 
 use std::{
     borrow::Cow,
@@ -41,13 +41,13 @@ pub(crate) struct Route {
     /// What all routes of this name share.
     pub(crate) listing: Listing,
     pub(crate) prices: Prices,
-    /// The quote in the user's headers, once its label is final.
+    /// The quote in the crate's own headers, once its label is final.
     template: OnceLock<QuoteTemplate>,
-    /// The quote in the words of others, once it is known which ways to pay there are.
+    /// The quote in the formats of x402 and MPP, once the ways to pay are known.
     demands: OnceLock<Demands>,
-    /// The same where the handler sets the charge.
+    /// The same, if the handler sets the charge.
     metered_demands: OnceLock<Demands>,
-    /// Ready where the price is fixed.
+    /// Ready if the price, or its maximum, is the same for every request.
     price_text: Option<PriceText>,
     pub(crate) seals: Seals,
     pub(crate) bypass: Bypass,
@@ -74,17 +74,17 @@ pub(crate) struct Route {
     pub(crate) or_fixed: bool,
     /// Whether the handler may set the charge by a header.
     pub(crate) charge_header: bool,
-    /// Whether answers are kept, where the route says so itself.
+    /// How answers are kept, if the route sets that itself.
     redelivery: Option<Redelivery>,
-    /// What people get instead of JSON.
+    /// The page that people get instead of JSON.
     pub(crate) page: Option<PageHook>,
-    /// How it is called, where its seller said so.
+    /// The descriptions of its calls, if the seller gave any.
     bazaars: Vec<Bazaar>,
     /// Passes that count here, in the order of its quotes.
     pub(crate) passes: Vec<Arc<PassTerms>>,
     /// The pass that is sold here.
     pub(crate) sells_pass: Option<Arc<PassTerms>>,
-    /// Whether sold answers come with a ticket.
+    /// Issues the tickets for sold answers, if the route has them.
     pub(crate) tickets: Option<Tickets>,
     /// Whether another price was met inside this one.
     pub(crate) nested: Nested,
@@ -138,12 +138,12 @@ impl Route {
         }
     }
 
-    /// Sets the label of its name, unless that has another.
+    /// Sets the label of its name, unless there is another.
     pub(crate) fn set_label(&self, label: &str) -> Result<(), BuildError> {
         self.listing.set_label(&self.resource, label)
     }
 
-    /// The quote in the user's headers.
+    /// Returns the quote in the crate's own headers.
     pub(crate) fn template(&self) -> &QuoteTemplate {
         self.template.get_or_init(|| self.template_saying(self.description()))
     }
@@ -153,7 +153,7 @@ impl Route {
         self.forget_demands();
     }
 
-    /// Offers payments of the whole price where the handler sets the charge.
+    /// Offers payments of the whole price, although the handler sets the charge.
     pub(crate) fn offer_fixed(&mut self) {
         self.or_fixed = true;
         self.forget_demands();
@@ -163,7 +163,7 @@ impl Route {
         (self.demands, self.metered_demands) = (OnceLock::new(), OnceLock::new());
     }
 
-    /// How a price is asked for up to which the handler charges.
+    /// Returns the tariff of a price up to which the handler charges.
     pub(crate) const fn up_to(&self) -> Tariff {
         if self.or_fixed { Tariff::UpToOrFixed } else { Tariff::UpTo }
     }
@@ -172,14 +172,14 @@ impl Route {
         self.redelivery = Some(redelivery);
     }
 
-    /// How answers are kept, if they are: as the route says, else as its page does.
+    /// Returns how answers are kept: as the route sets it, else as its page does. `None` if they are not, or the ledger keeps no answers.
     pub(crate) fn redelivery(&self) -> Option<Redelivery> {
         let of_page = || self.page.as_ref().and_then(PageHook::redelivery);
         let redelivery = self.redelivery.or_else(of_page).filter(Redelivery::is_on);
         redelivery.filter(|_| self.merchant.ledger.keeps_answers())
     }
 
-    /// The names of the parameters that its descriptions know, at any depth.
+    /// Returns the names of the parameters that its descriptions know, at any depth.
     pub(crate) fn parameters(&self) -> Vec<String> {
         let mut names: Vec<_> = self.bazaars.iter().flat_map(Bazaar::parameters).collect();
         names.sort();
@@ -187,24 +187,24 @@ impl Route {
         names
     }
 
-    /// Whether every description of requests of this method says what is in the answer, which is then JSON.
+    /// Returns whether every description of requests of this method says what is in the answer, which is then JSON.
     pub(crate) fn answers_json(&self, method: &Method) -> bool {
         let mut described = self.bazaars.iter().filter(|bazaar| bazaar.takes(method)).peekable();
         described.peek().is_some() && described.all(Bazaar::answers_json)
     }
 
-    /// The description of requests of this method, for the settler.
+    /// Returns the description of requests of this method, for the settler.
     pub(crate) fn bazaar(&self, method: &Method) -> Extensions {
         let known = self.bazaars.iter().find(|bazaar| bazaar.takes(method));
         known.map(Bazaar::extensions).unwrap_or_default()
     }
 
-    /// Whether intents carry a digest of the request, and so its body must be read.
+    /// Returns whether intents carry a digest of the request, so that its body must be read.
     pub(crate) fn binds(&self) -> bool {
         self.bind || self.prices.depends_on_request()
     }
 
-    /// The terms of a payment to one of the merchant's recipients, on one of its networks.
+    /// Returns the terms of a payment to one of the merchant's recipients, on one of its networks.
     pub(crate) fn terms(&self, chain: &SellingChain, recipient: Address, amount: Amount) -> Terms {
         Terms::builder(chain.network, recipient, amount)
             .resource(Arc::clone(&self.resource))
@@ -213,18 +213,18 @@ impl Route {
             .build()
     }
 
-    /// How a body must keep arriving while a payment is held for it.
+    /// Returns how fast a body must keep arriving while a payment is held for it.
     pub(crate) fn pace(&self) -> Pace {
         Pace { patience: self.body_timeout, rate: self.body_rate.into() }
     }
 
-    /// The label of a quote: this one, or its valid part.
+    /// Returns the label for a quote: the valid part of this one, or the route's own if that is blank.
     pub(crate) fn fitting<'a>(&'a self, label: &'a str) -> Cow<'a, str> {
         let label = text::fit(label);
         if label.trim().is_empty() { self.description().into() } else { label.trim().to_owned().into() }
     }
 
-    /// The quote with another label.
+    /// Returns the quote with another label.
     pub(crate) fn template_saying(&self, label: &str) -> QuoteTemplate {
         let quote = template(&self.merchant, label);
         if self.passes.is_empty() {
@@ -235,7 +235,7 @@ impl Route {
         quote.with_member("passes", &passes.into())
     }
 
-    /// Takes this pass.
+    /// Adds a pass that this route takes.
     pub(crate) fn accept_pass(&mut self, pass: Arc<PassTerms>) {
         self.merchant.catalog.accept_pass(&self.resource, &pass);
         self.passes.push(pass);
@@ -243,7 +243,7 @@ impl Route {
         self.forget_demands();
     }
 
-    /// Whether the header with a pass or a ticket is read. If not, it means nothing here.
+    /// Returns whether the header with a pass or a ticket is read. If not, it has no meaning here.
     pub(crate) fn takes_passes(&self) -> bool {
         !self.passes.is_empty() || self.tickets.is_some() || self.merchant.catalog.has_passes()
     }
@@ -252,7 +252,7 @@ impl Route {
         self.listing.label(&self.resource)
     }
 
-    /// The quote in the words of others. `offers` tells the ways to pay.
+    /// Returns the quote in the formats of x402 and MPP. `offers` returns the ways to pay.
     pub(crate) fn demands(&self, tariff: Tariff, offers: Offers) -> Cow<'_, Demands> {
         let known = if tariff.is_metered() { &self.metered_demands } else { &self.demands };
         let new = || self.demands_saying(self.description(), tariff, offers);
@@ -262,12 +262,12 @@ impl Route {
         Cow::Borrowed(known.get_or_init(new))
     }
 
-    /// The same with another label.
+    /// Returns the same with another label.
     pub(crate) fn demands_saying(&self, label: &str, tariff: Tariff, offers: Offers) -> Demands {
         Demands::new(&self.merchant, self.template(), &self.bazaars, label, (tariff, offers))
     }
 
-    /// How a quote writes this amount.
+    /// Returns this amount as a quote writes it.
     pub(crate) fn price_text(&self, amount: Amount) -> Cow<'_, PriceText> {
         match &self.price_text {
             Some(ready) => Cow::Borrowed(ready),

@@ -1,4 +1,4 @@
-//! `SoldHook`: what a seller does once a sale is recorded.
+//! `SoldHook`: the seller's hook, which runs once a sale is recorded.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ type Announce = dyn Fn(BookedSale) -> Pin<Box<dyn Future<Output = ()> + Send>> +
 #[derive(Clone)]
 pub(crate) struct SoldHook(Arc<Announce>);
 
-/// Where the routes of one name find their hook, once it is set.
+/// Holds the hook that the routes of one name share, once it is set.
 pub(crate) type SoldHookCell = Arc<OnceLock<SoldHook>>;
 
 impl SoldHook {

@@ -1,4 +1,4 @@
-//! `Standard`: the settler of a merchant, and which of its tokens can be paid by authorization.
+//! `Standard`: a network's settler of signed authorizations, and the tokens that can be paid by one.
 
 use std::{
     future::Future,
@@ -22,10 +22,10 @@ use crate::{
     verify::ErasedVerifier,
 };
 
-/// How long after a failed attempt the next one is made.
+/// The shortest time from the beginning of one attempt to that of the next.
 const REST: Duration = Duration::from_secs(5);
 
-/// Sells by the standard's signed payments. Clones are the same.
+/// Sells by the standard's signed payments. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Standard {
     pub(crate) settler: Arc<dyn ErasedSettler>,
@@ -36,7 +36,7 @@ pub(crate) struct Standard {
 struct Inner {
     network: Network,
     assets: Vec<Asset>,
-    /// `None` where nothing reads the chain.
+    /// `None` if nothing reads the chain.
     verifier: Option<Arc<dyn ErasedVerifier>>,
     tokens: OnceLock<Vec<TokenDomain>>,
     rest: Rest,
@@ -83,17 +83,17 @@ impl Standard {
         }
     }
 
-    /// The tokens that can be paid by authorization; `None` while that is not known.
+    /// Returns the tokens that can be paid by authorization; `None` while that is not known.
     pub(crate) fn tokens(&self) -> Option<&[TokenDomain]> {
         self.inner.tokens.get().map(Vec::as_slice)
     }
 
-    /// The domain of one of them.
+    /// Returns the domain of this token, if it is one of them.
     pub(crate) fn token(&self, contract: Address) -> Option<&TokenDomain> {
         self.tokens()?.iter().find(|domain| domain.token == contract)
     }
 
-    /// Whether a token can be paid by authorization, as far as that is known.
+    /// Returns whether a token can be paid by authorization, or may turn out to be.
     pub(crate) fn has_or_may_have(&self, contract: Address) -> bool {
         self.tokens().is_none() || self.token(contract).is_some()
     }
@@ -127,7 +127,7 @@ impl Standard {
         Ok(settler_in_time(self.settler.domain(self.inner.network, token, stated.as_ref())).await?)
     }
 
-    /// Learns them in the background, now and then, where that failed at the start: quotes do not wait for it.
+    /// Learns the tokens in the background, at intervals, if that failed at the start: quotes do not wait for it.
     pub(crate) fn learn_later(&self) {
         let standard = self.clone();
         self.inner.rest.spawn(async move {

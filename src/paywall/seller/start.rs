@@ -30,7 +30,7 @@ use crate::{
 
 /// How long after a failed attempt its error is reported without another attempt.
 const REST: Duration = Duration::from_secs(1);
-/// How long the chain may take, at opening, to reach the ledger's mark, and how often it is looked at.
+/// How long the chain may take, at opening, to reach the ledger's mark, and how often that is checked.
 const CATCHING_UP: (Duration, Duration) = (Duration::from_secs(30), Duration::from_millis(250));
 
 /// Proves that a chain is the right one, and lets the ledger begin: once for all routes of a merchant.
@@ -41,7 +41,7 @@ pub(crate) struct Start {
     ledger: Arc<dyn ErasedLedger>,
     clock: Arc<dyn Clock>,
     done: AtomicBool,
-    /// The last attempt, where it failed: when, in monotonic time, and why. The holder of the lock makes the next one.
+    /// The last attempt, if it failed: when, in monotonic time, and why. The holder of the lock makes the next one.
     failed: Mutex<Option<(Duration, HealthError)>>,
 }
 
@@ -60,8 +60,8 @@ impl Start {
         self.done.load(Ordering::Acquire)
     }
 
-    /// Makes sure of it at opening, when no request waits yet: a new ledger's mark is the present, and the next blocks are
-    /// given the time to come.
+    /// Makes the start at opening, when no request waits yet. The mark of a new ledger is the present, so this gives the next blocks the
+    /// time to come.
     pub(crate) async fn open(&self) -> Result<(), HealthError> {
         let (patience, again) = CATCHING_UP;
         let (deadline, mut told) = (Instant::now() + patience, false);
@@ -108,10 +108,10 @@ impl Start {
         attempt
     }
 
-    /// Makes sure of it in the background, where that failed at the start: quotes that other networks make good do not wait for it.
+    /// Ensures the start in the background, if it failed at opening: quotes that other networks can serve do not wait for it.
     pub(crate) fn ensure_later(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
-        // Who holds the lock makes an attempt.
+        // The holder of the lock is making an attempt.
         let Ok(failed) = self.failed.try_lock() else { return };
         if self.is_done() || failed.as_ref().is_some_and(|(at, _)| self.clock.monotonic() < *at + REST) {
             return;
@@ -120,8 +120,8 @@ impl Start {
         drop(runtime.spawn(async move { start.ensure().await }));
     }
 
-    /// The chain first: a ledger begins at a time that is believed. Then the chain once more: a price quoted now is paid in
-    /// one of the blocks to come, and that must be one that the ledger does not refuse.
+    /// Checks the chain first, so that the ledger begins at a time that is trusted. Then checks the head again: a price quoted now is paid
+    /// in one of the coming blocks, and that must be one that the ledger does not refuse.
     async fn attempt(&self) -> Result<(), HealthError> {
         let now = verifier_in_time(self.view.start(self.network, &self.accepted)).await?;
         let mark = ledger_in_time(self.ledger.begin(self.network, now)).await?;

@@ -12,12 +12,12 @@ use tokio::{task::unconstrained, time::sleep};
 use crate::{ledger::LedgerError, settle::SettleError, verify::VerifyError};
 
 const LEDGER: Duration = Duration::from_secs(5);
-/// For any verifier; one with proper limits of its own never reaches this one.
+/// For any verifier. A verifier with limits of its own does not reach this one.
 const VERIFIER: Duration = Duration::from_secs(10);
-/// Likewise for what a settler is asked before anything is settled. Its own limit is a setting, and may be higher than the verifier's.
+/// For questions to a settler before anything is settled. A settler's own limit is a setting, and may be higher than the verifier's.
 pub(crate) const SETTLER: Duration = Duration::from_secs(65);
 
-/// Awaits the ledger's answer. A ledger that takes too long is a ledger that fails.
+/// Awaits the ledger's answer. A ledger that takes too long counts as failed.
 pub(crate) async fn ledger_in_time<T>(answer: impl Future<Output = Result<T, LedgerError>>) -> Result<T, LedgerError> {
     let answer = within(|| LEDGER, answer).await.unwrap_or(Err(LedgerError::unavailable()));
     answer.inspect_err(|error| tracing::warn!(%error, "the ledger did not answer"))
@@ -35,7 +35,7 @@ pub(crate) async fn settler_in_time<T>(answer: impl Future<Output = Result<T, Se
     within(|| SETTLER, answer).await.unwrap_or(Err(SettleError::unavailable()))
 }
 
-/// Awaits an answer for so long; `None` if it does not come. Where it is there at once, no timer is made.
+/// Awaits an answer for this long; `None` if it does not come in time. If it is ready at once, no timer is created.
 ///
 /// The timer is exempt from the task's cooperative budget: an answer that always uses it up would otherwise never be late.
 pub(crate) async fn within<T>(limit: impl FnOnce() -> Duration, answer: impl Future<Output = T>) -> Option<T> {

@@ -1,12 +1,12 @@
-//! `UnboundPolicy`: what a merchant decided about transfers that are bound to nothing.
+//! `UnboundPolicy`: how a merchant treats transfers that are bound to nothing.
 
 use std::time::Duration;
 
-/// What a merchant decided about transfers that are bound to nothing.
+/// How a merchant treats transfers that are bound to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnboundPolicy {
-    /// How much chain time has to pass over one before it can be claimed without proof.
+    /// How much chain time must pass after such a transfer before it can be claimed without proof.
     pub(crate) hold: Duration,
-    /// They can be claimed by their payer's signature only.
+    /// Whether they can be claimed by their payer's signature only.
     pub(crate) refuse: bool,
 }

@@ -1,4 +1,4 @@
-//! `Upkeep`: the ledger forgets beside the requests, not in them.
+//! `Upkeep`: lets the ledger forget old records in the background, and not within requests.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -14,10 +14,10 @@ use crate::{
 
 /// How often the ledger is swept while there are reservations.
 const EVERY: Duration = Duration::from_secs(60);
-/// After so many reservations the next sweep comes earlier, which bounds their remains.
+/// After this many reservations the next sweep comes earlier, which bounds what they leave behind.
 const RESERVATIONS: usize = 1_024;
 
-/// When what a merchant's ledger has of a network is swept.
+/// When the ledger's old records of a network are swept.
 #[derive(Default)]
 pub(crate) struct Upkeep(Arc<Mutex<Schedule>>);
 
@@ -31,7 +31,7 @@ struct Schedule {
 }
 
 impl Upkeep {
-    /// A reservation is asked for, at this head. Sweeps the ledger in a task of its own if it is time, and no task does so already.
+    /// Notes that a reservation is asked for, at this head. Sweeps the ledger in a task of its own if it is time, and no task is sweeping.
     pub(crate) fn beside_reservation(&self, ledger: &Arc<dyn ErasedLedger>, network: Network, head: ChainTime) {
         let Ok(runtime) = Handle::try_current() else { return };
         if !self.begins() {
@@ -58,7 +58,7 @@ impl Upkeep {
     }
 }
 
-/// Ends a sweep, also one that panics or whose runtime ends.
+/// Ends a sweep, even one that panics or whose runtime ends.
 struct Ends(Arc<Mutex<Schedule>>);
 
 impl Drop for Ends {

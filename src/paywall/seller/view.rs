@@ -1,4 +1,4 @@
-//! `View`: what tells a merchant the time of the chain, and whether payments can be looked up there.
+//! `View`: how a merchant learns the time of the chain, and whether it can look up payments there.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) enum View {
 }
 
 impl View {
-    /// The verifier; `None` where nothing reads the chain.
+    /// Returns the verifier; `None` where nothing reads the chain.
     pub(crate) const fn reader(&self) -> Option<&Arc<dyn ErasedVerifier>> {
         match self {
             Self::Read(verifier) => Some(verifier),
@@ -26,7 +26,7 @@ impl View {
         }
     }
 
-    /// The time of the head.
+    /// Returns the time of the head.
     pub(crate) async fn head(&self) -> Result<ChainTime, VerifyError> {
         match self {
             Self::Read(verifier) => verifier.head().await,
@@ -34,7 +34,7 @@ impl View {
         }
     }
 
-    /// The latest time that any of the verifier's nodes has seen.
+    /// Returns the latest time that any of the verifier's nodes has seen.
     pub(crate) async fn horizon(&self) -> Result<ChainTime, VerifyError> {
         match self {
             Self::Read(verifier) => verifier.horizon().await,

@@ -1,4 +1,4 @@
-//! `Again`: of which channels a noted refund was sent again a moment ago.
+//! `Again`: the channels whose noted refund was sent again a moment ago.
 
 use std::{
     collections::HashMap,
@@ -10,15 +10,15 @@ use crate::ledger::AccountId;
 
 /// How long a refund that was sent again is not sent once more.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Of how many channels this is remembered.
+/// How many channels are remembered. While there are so many, no other refund is sent again.
 const CHANNELS: usize = 100;
 
-/// When each was sent again last, in monotonic time.
+/// When the refund of each channel was sent again last, in monotonic time.
 #[derive(Default)]
 pub(super) struct Again(Mutex<HashMap<AccountId, Duration>>);
 
 impl Again {
-    /// Whether it may be sent again now. Then it is.
+    /// Returns whether the refund may be sent again now, and if so, notes that it is.
     pub(super) fn begins(&self, account: AccountId, now: Duration) -> bool {
         let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sent.retain(|_, last| now < *last + PAUSE);

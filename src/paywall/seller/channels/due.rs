@@ -1,4 +1,4 @@
-//! Which of the channels that owe something are claimed now. A plain function of values.
+//! Decides which of the channels that owe something are claimed now. A plain function of values.
 
 use std::{
     cmp::Reverse,
@@ -16,47 +16,47 @@ use crate::{
     settle::ChannelOnChain,
 };
 
-/// A channel of which something is owed.
+/// A channel that owes something: sales in it are unclaimed.
 #[derive(Clone, Debug)]
 pub(crate) struct Owed {
     pub(crate) channel: Channel,
     pub(crate) claim: VoucherClaim,
     pub(crate) owed: Amount,
-    /// Since when, by the ledger's clock.
+    /// Since when something is owed, by the ledger's clock.
     pub(crate) since: Option<SystemTime>,
-    /// Its payer takes back what is in it.
+    /// Whether its payer withdraws what would cover the debt.
     pub(crate) is_withdrawn_from: bool,
-    /// Since when.
+    /// Since when its payer withdraws.
     pub(crate) withdrawn_since: Option<ChainTime>,
     pub(crate) account: Account,
-    /// What the chain said of it last, as far as that is known.
+    /// The last known state on the chain, if any.
     pub(crate) state: Option<ChannelOnChain>,
-    /// What was charged, claimed or not, covered or not.
+    /// The total charged, claimed or not, covered or not.
     pub(crate) charged: u128,
-    /// The last charge that is part of it.
+    /// The last charge, if it is part of that.
     pub(crate) last: Option<u128>,
     /// The last claim of this channel that this process tried.
     pub(crate) tried: LastClaim,
 }
 
 impl Owed {
-    /// What of it was not tried to be claimed.
+    /// Returns the part of the debt for which no claim was tried.
     fn untried(&self) -> Amount {
         self.owed.min(Amount::from_base_units(self.claim.total_claimed.saturating_sub(self.tried.total)))
     }
 
-    /// Whether it has been owed for that long. What a transaction was sent for waits as long again, and a quarter of that where it is not known what
-    /// became of the transaction.
+    /// Returns whether the debt is older than the limit. After a transaction was sent for it, it waits for that long again, or for a
+    /// quarter of that if the outcome of the transaction is unknown.
     fn is_old(&self, limit: Duration, now: SystemTime) -> bool {
-        // A clock that was set back makes nothing wait.
+        // After the clock was set back, nothing waits.
         let age = |since: SystemTime| now.duration_since(since).unwrap_or(limit);
         let pause = if self.tried.claimed > 0 { limit } else { limit / 4 };
         self.since.is_some_and(|since| age(since) >= limit) && self.tried.sent.is_none_or(|sent| age(sent) >= pause)
     }
 }
 
-/// The channel that has to be claimed first, and until when, in Unix seconds: before half of its delay is over, since its payer began to
-/// withdraw, or since something is owed. Where nothing is claimed for so long, nothing claims.
+/// Returns the channel that has to be claimed first, and until when, in Unix seconds: before half of its delay has passed since its payer
+/// began to withdraw, or since something is owed. If nothing is claimed by then, no worker claims.
 pub(crate) fn first_to_claim<'a>(owed: impl Iterator<Item = &'a Owed>) -> Option<(u64, ChannelId)> {
     let until = |row: &Owed| {
         let since = row.since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
@@ -67,14 +67,14 @@ pub(crate) fn first_to_claim<'a>(owed: impl Iterator<Item = &'a Owed>) -> Option
     owed.filter_map(until).min_by_key(|(until, _)| *until)
 }
 
-/// What is owed in a token and was not tried to be claimed, and in how many channels.
+/// The sum owed in a token for which no claim was tried, and the number of its channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) owed: Amount,
     pub(crate) channels: usize,
 }
 
-/// The sums of these, by token. What cannot be claimed is part of none: it would make all others due in each turn.
+/// Returns the sums of these, by token. A debt whose claim was tried is part of none: it would make all others due in each turn.
 pub(crate) fn sums(owed: &[Owed]) -> HashMap<Address, Sum> {
     let mut sums = HashMap::<Address, Sum>::new();
     for (row, untried) in owed.iter().map(|row| (row, row.untried())).filter(|(_, untried)| !untried.is_zero()) {
@@ -84,9 +84,9 @@ pub(crate) fn sums(owed: &[Owed]) -> HashMap<Address, Sum> {
     sums
 }
 
-/// Keeps those that are claimed now: `all` of them, what is withdrawn from, what has been owed for long, and everything in a token in which
-/// it is a large enough sum, or in which its gas is `worth` it. Those that are withdrawn from come first, the largest of each token before all
-/// others: their payer could withdraw from many small ones.
+/// Returns the channels that are claimed now: `all` of them, those with a withdrawal, those with an old debt, and all of a token whose sum
+/// is large enough, or whose sum is `worth` its gas. Channels with a withdrawal come first, the largest of each token before all others,
+/// because a payer could withdraw from many small ones.
 pub(crate) fn due(
     owed: &[Owed],
     policy: &ChannelPolicy,
@@ -107,7 +107,7 @@ pub(crate) fn due(
     largest_first(withdrawn).into_iter().chain(rest).collect()
 }
 
-/// The largest of each token, then the second of each, and so on: base units of different tokens cannot be compared.
+/// Sorts rows: the largest of each token, then the second of each, and so on. Base units of different tokens cannot be compared.
 fn largest_first(mut rows: Vec<Owed>) -> Vec<Owed> {
     rows.sort_by_key(|row| Reverse(row.owed));
     let mut places = HashMap::<Address, usize>::new();
@@ -121,7 +121,7 @@ fn largest_first(mut rows: Vec<Owed>) -> Vec<Owed> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// A row of a payer, in a token, for tests.
+/// Returns a row of a payer, in a token, for tests.
 #[cfg(test)]
 pub(crate) fn owing(payer: u8, token: u8, owed: u128) -> Owed {
     use crate::{
@@ -234,7 +234,7 @@ mod tests {
         rows[0].tried.total = 15;
         assert_eq!(payers(&due(&rows, &policy, now(), false, &none())), [1, 2], "what was sold since counts");
         rows[0].tried.total = 20;
-        // A quarter of its time where it is not known what became of it.
+        // A quarter of the time if the outcome is unknown.
         for (claimed, wait) in [(0, HOUR / 4), (5, HOUR)] {
             let sent = now() - wait / 2;
             rows[1].tried = LastClaim { total: 5, sent: Some(sent), claimed };

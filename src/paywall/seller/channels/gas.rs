@@ -1,4 +1,4 @@
-//! Whether what is owed is worth the gas of its claims.
+//! Decides whether claiming the debts is worth its gas.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Channels {
-    /// The tokens in which the gas of claiming everything costs no more than the policy's share of it. Where the settler does not say what it
-    /// costs, there is none: age and sum decide.
+    /// Returns the tokens in which the gas of claiming everything costs no more than the policy's share of it. A token whose cost the
+    /// settler does not state is left out: age and sum decide.
     pub(crate) async fn worth_their_gas(&self, owed: &[Owed]) -> HashSet<Address> {
         let mut worth = HashSet::new();
         let Some(percent) = self.policy.gas_share else { return worth };
@@ -28,7 +28,7 @@ impl Channels {
     }
 }
 
-/// Whether that is at most this share of the sum.
+/// Returns whether the cost is at most this share of the sum.
 fn is_worth(sum: Sum, cost: Amount, percent: u8) -> bool {
     cost.times(100) <= sum.owed.times(percent.into())
 }

@@ -1,4 +1,4 @@
-//! `Mirror`: what the chain says of channels, as the ledger's accounts have it.
+//! `Mirror`: the last readings of channels, which the ledger's accounts follow.
 
 use std::{
     collections::HashMap,
@@ -17,14 +17,14 @@ use crate::{
     settle::ChannelOnChain,
 };
 
-/// Of how many channels a process remembers when it read them.
+/// How many channels a process remembers a reading of.
 const CHANNELS: usize = 100_000;
-/// How old the knowledge of withdrawals may be that claims rest on.
+/// How old a reading may be when claims rely on it.
 pub(super) const LATELY: Duration = Duration::from_secs(25);
-/// The shortest time between two questions about a channel that holds too little.
+/// The shortest time between two readings of a channel that holds too little.
 pub(super) const SHORTEST: Duration = Duration::from_secs(2);
 
-/// A channel, and where the ledger has it.
+/// A channel, and its account in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Channel {
     pub(crate) config: ChannelConfig,
@@ -39,33 +39,33 @@ impl Channel {
     }
 }
 
-/// What was read of each channel, and when, in monotonic time.
+/// The last reading of each channel, and when it was made, in monotonic time.
 pub(super) struct Mirror {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) lasts: Duration,
     read: Mutex<HashMap<AccountId, (Duration, Known)>>,
 }
 
-/// What was read of a channel.
+/// A reading of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) state: ChannelOnChain,
-    /// The chain's head before.
+    /// The chain's head before the reading.
     pub(crate) head: ChainTime,
 }
 
-/// Who did not answer.
+/// The backend that did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     Chain,
     Ledger,
 }
 
-/// What is known of a channel now.
+/// What is known about a channel now.
 #[derive(Clone, Debug)]
 pub(crate) struct Mirrored {
     pub(crate) state: ChannelOnChain,
-    /// `None` where it holds nothing, and never did.
+    /// `None` if the channel holds nothing, and never did.
     pub(crate) account: Option<Account>,
 }
 
@@ -74,24 +74,24 @@ impl Mirror {
         Self { clock: Arc::clone(clock), lasts: policy.mirror_lasts(), read: Mutex::default() }
     }
 
-    /// What was read of a channel, unless that is longer ago.
+    /// Returns the last reading of a channel, if it is not older than `lasts`.
     pub(super) fn within(&self, account: AccountId, lasts: Duration) -> Option<Known> {
         let (read, state) = *self.read.lock().unwrap_or_else(PoisonError::into_inner).get(&account)?;
         (self.clock.monotonic() < read + lasts).then_some(state)
     }
 
-    /// When a channel was read last.
+    /// Returns when a channel was read last.
     pub(super) fn last_read(&self, account: AccountId) -> Option<Duration> {
         Some(self.read.lock().unwrap_or_else(PoisonError::into_inner).get(&account)?.0)
     }
 
-    /// Remembers what was read. A reading that began before the one that is remembered changes nothing.
+    /// Remembers a reading, unless it began before the one that is remembered.
     pub(super) fn remember(&self, account: AccountId, read: Duration, state: Known) {
         let mut known = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= CHANNELS {
             known.retain(|_, (before, _)| read < *before + self.lasts);
         }
-        // Where all are recent, some are read more often.
+        // If all are recent, new channels are not remembered, and so are read more often.
         let is_full = known.len() >= CHANNELS;
         match known.get_mut(&account) {
             Some(before) if read < before.0 => {}

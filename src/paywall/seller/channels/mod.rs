@@ -1,4 +1,4 @@
-//! `Channels`: the settler of channels of a network, which of its tokens they are in, and what the chain says of each.
+//! `Channels`: a network's settler of channels, the tokens that have channels, and what the chain says about each channel.
 
 mod again;
 pub(crate) mod due;
@@ -39,7 +39,7 @@ use crate::{
     verify::ErasedVerifier,
 };
 
-/// Sells by channels. Clones are the same.
+/// Sells by channels. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Channels {
     pub(crate) settler: Arc<dyn ErasedChannelSettler>,
@@ -61,11 +61,11 @@ struct Inner {
     tried: Tried,
 }
 
-/// A token in which there are channels.
+/// A token that has channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChannelToken {
     pub(crate) asset: Asset,
-    /// Its domain, under which deposits by EIP-3009 are signed; `None` where it has no EIP-3009.
+    /// The domain under which deposits by EIP-3009 are signed; `None` if the token has no EIP-3009.
     pub(crate) domain: Option<TokenDomain>,
     /// Whether quotes ask for deposits by Permit2.
     pub(crate) by_permit2: bool,
@@ -73,7 +73,7 @@ pub(crate) struct ChannelToken {
 }
 
 impl ChannelToken {
-    /// Whether a deposit of this kind can be made in it at all.
+    /// Returns whether a deposit of this kind can be made in this token at all.
     pub(crate) const fn takes(&self, deposit: &ChannelDeposit) -> bool {
         match deposit.authorization {
             DepositAuthorization::Erc3009(_) => self.domain.is_some(),
@@ -100,22 +100,22 @@ impl Channels {
         self.inner.network
     }
 
-    /// Whose claims did not come through the last time.
+    /// Returns the outcomes of the claims that this process tried.
     pub(crate) fn tried(&self) -> &Tried {
         &self.inner.tried
     }
 
-    /// Whether the noted refund of a channel may be sent again now. Then it is.
+    /// Returns whether the noted refund of a channel may be sent again now, and if so, notes that it is.
     pub(crate) fn begins_again(&self, channel: &Channel) -> bool {
         self.inner.again.begins(channel.account, self.inner.mirror.clock.monotonic())
     }
 
-    /// The tokens in which there are channels; `None` while that is not known.
+    /// Returns the tokens that have channels; `None` while that is not known.
     pub(crate) fn tokens(&self) -> Option<&[ChannelToken]> {
         self.inner.tokens.get().map(Vec::as_slice)
     }
 
-    /// One of them.
+    /// Returns the token of this contract, if it is one of them.
     pub(crate) fn token(&self, contract: Address) -> Option<&ChannelToken> {
         self.tokens()?.iter().find(|token| token.asset.contract() == contract)
     }
@@ -138,7 +138,7 @@ impl Channels {
         Ok(self.inner.tokens.get_or_init(|| tokens))
     }
 
-    /// How channels are in this token; `None` where there are none.
+    /// Returns how channels are offered in this token; `None` if there are none.
     async fn offered(&self, asset: &Asset) -> Result<Option<ChannelToken>, HealthError> {
         let (network, contract) = (self.inner.network, asset.contract());
         let authorizer = settler_in_time(self.settler.receiver_authorizer(network, contract)).await?;
@@ -153,13 +153,13 @@ impl Channels {
         Ok(Some(ChannelToken { asset: asset.clone(), domain, by_permit2, terms }))
     }
 
-    /// The domain that the token states.
+    /// Returns the domain that the token states.
     async fn domain(&self, token: Address) -> Result<Option<TokenDomain>, HealthError> {
         let Some(signatures) = self.inner.verifier.signatures() else { return Ok(None) };
         Ok(verifier_in_time(signatures.domain(token)).await?)
     }
 
-    /// Learns them in the background, now and then, where that failed at the start: quotes do not wait for it.
+    /// Learns the tokens in the background, at intervals, if that failed at the start: quotes do not wait for it.
     pub(crate) fn learn_later(&self) {
         let channels = self.clone();
         self.inner.rest.spawn(async move {

@@ -1,4 +1,4 @@
-//! `ChannelPolicy`: what a seller asks of channels, and when it claims.
+//! `ChannelPolicy`: a seller's terms for channels, and when it claims.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// What a seller asks of payment channels, and when it claims what was sold.
+/// A seller's terms for payment channels, and when it claims what was sold.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct ChannelPolicy {
 }
 
 impl ChannelPolicy {
-    /// Returns the usual policy: a day's delay, no least deposit, and a claim an hour after the first sale that is not claimed.
+    /// Returns the usual policy: a day's delay, no least deposit, and a claim an hour after the first unclaimed sale.
     pub const fn new() -> Self {
         Self {
             withdraw_delay: Duration::from_secs(24 * 3_600),
@@ -47,8 +47,8 @@ impl ChannelPolicy {
         }
     }
 
-    /// Sets how long payers wait for a withdrawal: 15 minutes to 30 days, a day by default. In that time what was sold has to be claimed: it
-    /// is the longest that all replicas together may be down without a loss.
+    /// Sets how long payers wait for a withdrawal: 15 minutes to 30 days, a day by default. Sales must be claimed in that time: it is the
+    /// longest that all replicas together may be down without a loss.
     pub const fn withdraw_delay(mut self, delay: Duration) -> Self {
         self.withdraw_delay = delay;
         self
@@ -66,31 +66,31 @@ impl ChannelPolicy {
         self
     }
 
-    /// Sets from which unclaimed sum on, in base units, all channels of a token are claimed at once; by default only their age counts.
+    /// Sets the unclaimed sum, in base units, from which all channels of a token are claimed at once; by default only their age counts.
     pub const fn claim_from(mut self, sum: Amount) -> Self {
         self.claim_from = Some(sum);
         self
     }
 
-    /// Sets from which share on, in percent, the gas of a claim is worth it: all channels of a token are claimed at once when their gas costs no
-    /// more than this share of the unclaimed sum; by default only their age counts. 1 to 100.
+    /// Sets the share, in percent, up to which the gas of a claim is worth it, 1 to 100. All channels of a token are claimed at once when
+    /// their gas costs no more than this share of the unclaimed sum. By default only their age counts.
     ///
-    /// The settler says what the gas costs: of a [`WalletSettler`](crate::settle::WalletSettler), once it knows the
-    /// [price of the coin](crate::settle::WalletSettlerBuilder::coin_price) in that token. Where it does not say it, this changes nothing. What has
-    /// been owed for [long](Self::claim_after), and what a payer withdraws, is claimed whatever its gas costs.
+    /// The settler states what the gas costs. A [`WalletSettler`](crate::settle::WalletSettler) does so once it knows the [price of the
+    /// coin](crate::settle::WalletSettlerBuilder::coin_price) in that token. If the settler does not, this changes nothing. What has been
+    /// owed for [long](Self::claim_after), and what a payer withdraws, is claimed whatever its gas costs.
     pub const fn claim_at_gas_share(mut self, percent: u8) -> Self {
         self.gas_share = Some(percent);
         self
     }
 
-    /// Takes channels whose vouchers a contract account of the payer decides about (EIP-1271), too. Off by default: such an account may
-    /// recognise a voucher when it is shown, and no longer when it is claimed.
+    /// Also takes channels whose vouchers a contract account of the payer decides about (EIP-1271). Off by default: such an account may
+    /// recognise a voucher when it is shown, but not when it is claimed.
     pub const fn accept_contract_payers(mut self) -> Self {
         self.contract_payers = true;
         self
     }
 
-    /// Asks for deposits by Permit2 in tokens with EIP-3009, too, where the settler makes them. Off by default: such a deposit needs the
+    /// Also asks for deposits by Permit2 in tokens with EIP-3009, if the settler makes them. Off by default: such a deposit needs the
     /// payer's allowance for Permit2. Tokens without EIP-3009 have no other deposits. A deposit by EIP-3009 is still taken.
     pub const fn deposits_by_permit2(mut self) -> Self {
         self.deposits_by_permit2 = true;
@@ -107,24 +107,24 @@ impl ChannelPolicy {
         }
     }
 
-    /// As quotes say it, for claims that this key signs.
+    /// Returns the terms as quotes state them, for claims that this key signs.
     pub(crate) fn terms(&self, receiver_authorizer: Address) -> ChannelTerms {
         let seconds = u32::try_from(self.withdraw_delay.as_secs()).unwrap_or(*WITHDRAW_DELAYS.end());
         let terms = ChannelTerms::new(receiver_authorizer, seconds);
         self.min_deposit.map_or(terms, |least| terms.with_min_deposit(least))
     }
 
-    /// How long sales may remain unclaimed.
+    /// Returns how long sales may remain unclaimed.
     pub(crate) fn unclaimed_for(&self) -> Duration {
         self.claim_after.min(self.withdraw_delay / 4)
     }
 
-    /// After how long without a turn of a worker its last report counts no more.
+    /// Returns how long a worker's last report counts without a further turn.
     pub(crate) fn silent_for(&self) -> Duration {
         self.withdraw_delay / 4
     }
 
-    /// For how long what the chain said of a channel counts: a third of the delay, within half a minute and five.
+    /// Returns how long a reading of a channel counts: a third of the delay, but at least half a minute and at most five.
     pub(crate) fn mirror_lasts(&self) -> Duration {
         (self.withdraw_delay / 3).clamp(Duration::from_secs(30), Duration::from_secs(300))
     }

@@ -1,4 +1,4 @@
-//! Reading a channel: the chain is asked, and the ledger's account follows it.
+//! Reads channels: the chain is asked, and the ledger's account follows its answer.
 
 use std::time::Duration;
 
@@ -16,34 +16,34 @@ use crate::{
 };
 
 impl Channels {
-    /// What the chain said of a channel, which the ledger's account follows, where that counts still.
+    /// Returns the last reading of a channel, which the ledger's account has followed, if it still counts.
     pub(crate) fn is_fresh(&self, channel: &Channel) -> Option<Known> {
         self.inner.mirror.within(channel.account, self.inner.mirror.lasts)
     }
 
-    /// The same where it was read within half a minute, for the worker that claims.
+    /// Returns the last reading if it is at most 25 seconds old, for the worker that claims.
     pub(crate) fn is_lately_read(&self, channel: &Channel) -> Option<Known> {
         self.inner.mirror.within(channel.account, LATELY)
     }
 
-    /// When this process read it last, in monotonic time; `None`: never, or long ago.
+    /// Returns when this process read the channel last, in monotonic time; `None` if never, or long ago.
     pub(crate) fn last_read(&self, channel: &Channel) -> Option<Duration> {
         self.inner.mirror.last_read(channel.account)
     }
 
-    /// Whether it was read a moment ago: to read it again would tell nothing new.
+    /// Returns whether the channel was read a moment ago, so that another reading would show nothing new.
     pub(crate) fn is_just_read(&self, channel: &Channel) -> bool {
         let Inner { mirror, readings, .. } = &*self.inner;
         let was_empty = || readings.was_empty(channel.account, mirror.clock.monotonic()).is_some();
         mirror.within(channel.account, SHORTEST).is_some() || was_empty()
     }
 
-    /// Waits until a payer's account may be asked about a signature; `None` where too many wait already.
+    /// Waits until a payer's account may be asked about a signature; `None` if too many wait already.
     pub(crate) async fn may_check(&self) -> Option<Place<'_>> {
         self.inner.readings.check().await
     }
 
-    /// Waits until the chain may be asked about a channel for a request; `None` where too many wait already.
+    /// Waits until the chain may be asked about a channel for a request; `None` if too many wait already.
     async fn enter(&self, ledger: &dyn ErasedLedger, channel: &Channel, is_begun: bool) -> Option<Place<'_>> {
         let is_known = is_begun || self.last_read(channel).is_some() || {
             let account = ledger_in_time(async { accounts_of(ledger)?.account(channel.account).await }).await;
@@ -52,7 +52,7 @@ impl Channels {
         self.inner.readings.enter(is_known).await
     }
 
-    /// Reads a channel for a request, unless there was nothing in it a moment ago.
+    /// Reads a channel for a request, unless it was found empty a moment ago.
     pub(crate) async fn look(
         &self,
         ledger: &dyn ErasedLedger,
@@ -66,8 +66,8 @@ impl Channels {
         self.look_anew(ledger, channel, head, false).await
     }
 
-    /// Reads a channel for a request, which may have invented it: requests for one channel share a reading, and only so many channels are read at
-    /// once. `is_begun`: a deposit was checked and begun, which nobody does for an invented channel.
+    /// Reads a channel for a request, which may have invented it. Requests for one channel share a reading, and only a limited number of
+    /// channels are read at once. `is_begun`: a deposit was checked and begun, which does not happen for an invented channel.
     pub(crate) async fn look_anew(
         &self,
         ledger: &dyn ErasedLedger,
@@ -83,7 +83,7 @@ impl Channels {
         reading.get_or_init(read).await.clone()
     }
 
-    /// Reads the chain, and has the ledger's account follow it. An account is opened where the channel holds something.
+    /// Reads the chain, and updates the ledger's account to it. If the channel holds something, an account is opened.
     ///
     /// What was claimed was sold: a ledger that lost its state begins there.
     pub(crate) async fn read(
@@ -98,7 +98,7 @@ impl Channels {
         self.follow(ledger, channel, state, (read, head)).await
     }
 
-    /// Reads many by few questions, in their order, and has the ledger's accounts follow.
+    /// Reads many channels by few questions, in their order, and updates the ledger's accounts.
     pub(crate) async fn read_all(
         &self,
         ledger: &dyn ErasedLedger,
@@ -141,7 +141,7 @@ impl Channels {
         let unavailable = |_| Unread::Ledger;
         let reflection =
             Reflection::new(channel.account).limit(state.covers()).claimed(state.total_claimed).note(write_note(state));
-        // Only a later block is believed that a claim or a deposit is gone.
+        // Only a later block can show that a claim or a deposit is gone.
         let reflection = match state.as_of {
             Some(block) => reflection.as_of(block),
             None => reflection,
@@ -150,7 +150,7 @@ impl Channels {
         if let ReflectOutcome::Done(account) = reflect().await.map_err(unavailable)? {
             return Ok(Some(account));
         }
-        // Where an account begins stays: a few nodes, who may be wrong, begin none.
+        // Where an account begins is final, so a few nodes, which may be wrong, begin none.
         if state.of_few {
             return Err(Unread::Chain);
         }

@@ -1,5 +1,5 @@
-//! `Readings`: how many channels are read for requests at once. A request with an invented channel costs its sender nothing, and a reading asks
-//! every node.
+//! `Readings`: limits how many channels are read for requests at once. A request with an invented channel costs its sender nothing, while a
+//! reading asks every node.
 
 use std::{
     collections::HashMap,
@@ -15,18 +15,18 @@ use tokio::{
 use super::mirror::{Mirrored, SHORTEST, Unread};
 use crate::{ledger::AccountId, settle::ChannelOnChain};
 
-/// How many channels are read at once that the seller knows, and how many others.
+/// How many channels that the seller knows are read at once, and how many others.
 const KNOWN: usize = 32;
 const OTHERS: usize = 4;
-/// How many readings of each kind may be under way or wait.
+/// How many readings of each kind may run or wait.
 const KNOWN_MAX: usize = 1_024;
 const OTHERS_MAX: usize = 32;
 /// How long a question waits for its turn at most. A lease may be held meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Of how many channels it is remembered that nothing is in them.
+/// How many channels are remembered as empty.
 const EMPTY_MAX: usize = 10_000;
 
-/// A reading that several requests wait for. Where the one that reads leaves, another one does.
+/// A reading that several requests wait for. If the request that reads leaves, another one takes over.
 pub(super) type Reading = OnceCell<Result<Mirrored, Unread>>;
 
 pub(super) struct Readings {
@@ -34,7 +34,7 @@ pub(super) struct Readings {
     others: Line,
     signatures: Line,
     under_way: Mutex<HashMap<AccountId, Weak<Reading>>>,
-    /// When a channel was read in which there is nothing, in monotonic time.
+    /// When a channel was read and found empty, in monotonic time.
     empty: Mutex<HashMap<AccountId, (Duration, ChannelOnChain)>>,
 }
 
@@ -44,7 +44,7 @@ struct Line {
     places: Semaphore,
 }
 
-/// A question that is asked now. Dropping it makes room.
+/// A place for one question to the chain. Dropping it makes room.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     _room: SemaphorePermit<'a>,
@@ -60,19 +60,19 @@ impl Default for Readings {
 }
 
 impl Readings {
-    /// Waits until a payer's account may be asked about a signature; `None` where too many wait already. Anyone can show a forged one for any
-    /// channel, so these take no place from readings.
+    /// Waits until a payer's account may be asked about a signature; `None` if too many wait already. Anyone can show a forged signature
+    /// for any channel, so these questions take no places from readings.
     pub(super) async fn check(&self) -> Option<Place<'_>> {
         self.signatures.enter().await
     }
 
-    /// Waits until the chain may be asked about a channel; `None` where too many wait already. Invented channels take no place from those that
-    /// the seller knows.
+    /// Waits until the chain may be asked about a channel; `None` if too many wait already. Invented channels take no places from those
+    /// that the seller knows.
     pub(super) async fn enter(&self, is_known: bool) -> Option<Place<'_>> {
         if is_known { self.known.enter().await } else { self.others.enter().await }
     }
 
-    /// The reading of a channel that is under way, or a new one.
+    /// Returns the reading of a channel that is under way, or a new one.
     pub(super) fn join(&self, account: AccountId) -> Arc<Reading> {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reading) = under_way.get(&account).and_then(unfinished) {
@@ -86,13 +86,13 @@ impl Readings {
         reading
     }
 
-    /// What a channel was in which there was nothing a moment ago.
+    /// Returns the state of a channel that was found empty a moment ago.
     pub(super) fn was_empty(&self, account: AccountId, now: Duration) -> Option<ChannelOnChain> {
         let (read, state) = *self.empty.lock().unwrap_or_else(PoisonError::into_inner).get(&account)?;
         (now < read + SHORTEST).then_some(state)
     }
 
-    /// Remembers whether there is nothing in a channel.
+    /// Remembers whether a channel is empty.
     pub(super) fn remember(&self, account: AccountId, read: Duration, empty: Option<ChannelOnChain>) {
         let mut known = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = empty else {

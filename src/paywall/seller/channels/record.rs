@@ -1,4 +1,4 @@
-//! What the account of a channel carries: its memo, written by charges, and its note, written by what the chain says.
+//! What the account of a channel carries: its memo, which charges write, and its note, which readings of the chain write.
 
 use crate::{
     ledger::AccountMemo,
@@ -10,13 +10,13 @@ use crate::{
     settle::ChannelOnChain,
 };
 
-/// The form of the memo, and those before: without what is public; and without the end of the sold intent's time and what is lost.
+/// The version of the memo's format, and the earlier ones. The second lacks `public`; the first lacks `pay_until` and `lost` as well.
 const MEMO: u8 = 3;
 const SECOND_MEMO: u8 = 2;
 const FIRST_MEMO: u8 = 1;
-/// How many totals are told apart that a claim has shown.
+/// How many totals that claims have shown are told apart.
 const MOST_PUBLIC: usize = 4;
-/// The form of the note. A further one gets another number.
+/// The version of the note's format.
 const NOTE: u8 = 1;
 
 /// The memo: which channel it is, and its last sale.
@@ -24,17 +24,17 @@ const NOTE: u8 = 1;
 pub(crate) struct ChannelMemo {
     pub(crate) network: Network,
     pub(crate) config: ChannelConfig,
-    /// A refund that was signed: its nonce, and how much it gives back. Anyone who saw it can have it made until that nonce is used.
+    /// A signed refund: its nonce, and how much it gives back. Anyone who saw it can have it made until that nonce is used.
     pub(crate) refund: Option<(u64, u128)>,
-    /// How much of what was charged is lost for good, as far as the chain tells: it was told once.
+    /// How much of what was charged is lost for good, by what the chain says. The loss was reported once.
     pub(crate) lost: u128,
-    /// The totals of vouchers that claims have shown, above what the chain had claimed by then: anyone can show them here.
+    /// The totals of vouchers that claims have shown, above what the chain had as claimed by then. Anyone can show these vouchers here.
     pub(crate) public: Vec<u128>,
-    /// `None` before the first.
+    /// `None` before the first sale.
     pub(crate) last: Option<LastSale>,
 }
 
-/// The last sale of a channel, and the voucher that covers it and all before.
+/// The last sale of a channel, and the voucher that covers it and all earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LastSale {
     /// The voucher's total.
@@ -44,41 +44,42 @@ pub(crate) struct LastSale {
     pub(crate) intent: IntentKey,
     /// The digest of the request that was sold.
     pub(crate) request: [u8; 16],
-    /// Until when that intent could be paid: long after that, the ledger forgets that it was sold.
+    /// Until when that intent could be paid. Long after that, the ledger forgets that it was sold.
     pub(crate) pay_until: ChainTime,
-    /// What this sale cost; zero also where its charge was taken back.
+    /// What this sale cost; also zero if its charge was taken back.
     pub(crate) charge: u128,
-    /// What all sales cost, this one included.
+    /// What all sales cost, including this one.
     pub(crate) charged: u128,
 }
 
 impl ChannelMemo {
-    /// Of a channel of which nothing was sold.
+    /// Returns the memo of a channel without sales.
     pub(crate) const fn of(network: Network, config: ChannelConfig) -> Self {
         Self { network, config, refund: None, lost: 0, public: Vec::new(), last: None }
     }
 
-    /// Whether a claim has shown a voucher over this total. Nothing signed binds a voucher to a request, so that anyone who read it in the
-    /// claim could buy by it what the payer signed and was not charged.
+    /// Returns whether a claim has shown a voucher over this total. No signature binds a voucher to a request, so anyone who read it in the
+    /// claim could buy with what the payer signed and was not charged.
     pub(crate) fn is_public(&self, total: u128) -> bool {
-        // Those that are not told apart any more are lower than all that are.
+        // Totals that are no longer told apart are lower than all that are.
         let is_below_all = || self.public.len() >= MOST_PUBLIC && self.public.iter().all(|public| total < *public);
         self.public.contains(&total) || is_below_all()
     }
 
-    /// Whether the last charge was for this voucher and this quote, and was taken back: the text of the quote is on no chain, so that
+    /// Returns whether the last charge was for this voucher and this quote, and was taken back. The text of the quote is on no chain, so
     /// only its payer can show both again.
     pub(crate) fn is_taken_back(&self, total: u128, intent: IntentKey) -> bool {
         self.last.as_ref().is_some_and(|last| last.charge == 0 && (last.total, last.intent) == (total, intent))
     }
 
-    /// What of that still matters once the chain shows that so much is claimed: a voucher over less buys nothing, and its client learns
-    /// of no later one.
+    /// Returns the shown totals that still matter once the chain shows that `claimed` is claimed. A voucher over less buys nothing, and its
+    /// client learns of no later one.
     pub(crate) fn public_above(&self, claimed: u128) -> Vec<u128> {
         self.public.iter().copied().filter(|total| *total > claimed).collect()
     }
 
-    /// The memo once a claim has shown a voucher over `total`; `None` where it says so, or where the chain shows that as much is `claimed`.
+    /// Returns the memo after a claim has shown a voucher over `total`; `None` if it says so already, or the chain shows that as much is
+    /// `claimed`.
     pub(crate) fn once_shown(&self, total: u128, claimed: u128) -> Option<Self> {
         if total <= claimed || self.public.contains(&total) {
             return None;
@@ -86,13 +87,13 @@ impl ChannelMemo {
         let mut public = self.public_above(claimed);
         public.push(total);
         public.sort_unstable();
-        // Where there are too many to be told apart, all below the lowest that is kept count as public.
+        // If there are too many to be told apart, all below the lowest that is kept count as public.
         let more = public.len().saturating_sub(MOST_PUBLIC);
         public.drain(..more);
         Some(Self { public, ..self.clone() })
     }
 
-    /// As bytes; `None` if the signature is too long to be kept.
+    /// Returns the memo as bytes; `None` if the signature is too long to be kept.
     pub(crate) fn write(&self) -> Option<AccountMemo> {
         let Self { network, config, refund, lost, public, last } = self;
         let (nonce, amount) = refund.unwrap_or_default();
@@ -123,7 +124,7 @@ impl ChannelMemo {
         AccountMemo::new(memo)
     }
 
-    /// Reads it; `None` for anything else.
+    /// Parses a memo; `None` for anything else.
     pub(crate) fn read(memo: &AccountMemo) -> Option<Self> {
         let rest = &mut memo.as_bytes();
         let [form] = take(rest)?;
@@ -143,7 +144,7 @@ impl ChannelMemo {
         let [count] = if form == MEMO { take(rest)? } else { [0] };
         let public = (0..count).map(|_| Some(u128::from_be_bytes(take(rest)?))).collect::<Option<Vec<_>>>()?;
         let last = if rest.is_empty() { None } else { Some(LastSale::read(rest, form)?) };
-        // Whether a claim has shown it already was not noted then.
+        // Earlier formats did not note whether a claim had shown it.
         let public = match &last {
             Some(last) if form != MEMO && last.total > last.charged => vec![last.total],
             _ => public,
@@ -151,19 +152,20 @@ impl ChannelMemo {
         Some(Self { network, config, refund, lost, public, last })
     }
 
-    /// How much of the channel may go back by a refund that was signed, and that the chain has not seen. That it has is no word of few nodes.
+    /// Returns how much of the channel may go back by a signed refund that the chain does not show as made. What few nodes say does not
+    /// show it.
     pub(crate) fn going_back(&self, state: &ChannelOnChain) -> u128 {
         let is_open = |(nonce, _): &(u64, u128)| state.of_few || *nonce >= state.refund_nonce;
         self.refund.filter(is_open).map_or(0, |(_, amount)| amount)
     }
 
-    /// The name of the last sale.
+    /// Returns the payment id of the last sale.
     pub(crate) fn payment_id(&self) -> Option<PaymentId> {
         let last = self.last.as_ref()?;
         Some(VoucherPayment::new(self.network, &self.config, last.total, last.intent).payment_id())
     }
 
-    /// The claim of all that was sold; `None` before the first sale.
+    /// Returns the claim of all that was sold; `None` before the first sale.
     pub(crate) fn claim(&self, channel: ChannelId) -> Option<VoucherClaim> {
         let last = self.last.as_ref()?;
         let voucher = Voucher::new(channel, last.total, last.signature.clone());
@@ -181,7 +183,7 @@ impl LastSale {
     }
 }
 
-/// The note: what the chain said last.
+/// Writes the note: what the chain said last.
 pub(crate) fn write_note(state: &ChannelOnChain) -> AccountMemo {
     let mut note = vec![NOTE];
     for amount in [state.balance, state.total_claimed, state.claimed_at_most, state.withdrawing] {
@@ -191,7 +193,7 @@ pub(crate) fn write_note(state: &ChannelOnChain) -> AccountMemo {
     for number in [requested, state.refund_nonce] {
         note.extend_from_slice(&number.to_be_bytes());
     }
-    // Of a fixed length, below the limit.
+    // The note has a fixed length, below the limit.
     AccountMemo::new(note).unwrap_or_default()
 }
 
@@ -213,7 +215,7 @@ pub(crate) fn read_note(note: &AccountMemo) -> Option<ChannelOnChain> {
         withdraw_requested_at,
         refund_nonce,
         refunds_differ: false,
-        // The account has it.
+        // The account itself has the block.
         as_of: None,
         of_few: false,
     })
@@ -264,11 +266,11 @@ mod tests {
         let head = memo().write().unwrap().as_bytes().len();
         let mut second = [&whole[..head - 1], &whole[head..]].concat();
         second[0] = SECOND_MEMO;
-        // Whether its voucher was shown was not noted.
+        // The format did not note whether its voucher was shown.
         let mut expected = sold(65);
         expected.public = vec![u128::MAX];
         assert_eq!(ChannelMemo::read(&AccountMemo::new(second).unwrap()).as_ref(), Some(&expected));
-        // Without what is lost, and without the end of the intent's time.
+        // Without `lost`, and without `pay_until`.
         let mut first = [&whole[..head - 17], &whole[head..head + 80], &whole[head + 88..]].concat();
         first[0] = FIRST_MEMO;
         expected.last.as_mut().unwrap().pay_until = ChainTime::from_unix(0);
@@ -283,9 +285,9 @@ mod tests {
         assert_eq!([99, 100, 101].map(|total| claimed.is_public(total)), [false, true, false]);
         assert_eq!(claimed.once_shown(100, 30), None, "told once");
         assert_eq!((claimed.public_above(99), claimed.public_above(100)), (vec![100], vec![]));
-        // Another one by then.
+        // A total that is claimed by then is dropped.
         assert_eq!(with(&[40, 100]).once_shown(140, 50).unwrap().public, [100, 140]);
-        // Too many to be told apart: all below those that are.
+        // Too many to be told apart: all below the kept ones are public.
         let many = with(&[10, 20, 30, 40]).once_shown(300, 5).unwrap();
         assert_eq!(many.public, [20, 30, 40, 300]);
         for (total, is_public) in

@@ -1,4 +1,4 @@
-//! `Tried`: whose claims did not come through the last time, and how much of each was counted as claimed.
+//! `Tried`: the channels whose last claim did not succeed, and how much of each was counted as claimed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,15 +8,15 @@ use std::{
 
 use crate::ledger::AccountId;
 
-/// What became of claims, as far as this process tried.
+/// The outcomes of the claims that this process tried.
 #[derive(Default)]
 pub(crate) struct Tried(Mutex<Outcomes>);
 
 #[derive(Default)]
 struct Outcomes {
-    /// Their last claim did not come through.
+    /// The accounts whose last claim did not succeed.
     failed: HashSet<AccountId>,
-    /// The total up to which each is counted as claimed.
+    /// The total up to which each account is counted as claimed.
     counted: HashMap<AccountId, u128>,
     last: HashMap<AccountId, LastClaim>,
 }
@@ -26,14 +26,14 @@ struct Outcomes {
 pub(crate) struct LastClaim {
     /// The total up to which it claims.
     pub(crate) total: u128,
-    /// When a transaction was sent for it last, if one was: that costs its gas.
+    /// When a transaction was last sent for it, if one was. Each costs its gas.
     pub(crate) sent: Option<SystemTime>,
-    /// Up to where it is claimed, by the settler's word. The ledger may not know of that, where too few nodes answer.
+    /// The total up to which it is claimed, by the settler's word. The ledger may not know of that, if too few nodes answer.
     pub(crate) claimed: u128,
 }
 
 impl Tried {
-    /// Before they are claimed up to these totals: a claim that hangs ends with its turn, and tells nothing.
+    /// Notes which accounts are about to be claimed up to these totals. A claim that hangs ends with its turn, and reports nothing.
     pub(crate) fn begin(&self, totals: impl Iterator<Item = (AccountId, u128)>) {
         self.with(|tried| {
             for (account, total) in totals {
@@ -43,12 +43,12 @@ impl Tried {
         });
     }
 
-    /// They are about to be claimed. What was said of the claims before counts no more.
+    /// Notes that these accounts are about to be claimed. What was reported of earlier claims no longer counts.
     pub(crate) fn claims(&self, accounts: impl Iterator<Item = AccountId>) {
         self.with(|tried| accounts.for_each(|account| tried.last.entry(account).or_default().claimed = 0));
     }
 
-    /// A transaction was sent for a claim up to this total, or was not needed. Where it is known to be made, it is claimed.
+    /// Notes that a transaction was sent for a claim up to this total, or was not needed. If it is known to be made, the total is claimed.
     pub(crate) fn sent(&self, account: AccountId, total: u128, at: SystemTime, is_claimed: bool) {
         self.with(|tried| {
             let last = tried.last.entry(account).or_default();
@@ -61,7 +61,7 @@ impl Tried {
         self.with(|tried| tried.last.get(&account).copied().unwrap_or_default())
     }
 
-    /// It is claimed.
+    /// Notes that the account is claimed.
     pub(crate) fn end(&self, account: AccountId) {
         self.with(|tried| tried.failed.remove(&account));
     }
@@ -70,7 +70,7 @@ impl Tried {
         self.with(|tried| tried.failed.contains(&account))
     }
 
-    /// Forgets those that owe nothing any more.
+    /// Forgets the accounts that owe nothing any more.
     pub(crate) fn keep(&self, owing: &HashSet<AccountId>) {
         self.with(|tried| {
             tried.failed.retain(|account| owing.contains(account));
@@ -79,7 +79,7 @@ impl Tried {
         });
     }
 
-    /// Counts a claim from one total to another; returns how much of it was not counted before.
+    /// Counts a claim from one total to another. Returns how much of it was not counted before.
     pub(crate) fn counts(&self, account: AccountId, (from, to): (u128, u128)) -> u128 {
         self.with(|tried| {
             let counted = tried.counted.entry(account).or_insert(from);

@@ -9,9 +9,9 @@ use crate::{
     },
 };
 
-/// The form of these notes. A further one gets another number.
+/// The version of the format of these notes.
 const FORM: u8 = 1;
-/// What follows the fields that every payment has.
+/// Flags for what follows the fields that every payment has.
 const TRANSACTION: u8 = 1;
 const PLACE: u8 = 2;
 const NONCE: u8 = 4;
@@ -20,7 +20,7 @@ const PERMIT: u8 = 8;
 /// Instead of a nonce: channel, total and intent of a voucher.
 const VOUCHER: u8 = 16;
 
-/// Notes a payment. It fits into a memo: all of it is bounded.
+/// Writes a payment as a memo. It always fits, since all of its fields are bounded.
 pub(crate) fn write(payment: &Payment) -> AccountMemo {
     let (transaction, nonce) = (payment.transaction(), payment.nonce());
     let place = payment.position().map(|position| (position, payment.block_number().unwrap_or_default()));
@@ -61,7 +61,7 @@ pub(crate) fn write(payment: &Payment) -> AccountMemo {
     AccountMemo::new(memo).unwrap_or_default()
 }
 
-/// Reads the payment; `None` for anything else.
+/// Parses the payment; `None` for anything else.
 pub(crate) fn read(memo: &AccountMemo) -> Option<Payment> {
     let mut rest = memo.as_bytes();
     let [form, parts] = take(&mut rest)?;

@@ -1,4 +1,4 @@
-//! Passes: what a seller says of one, and the tickets of a route.
+//! Passes: their terms, and the tickets of a route.
 
 pub(crate) mod memo;
 pub(crate) mod terms;

@@ -27,7 +27,7 @@ pub(crate) enum Holds {
 }
 
 impl Holds {
-    /// What the account's units are, as a token says it: under a name that is sold with other terms later, calls never become money.
+    /// Returns the kind of the account's units, which a token states. If a name is later sold under other terms, calls never become money.
     const fn kind(self) -> u8 {
         match self {
             Self::Calls(_) => 0,
@@ -58,8 +58,8 @@ impl PassTerms {
         Self { name, label: None, price, holds: Holds::Calls(1), lasts: None, url: None, realm, seal }
     }
 
-    /// The account of the pass that this intent bought. An intent buys one answer, so that each pass has an account of its own; one whose
-    /// purchase goes on under another kind of terms has another.
+    /// Returns the account of the pass that this intent bought. An intent buys one answer, so each pass has an account of its own. A
+    /// purchase that goes on under another kind of terms has another account.
     pub(crate) fn account(&self, intent: IntentKey) -> AccountId {
         let mut hasher = blake3::Hasher::new_derive_key("tower-x402 2026-11 account of a pass");
         for field in [self.realm.as_bytes(), self.name.as_bytes(), intent.as_bytes(), &[self.holds.kind()]] {
@@ -71,7 +71,7 @@ impl PassTerms {
         AccountId::new(id)
     }
 
-    /// The account that is opened for a payment.
+    /// Returns the opening of the account for a payment.
     pub(crate) fn opening(&self, intent: IntentKey, payment: &Payment) -> Opening {
         let limit = match self.holds {
             Holds::Calls(calls) => Amount::from_base_units(calls.into()),
@@ -85,7 +85,7 @@ impl PassTerms {
         }
     }
 
-    /// The token of an account: the same one each time.
+    /// Returns the token of an account: the same one each time.
     pub(crate) fn token(&self, account: AccountId) -> String {
         let mut payload = [0; 17];
         let (kind, id) = payload.split_at_mut(1);
@@ -94,13 +94,13 @@ impl PassTerms {
         self.seal.seal(&payload)
     }
 
-    /// The account of a token; `None` if it is none of this pass.
+    /// Returns the account of a token; `None` if the token is not of this pass.
     pub(crate) fn open(&self, token: &str) -> Option<AccountId> {
         let [kind, id @ ..]: [u8; 17] = self.seal.open(token)?;
         (kind == self.holds.kind()).then(|| AccountId::new(id))
     }
 
-    /// The number of calls that it is sold with, if they are counted.
+    /// Returns the number of calls that the pass is sold with, if they are counted.
     pub(crate) const fn calls(&self) -> Option<u64> {
         match self.holds {
             Holds::Calls(calls) => Some(calls),
@@ -108,7 +108,7 @@ impl PassTerms {
         }
     }
 
-    /// What a request at this price draws.
+    /// Returns what a request at this price draws.
     pub(crate) fn draws(&self, price: Amount) -> Amount {
         match self.holds {
             Holds::Calls(_) | Holds::Time => Amount::from_base_units(1),
@@ -116,12 +116,12 @@ impl PassTerms {
         }
     }
 
-    /// Whether the handler sets what a call at this cost draws.
+    /// Returns whether the handler sets what a call at this cost draws.
     pub(crate) const fn is_charged(&self, cost: Cost) -> bool {
         matches!(self.holds, Holds::Worth(_)) && cost.tariff.is_metered()
     }
 
-    /// How an answer says what is left; `None` where nothing is counted.
+    /// Returns what is left as an answer states it; `None` if nothing is counted.
     pub(crate) fn remaining(&self, left: Amount, decimals: u8) -> Option<String> {
         match self.holds {
             Holds::Calls(_) => Some(left.to_string()),
@@ -130,7 +130,7 @@ impl PassTerms {
         }
     }
 
-    /// How quotes name it.
+    /// Returns the pass as quotes name it.
     pub(crate) fn described(&self, decimals: u8) -> Value {
         let mut described = json!({
             "name": &*self.name,
@@ -146,7 +146,7 @@ impl PassTerms {
         described
     }
 
-    /// Whether the other one is sold under the same terms.
+    /// Returns whether the other pass is sold under the same terms.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let terms = |pass: &Self| (pass.price, pass.holds, pass.lasts, Arc::clone(&pass.realm));
         terms(self) == terms(other)

@@ -1,4 +1,4 @@
-//! `Tickets`: a sold answer may be fetched again for a while, by the same request.
+//! `Tickets`: let the same request fetch a sold answer again for a while.
 
 use std::{fmt, time::Duration};
 
@@ -19,7 +19,7 @@ pub(crate) struct Tickets {
 pub(crate) enum TicketState {
     Good,
     Expired,
-    /// It is of another request.
+    /// It belongs to another request.
     Foreign,
 }
 
@@ -28,13 +28,13 @@ impl Tickets {
         Self { lasts, seal: TokenSeal::new(keys, PREFIX, &[realm.as_bytes(), resource.as_bytes()]) }
     }
 
-    /// The key of the digests of requests: no secret, so that a ticket outlives the change of a sealing key or of the recipient. The
-    /// ticket's seal vouches for the digest.
+    /// Returns the key of the digests of requests. It is no secret, so that a ticket outlives a change of the sealing key or of the
+    /// recipient. The ticket's seal vouches for the digest.
     pub(crate) const fn digest_key(&self) -> DigestKey<'static> {
         DigestKey::Purpose("tower-x402 2026-11 request of a ticket")
     }
 
-    /// The ticket for a request that was sold now.
+    /// Returns the ticket for a request that was sold now.
     pub(crate) fn issue(&self, digest: &RequestDigest, now: u64) -> String {
         let mut payload = [0; 24];
         let (end, bytes) = payload.split_at_mut(8);
@@ -43,7 +43,7 @@ impl Tickets {
         self.seal.seal(&payload)
     }
 
-    /// Judges a ticket; `None` if it is none of this route.
+    /// Judges a ticket; `None` if it is not of this route.
     pub(crate) fn judge(&self, ticket: &str, digest: &RequestDigest, now: u64) -> Option<TicketState> {
         let payload: [u8; 24] = self.seal.open(ticket)?;
         let (end, of) = payload.split_first_chunk::<8>()?;
