@@ -1,4 +1,4 @@
-//! `BodyReader`: which bodies are read before anything is decided, how far, and for how long.
+//! `BodyReader`: reads bodies before anything is decided: which ones, how far, and for how long.
 
 use std::{
     pin::Pin,
@@ -23,9 +23,9 @@ use crate::{
 /// Whether, and how, a body is scanned for a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScanPolicy {
-    /// Not at all: the proof is in the header, or the route accepts it nowhere else.
+    /// Never: the proof is in the header, or the route accepts it nowhere else.
     Never,
-    /// Its content type says JSON: it must be.
+    /// The content type says JSON, so the body must be JSON.
     Json,
     /// A form has no place for a proof, but a client that puts one there has paid.
     Form,
@@ -45,7 +45,7 @@ impl ScanPolicy {
         }
     }
 
-    /// Whether a body that begins with this byte is scanned; `None` while that is not known.
+    /// Returns whether a body that begins with this byte is scanned; `None` while that is unknown.
     fn applies(self, begins: Option<u8>) -> Option<bool> {
         match self {
             Self::Never => Some(false),
@@ -54,7 +54,7 @@ impl ScanPolicy {
         }
     }
 
-    /// Whether only valid JSON counts: bodies of many other types begin like an array or a string.
+    /// Returns whether only valid JSON counts: bodies of many other types begin like an array or a string.
     const fn is_strict(self, begins: Option<u8>) -> bool {
         matches!((self, begins), (Self::Guess, Some(b'[' | b'"')))
     }
@@ -71,7 +71,7 @@ impl ScanPolicy {
             },
             (Self::Guess, Some(b'{')) | (Self::Form | Self::PageForm, _) if begins_as_json(begins) => {
                 match scan_body(data) {
-                    // A typing error is no reason to send another bill to a client that shows a payment.
+                    // A client that shows a payment must not get another bill for a typing error.
                     ScanResult::NotJson if names_proof(data) => ScanResult::Invalid,
                     ScanResult::NotJson => ScanResult::Nothing,
                     result => result,
@@ -90,7 +90,7 @@ impl ScanPolicy {
     }
 }
 
-/// Whether the body is sent as it is.
+/// Returns whether the body is sent without a content coding.
 pub(crate) fn is_identity(headers: &HeaderMap) -> bool {
     headers.get_all(header::CONTENT_ENCODING).iter().all(|value| {
         value.to_str().is_ok_and(|codings| {
@@ -106,20 +106,20 @@ pub(crate) struct ReadPlan {
     /// Whether all of it is needed, scanned or not: for its price, its digest, or ahead of a redemption.
     pub(crate) whole: bool,
     pub(crate) identity: bool,
-    /// What must not be read, since its handler may see other text in it.
+    /// Which bodies must not be read, because their handler may see other text in them.
     pub(crate) foreign: ScanPolicy,
     pub(crate) limit: usize,
     pub(crate) timeout: Duration,
 }
 
-/// What reading a body gave.
+/// The result of reading a body.
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// All of it that is needed.
+    /// As much of it as is needed.
     Whole { data: Bytes, trailers: Trailers, proof: Option<Proof> },
-    /// The redemption that a page's form sends. Nothing else in it matters.
+    /// The redemption that a page's form sends. Nothing else in the form matters.
     PageForm(Redemption),
-    /// It is too long to be kept, and no member in it is named like a proof's.
+    /// It is too long to be kept, and none of its members is named like a proof's.
     TooLong,
 }
 
@@ -131,7 +131,7 @@ struct NameScanner {
 }
 
 impl NameScanner {
-    /// As long as the longest name but for one byte.
+    /// The length of the longest name, less one byte.
     const TAIL: usize = 7;
 
     fn finds_proof(&mut self, data: &[u8]) -> bool {
@@ -145,8 +145,8 @@ impl NameScanner {
 pin_project! {
     /// Reads a body by its plan. It copies nothing that arrives in one piece, and makes no timer unless it must wait.
     ///
-    /// A body over the limit that nothing else needs is still scanned to its end, though not kept: most clients put a proof
-    /// behind their own members, and none of them may be sent another bill.
+    /// A body over the limit that nothing else needs is still scanned to its end, though not kept. Most clients put a proof after their own
+    /// members, and none of them may be sent another bill.
     pub(crate) struct BodyReader<B> {
         #[pin]
         body: B,
@@ -155,10 +155,10 @@ pin_project! {
         begins: Option<u8>,
         first: Bytes,
         rest: BytesMut,
-        // Once the body is too long.
+        // Set once the body is too long.
         scanner: Option<NameScanner>,
         trailers: Trailers,
-        // The proof in the header: then the body is not scanned.
+        // The proof in the header. With one, the body is not scanned.
         header: Option<Proof>,
         timer: Option<Pin<Box<Sleep>>>,
     }
@@ -217,7 +217,7 @@ impl<B: Body<Data = Bytes>> BodyReader<B> {
         if self.rest.is_empty() { &self.first } else { &self.rest }
     }
 
-    /// Keeps these bytes; or, of a body that is too long, returns whether it names a proof.
+    /// Keeps these bytes. If the body is too long, returns whether they name a proof instead.
     fn push(self: Pin<&mut Self>, data: Bytes) -> bool {
         let this = self.project();
         if let Some(scanner) = this.scanner {
@@ -236,14 +236,14 @@ impl<B: Body<Data = Bytes>> BodyReader<B> {
         false
     }
 
-    /// From here on the body is only scanned. Returns whether the kept part names a proof.
+    /// Stops keeping the body: from here on it is only scanned. Returns whether the kept part names a proof.
     fn stop_keeping(self: Pin<&mut Self>) -> bool {
         let this = self.project();
         let kept = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };
         this.scanner.insert(NameScanner::default()).finds_proof(&kept)
     }
 
-    /// Judges what arrived so far, and the length that is announced.
+    /// Judges what arrived so far, and the announced length.
     fn progress(self: Pin<&mut Self>) -> Progress {
         let plan = self.plan;
         if self.scanner.is_some() {
@@ -253,7 +253,7 @@ impl<B: Body<Data = Bytes>> BodyReader<B> {
         let nothing = length == 0 && self.body.is_end_stream();
         let scanned = plan.scan.applies(self.begins).map(|applies| applies && !nothing);
         let strict = plan.scan.is_strict(self.begins);
-        // Compressed bytes may begin like an array or a string, and are none.
+        // Compressed bytes may begin like an array or a string without being one.
         if scanned == Some(true) && !plan.identity && !strict {
             return Progress::Refused(ProblemCode::UnsupportedEncoding);
         }
@@ -264,7 +264,7 @@ impl<B: Body<Data = Bytes>> BodyReader<B> {
             return Progress::NotNeeded;
         }
         let announced = usize::try_from(self.body.size_hint().lower()).unwrap_or(usize::MAX);
-        // A first byte does not distinguish text from JSON: that is judged by as much as may be kept.
+        // The first byte does not tell text from JSON: as much as may be kept decides.
         let known = scanned.is_some() && !strict || plan.whole;
         match length > plan.limit || known && announced > plan.limit - length {
             true if plan.whole => Progress::Refused(ProblemCode::BodyTooLarge),
@@ -292,22 +292,22 @@ impl<B: Body<Data = Bytes>> BodyReader<B> {
     }
 }
 
-/// Whether a body that begins with this byte may be JSON that holds a proof.
+/// Returns whether a body that begins with this byte may be JSON that holds a proof.
 const fn begins_as_json(begins: Option<u8>) -> bool {
     matches!(begins, Some(b'{' | b'[' | b'"'))
 }
 
-/// White space, or a byte of the UTF-8 byte order mark, which some clients put before their JSON.
+/// Returns whether a byte is white space, or part of the UTF-8 byte order mark, which some clients put before their JSON.
 const fn is_before_text(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, 0xef | 0xbb | 0xbf)
 }
 
-/// A text behind its byte order mark.
+/// Returns a text without its byte order mark.
 fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
-/// How reading goes on.
+/// How reading continues.
 enum Progress {
     Continue,
     /// Nothing in the body matters here.

@@ -1,4 +1,4 @@
-//! Writes what a purchase came to.
+//! Writes the result of a purchase.
 
 use http::Response;
 
@@ -14,10 +14,10 @@ use crate::{
     },
 };
 
-/// Writes the answer that was sold, or why none leaves.
+/// Writes the answer that was sold, or the reason why none leaves.
 ///
 /// # Errors
-/// The service's own error, as it is.
+/// The service's own error, unchanged.
 pub(crate) fn write_delivery<ResB, E>(
     delivery: Delivery<ResB, E>,
     format: ReplyFormat,

@@ -1,4 +1,4 @@
-//! `ReplyFormat`: in what format the layer's own answer reaches the client.
+//! `ReplyFormat`: the format in which the layer's own answer reaches the client.
 
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
@@ -9,18 +9,18 @@ use crate::{
 
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// In what format the layer's own answer reaches the client.
+/// The format in which the layer's own answer reaches the client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReplyFormat {
     Whole,
-    /// To HEAD an answer goes without its body.
+    /// For HEAD: without the body.
     Head,
-    /// To gRPC it goes in its headers alone, under this content type.
+    /// For gRPC: in the headers alone, under this content type.
     TrailersOnly(&'static str),
 }
 
 impl ReplyFormat {
-    /// For the answer to this request.
+    /// Returns the format of the answer to this request.
     pub(crate) fn of_request(request: &PricedRequest) -> Self {
         Self::of(&request.parts.method, request.media)
     }
@@ -50,7 +50,7 @@ impl ReplyFormat {
     }
 }
 
-/// UNAVAILABLE, which clients retry by themselves, where asking again is the way; else FAILED_PRECONDITION.
+/// Returns UNAVAILABLE, which clients retry by themselves, if asking again helps; else FAILED_PRECONDITION.
 fn grpc_status(code: ProblemCode) -> &'static str {
     if code.retry() == RetryRule::AskAgain { "14" } else { "9" }
 }

@@ -18,18 +18,18 @@ use crate::{
     },
 };
 
-/// How the answer to a request leaves that bypassed the paywall.
+/// How the answer to a request that bypassed the paywall leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AnswerFilter {
     Untouched,
-    /// A proof was shown.
+    /// Without a bill, because the request showed a proof.
     WithoutBill(ReplyFormat),
     /// A CORS preflight: its answer leaves without a body, so that nothing is sold by it.
     Preflight,
 }
 
 impl AnswerFilter {
-    /// How the answer to this request leaves, if it bypasses the paywall at once; `None` if it is priced.
+    /// Returns how the answer to this request leaves, if it bypasses the paywall at once; `None` if it is priced.
     pub(crate) fn of<B>(route: &Route, request: &Request<B>) -> Option<Self> {
         Some(match route.bypass.decide(request)? {
             Passage::Free => Self::free(route, request.method(), request.headers()),
@@ -37,7 +37,7 @@ impl AnswerFilter {
         })
     }
 
-    /// For the answer to a free request.
+    /// Returns how the answer to a free request leaves.
     pub(crate) fn free(route: &Route, method: &Method, headers: &HeaderMap) -> Self {
         if shows_payment(headers, route.merchant.mpp.as_ref()) {
             Self::WithoutBill(ReplyFormat::of(method, Media::of(headers)))
@@ -55,9 +55,8 @@ impl AnswerFilter {
     }
 }
 
-/// The answer to a preflight, without anything that is for sale: no body, no switch of protocols, no address of an
-/// answer, no bill. Browsers need none of these. Only the CORS headers are kept, because any other header may be part
-/// of a sold answer.
+/// Returns the answer to a preflight without anything that is for sale: no body, no switch of protocols, no address of an answer, no bill.
+/// Browsers need none of these. Only the CORS headers are kept, because any other header may be part of a sold answer.
 fn without_answer<ResB>(response: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>> {
     let mut response = response.map(|_| ResponseBody::default());
     let status = response.status();
@@ -68,7 +67,7 @@ fn without_answer<ResB>(response: Response<ResponseBody<ResB>>) -> Response<Resp
     response
 }
 
-/// The handler's answer to a request that shows a proof and is served for free: never a bill, not even the handler's own.
+/// Returns the handler's answer to a request that shows a proof and is served for free. It is never a bill, not even the handler's own.
 pub(crate) fn without_bill<ResB>(
     mut answer: Response<ResponseBody<ResB>>,
     format: ReplyFormat,
@@ -81,7 +80,7 @@ pub(crate) fn without_bill<ResB>(
     answer
 }
 
-/// The answer to a request with a ticket: it was sold before, and no shared cache may give it to others.
+/// Returns the answer to a request with a ticket. It was sold before, and no shared cache may give it to others.
 pub(crate) fn sold_before<ResB>(
     answer: Response<ResponseBody<ResB>>,
     format: ReplyFormat,

@@ -1,4 +1,4 @@
-//! Quotes: the answers to requests without payment, and to payments that are refused.
+//! Quotes: the answers to requests without payment, and to refused payments.
 
 use http::Response;
 
@@ -21,8 +21,8 @@ pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Respo
     Some(match price {
         Price::Free => return None,
         Price::Refuse(refusal) => turn_away(request, refusal),
-        // A bill that cannot be redeemed is not sent. A payment for an earlier one is considered all the same: it may have
-        // been for something else behind this layer.
+        // A bill that cannot be redeemed is not sent. A payment for an earlier one is still considered: it may have been for something else
+        // behind this layer.
         _ if route.nested.is_known() => turn_away(request, Fault::NestedPrice),
         Price::Charge(amount) => {
             let tariff = Tariff::Fixed;
@@ -39,7 +39,7 @@ pub(crate) fn quote<ResB>(request: &PricedRequest, price: Price) -> Option<Respo
     })
 }
 
-/// The same for a price that takes time, or a merchant that has not started yet.
+/// Answers in the same way if the price takes time, or the merchant has not started yet.
 pub(crate) async fn quote_when_ready<ResB>(request: &PricedRequest) -> Option<Response<ResponseBody<ResB>>> {
     match ready(request).await {
         Ok(price) => quote(request, price),

@@ -21,10 +21,10 @@ use crate::{
     },
 };
 
-/// In seconds: the longest wait that a client is asked for.
+/// The longest wait that a client is asked for, in seconds.
 const LONGEST_WAIT: u64 = 24 * 60 * 60;
 
-/// Refuses a request before a payment was looked at.
+/// Refuses a request before any payment was considered.
 pub(crate) fn turn_away<ResB>(
     request: &PricedRequest,
     rejection: impl Into<Rejection>,
@@ -62,7 +62,7 @@ pub(crate) fn write<ResB>(rejection: Rejection, format: ReplyFormat, resource: &
     }
 }
 
-/// The body as JSON.
+/// Returns the problem's body as JSON.
 fn json(problem: &Problem) -> Vec<u8> {
     let Problem { code, short, .. } = problem;
     let (title, status, error) = (code.title(), code.status().as_u16(), code.as_str());
@@ -132,12 +132,12 @@ fn add(object: &mut Vec<u8>, name: &str, value: Option<impl Serialize>) {
     let _ = serde_json::to_writer(object, &value);
 }
 
-/// At least one second, rounded up, and at most a day: a longer wait can only be a mistake.
+/// Rounds a wait up, to at least one second and at most a day: a longer wait can only be a mistake.
 pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).clamp(1, LONGEST_WAIT)
 }
 
-/// A refusal with the headers that all of ours have.
+/// Returns a refusal with the headers that all answers of the layer have.
 fn own<ResB>(code: ProblemCode, body: Bytes) -> Response<ResponseBody<ResB>> {
     let length = body.len();
     let mut response = Response::new(ResponseBody::whole(body));

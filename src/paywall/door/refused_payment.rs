@@ -1,4 +1,4 @@
-//! The refusal of a signed payment that is certainly not used: a new quote.
+//! Refuses a signed payment that is certainly unused, with a new quote.
 
 use http::{HeaderValue, Response};
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Writes such a refusal.
+/// Writes the refusal.
 pub(crate) fn write_refused_payment<ResB>(
     refused: &RefusedPayment,
     format: ReplyFormat,
@@ -35,7 +35,7 @@ pub(crate) fn write_refused_payment<ResB>(
         Some(payer) => told.with_payer(*payer),
         None => told,
     };
-    // With it the official client takes no correction.
+    // With this header, the official client would not take the correction.
     if correction.is_none() {
         headers.insert(PAYMENT_RESPONSE, told.to_header());
     }

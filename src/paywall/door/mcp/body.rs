@@ -1,4 +1,4 @@
-//! `McpBody`: the body of a response, as it came, as the layer wrote it, or as it comes about.
+//! `McpBody`: the body of a response: the server's own, one that the layer wrote, or one that is still being made.
 
 use std::{
     fmt,
@@ -10,12 +10,13 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-/// Any body that ends without an error of its own making.
+/// A body whose reading drives the work behind it. It adds no errors of its own.
 pub(super) type Driven<E> = Pin<Box<dyn Body<Data = Bytes, Error = E> + Send>>;
 
 pin_project! {
-    /// The body of every response of an [`Mcp`](super::Mcp) service: the server's own untouched, one of the layer's, or an event stream
-    /// that goes on while a sale is made. To drop such a stream is to leave: a sale that is not recorded yet is given up.
+    /// The body of every response of an [`Mcp`](super::Mcp) service: the server's own unchanged, one of the layer's, or an event stream
+    /// that continues while a sale is made. Dropping such a stream counts as the client leaving: a sale that is not recorded yet is given
+    /// up.
     pub struct McpBody<B: Body> {
         #[pin]
         kind: Kind<B>,
@@ -45,7 +46,7 @@ impl<B: Body<Data = Bytes>> McpBody<B> {
     }
 }
 
-/// An empty body, for layers outside that answer themselves.
+/// An empty body, for outer layers that answer themselves.
 impl<B: Body<Data = Bytes>> Default for McpBody<B> {
     fn default() -> Self {
         Self::whole(Bytes::new())

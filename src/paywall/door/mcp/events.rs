@@ -1,4 +1,4 @@
-//! `Events`: the events of a server's stream, each of a bounded length.
+//! `Events`: the events of a server's stream, each of limited length.
 
 use std::{
     pin::Pin,
@@ -19,20 +19,20 @@ pub(super) struct Events<B: Body<Data = Bytes>> {
     stream: SseByteStream<Pieces<B>>,
     state: Arc<State<B::Error>>,
     limit: usize,
-    /// How much of the next event had arrived when it was last looked at.
+    /// How much of the next event had arrived at the last poll.
     seen: usize,
 }
 
-/// What a stream says next.
+/// What a stream delivers next.
 pub(super) enum Heard {
     Event(Sse),
-    /// Something that is no whole event: the connection is alive.
+    /// Something that is no whole event. It shows that the connection is alive.
     Quiet,
 }
 
-/// Why a stream says no more.
+/// Why a stream ended.
 pub(super) enum Ended<E> {
-    /// By itself, perhaps in the middle of an event.
+    /// It ended by itself, perhaps in the middle of an event.
     Over,
     TooLong,
     /// It is no event stream.
@@ -48,7 +48,7 @@ struct State<E> {
 }
 
 impl<B: Body<Data = Bytes>> Events<B> {
-    /// `limit`: the length of an event, in bytes.
+    /// `limit` is the longest event, in bytes.
     pub(super) fn new(body: B, limit: usize) -> Self {
         let state = Arc::new(State { arrived: AtomicUsize::new(0), error: Mutex::new(None) });
         let pieces = Pieces { body: Box::pin(body), limit, state: Arc::clone(&state) };
@@ -91,7 +91,7 @@ struct Pieces<B: Body> {
     state: Arc<State<B::Error>>,
 }
 
-/// The stream ends: its state says why.
+/// The stream ends. Its state says why.
 #[derive(Debug, thiserror::Error)]
 #[error("the event stream broke off, or has an event that is too long")]
 struct Stopped;
@@ -110,7 +110,7 @@ impl<B: Body<Data = Bytes>> Stream for Pieces<B> {
                 Some(Ok(frame)) => {
                     let Ok(data) = frame.into_data() else { continue };
                     let before = self.state.arrived.fetch_add(data.len(), Ordering::Relaxed);
-                    // One piece may have many events: it is in memory already.
+                    // One piece may hold many events: it is in memory already.
                     if before > self.limit {
                         return Poll::Ready(Some(Err(Stopped)));
                     }
@@ -121,7 +121,7 @@ impl<B: Body<Data = Bytes>> Stream for Pieces<B> {
     }
 }
 
-/// An event as it is sent.
+/// Returns an event as it is sent.
 pub(super) fn write(event: &Sse) -> Bytes {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -143,10 +143,10 @@ pub(super) fn write(event: &Sse) -> Bytes {
     text.into()
 }
 
-/// A message as an event.
+/// Returns a message as an event.
 pub(super) fn message(json: &str) -> Bytes {
     write(&Sse::default().event("message").data(json))
 }
 
-/// What clients pass over, and what keeps a connection open.
+/// A comment, which clients skip, and which keeps a connection open.
 pub(super) const QUIET: Bytes = Bytes::from_static(b":\n\n");

@@ -1,4 +1,4 @@
-//! `Filtered`: an event stream in which some messages are changed, or missing.
+//! `Filtered`: an event stream in which some messages are changed or left out.
 
 use std::{
     pin::Pin,
@@ -10,7 +10,7 @@ use http_body::{Body, Frame};
 
 use super::events::{Ended, Events, Heard, QUIET, write};
 
-/// What becomes of a message.
+/// What happens to a message.
 pub(super) enum Fate {
     Passes,
     Changed(String),

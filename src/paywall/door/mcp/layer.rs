@@ -22,8 +22,8 @@ use crate::paywall::{
 /// Sells tools of an MCP server, call by call. Feature `mcp`.
 ///
 /// Created by [`Merchant::tools`](crate::Merchant::tools). It wraps any service that speaks MCP's transport *Streamable HTTP*: rmcp's
-/// `StreamableHttpService`, a handler of your own, or a proxy before a server in another language. Only the calls of priced tools are
-/// sold. The list of tools tells their prices; everything else passes as it is.
+/// `StreamableHttpService`, a handler of your own, or a proxy before a server in another language. Only the calls of priced tools are sold.
+/// The list of tools states their prices; everything else passes unchanged.
 ///
 /// Its clients pay by x402 version 2, in the messages themselves: the merchant needs a [settler](crate::MerchantBuilder::settler) for
 /// signed payments, or [submitted transfers](crate::MerchantBuilder::accept_submitted_transfers). The guide *MCP* has the details.
@@ -78,11 +78,11 @@ impl McpLayer {
         self.sell(tool, Prices::Fixed(amount))
     }
 
-    /// Charges for each call of this tool what a closure computes from its arguments.
+    /// Charges for each call of this tool a price that a closure computes from its arguments.
     ///
-    /// It runs for the quote and again for each payment. A quote is bound to the tool and to the arguments that it was made for.
-    /// [`Price::Refuse`] answers a call that cannot succeed: the response's body is the text of the result. Refuse what lacks a member that
-    /// the price is made of, or has it with another type: the server may find it under another spelling of its name.
+    /// The closure runs for the quote and again for each payment. A quote is bound to its tool and its arguments. [`Price::Refuse`] answers
+    /// a call that cannot succeed: the response's body is the text of the result. Refuse a call that lacks a member which the price depends
+    /// on, or has it with another type: the server may find that member under another spelling of its name.
     ///
     /// # Errors
     /// As [`charge`](Self::charge).
@@ -108,14 +108,13 @@ impl McpLayer {
         Ok(self.set(|table| table.price(tool, route)))
     }
 
-    /// Lets calls of this tool pass without a price: for servers whose other tools are refused by
-    /// [`deny_unlisted`](Self::deny_unlisted).
+    /// Lets calls of this tool pass without a price, on servers whose other tools are refused by [`deny_unlisted`](Self::deny_unlisted).
     pub fn free(self, tool: &str) -> Self {
         self.set(|table| table.make_free(tool))
     }
 
-    /// Refuses calls of tools that are neither priced nor [`free`](Self::free), so that a tool that is added to the server later is not
-    /// given away. By default they are free.
+    /// Refuses calls of tools that are neither priced nor [`free`](Self::free), so that a tool which is added to the server later is not
+    /// given away. By default such calls are free.
     pub fn deny_unlisted(self) -> Self {
         self.set(|table| table.refuse_unlisted = true)
     }
@@ -138,7 +137,7 @@ impl McpLayer {
         Arc::ptr_eq(&self.table.merchant, merchant)
     }
 
-    /// Takes this pass for this tool.
+    /// Adds a pass that this tool takes.
     pub(crate) fn taking(mut self, tool: &str, pass: Arc<PassTerms>) -> Result<Self, BuildError> {
         match Arc::make_mut(&mut self.table).priced.get_mut(tool) {
             Some(route) => Arc::make_mut(route).accept_pass(pass),
@@ -147,9 +146,9 @@ impl McpLayer {
         Ok(self)
     }
 
-    /// Keeps sold results, so that one that is lost on its way is delivered again to the same payment; see [`Redelivery`].
+    /// Keeps sold results, so that a result that is lost on its way is delivered again to the same payment; see [`Redelivery`].
     ///
-    /// Recommended: agents give a tool little time, and ask again. The result carries the id of the call that asks for it.
+    /// Recommended: agents give a tool little time, and ask again. A repeated result carries the id of the call that asks for it.
     pub fn redeliver(self, redelivery: Redelivery) -> Self {
         self.set(|table| table.redeliver(redelivery))
     }

@@ -1,4 +1,4 @@
-//! What a client's message asks for, as far as the layer has a say in it.
+//! What a client's message asks for, as far as the layer decides about it.
 
 use std::{future::poll_fn, pin::pin, sync::Arc};
 
@@ -22,9 +22,9 @@ use crate::{
 pub(super) enum Asked {
     /// Nothing that is sold.
     Passes,
-    /// The list of tools, in whose answer prices are told.
+    /// The list of tools, whose answer states prices.
     Tools,
-    /// What the server can do, in whose answer the extension is told.
+    /// What the server can do, whose answer announces the extension.
     Abilities,
     /// A tool that is sold.
     Call(Arc<Route>, Box<ToolCall>),
@@ -36,7 +36,7 @@ pub(super) enum Asked {
 /// Why a message is not forwarded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// As it is written; `None` where it is not known.
+    /// The id as it is written; `None` if it is unknown.
     pub(super) id: Option<String>,
     pub(super) code: i32,
     pub(super) message: &'static str,
@@ -76,7 +76,7 @@ pub(super) async fn read<B: Body<Data = Bytes>>(body: B, limits: Limits) -> Resu
     }
 }
 
-/// Sorts a client's message.
+/// Decides what a client's message asks for.
 pub(super) fn sort(table: &Table, body: &[u8]) -> Asked {
     match Message::read(body) {
         Ok(Message::One(envelope)) => one(table, &envelope).unwrap_or_else(|reason| {
@@ -110,7 +110,7 @@ fn one(table: &Table, envelope: &Envelope<'_>) -> Result<Asked, Unreadable> {
         Listed::Priced(_) if envelope.id.is_none() => Ok(Asked::Unanswerable),
         Listed::Priced(route) => {
             let call = Box::new(ToolCall::read(envelope)?);
-            // A server that ignores case may see another argument than the price is made of.
+            // A server that ignores case may see another argument than the one that the price is computed from.
             match matches!(route.prices, Prices::OfArguments(_)) && has_twins(&call.arguments) {
                 true => Err(Unreadable::Ambiguous),
                 false => Ok(Asked::Call(route, call)),
@@ -119,7 +119,7 @@ fn one(table: &Table, envelope: &Envelope<'_>) -> Result<Asked, Unreadable> {
     }
 }
 
-/// Whether a message in a batch calls no tool that is sold, and none that cannot be told.
+/// Returns whether a message in a batch calls no tool that is sold, and none whose name cannot be read.
 fn is_free(table: &Table, message: &Envelope<'_>) -> bool {
     !message.calls_tool() || message.tool().is_ok_and(|tool| matches!(table.listed(&tool), Listed::Free))
 }

@@ -1,7 +1,7 @@
-//! The door for MCP: the calls of tools inside JSON-RPC messages, sold one by one.
+//! The door for MCP: sells the calls of tools inside JSON-RPC messages, one by one.
 //!
-//! `service` receives requests, `message` sorts their messages, `order` sells a call, `tool` runs the server for it and hears its
-//! answer, `voice` writes what the layer says itself, and `stream` lets an answer begin before its sale has ended.
+//! `service` receives requests, `message` sorts their messages, `order` sells a call, `tool` runs the server for it and reads its answer,
+//! `voice` writes the layer's own messages, and `stream` lets an answer begin before its sale has ended.
 
 mod body;
 mod events;

@@ -62,16 +62,16 @@ pub(super) struct Order<S> {
     pub(super) told: Sender<Told>,
 }
 
-/// What a call is answered with.
+/// The answer to a call.
 pub(super) enum Answer<ResB> {
     Message(Message),
-    /// The server's status, and in place of its response a message that tells of the payment that was made.
+    /// The server's status and, in place of its response, a message about the payment that was made.
     Failed(StatusCode, Message),
-    /// The server's own response, which is none to the call.
+    /// The server's own response, which does not answer the call.
     Response(Response<ResponseBody<ResponseBody<ResB>>>),
 }
 
-/// A call whose price and payment are looked at.
+/// A call whose price and payment are being checked.
 struct Taken<S> {
     table: Arc<Table>,
     request: PricedRequest,
@@ -85,7 +85,7 @@ impl<S> Order<S> {
     /// Answers the call.
     ///
     /// # Errors
-    /// The service's own error, as it is.
+    /// The service's own error, unchanged.
     pub(super) async fn answer<B, ResB>(self) -> Result<Answer<ResB>, S::Error>
     where
         S: Service<Request<B>, Response = Response<ResB>, Future: Send + 'static> + Send,
@@ -103,7 +103,7 @@ impl<S> Order<S> {
             _ => None,
         };
         let voice = Voice { id, speaks: call.speaks, challenge };
-        // A call shows its pass in its own words, and nowhere else.
+        // A call shows its pass in its own message, and nowhere else.
         parts.headers.remove(X402_PASS);
         let pass = call.pass.take().map(|pass| HeaderValue::try_from(pass).unwrap_or(HeaderValue::from_static("")));
         parts.headers.extend(pass.map(|pass| (X402_PASS, pass)));
@@ -118,7 +118,7 @@ impl<S> Order<S> {
             (Ok(None), Ok(None)) if taken.request.shows_pass() => taken.call_by_pass().await,
             (Ok(None), Ok(None)) => taken.quote().await,
             (Ok(Some(proof)), Ok(None)) => taken.redeem(proof).await,
-            // A client that shows a payment in a header has one, and is not asked for another.
+            // A client that shows a payment in a header has made one, and is not asked for another.
             _ => Ok(Answer::Message(taken.voice.deny(route, ProblemCode::InvalidRedemption))),
         }
     }
@@ -127,7 +127,7 @@ impl<S> Order<S> {
 type Request<B> = http::Request<RequestBody<B>>;
 
 impl<S> Taken<S> {
-    /// A call without a payment.
+    /// Answers a call without a payment.
     async fn quote<B, ResB>(self) -> Result<Answer<ResB>, S::Error>
     where
         S: Service<Request<B>, Response = Response<ResB>>,
@@ -140,7 +140,7 @@ impl<S> Taken<S> {
         }))
     }
 
-    /// A call with a payment.
+    /// Answers a call with a payment.
     async fn redeem<B, ResB>(self, proof: Proof) -> Result<Answer<ResB>, S::Error>
     where
         S: Service<Request<B>, Response = Response<ResB>, Future: Send + 'static> + Send,
@@ -169,7 +169,7 @@ impl<S> Taken<S> {
             Err(unsold) => {
                 let rejection = match why(unsold, &route) {
                     Ok(rejection) => rejection,
-                    // The server's error would not tell of the payment.
+                    // The server's error would not mention the payment.
                     Err(_) if paid => Problem::after(ProblemCode::AnswerBroken, ASK_AGAIN).into(),
                     Err(error) => return Err(error),
                 };
@@ -185,7 +185,7 @@ impl<S> Taken<S> {
         .await)
     }
 
-    /// A call that was paid for before, by a pass.
+    /// Answers a call that was paid for before, by a pass.
     async fn call_by_pass<B, ResB>(mut self) -> Result<Answer<ResB>, S::Error>
     where
         S: Service<Request<B>, Response = Response<ResB>, Future: Send + 'static> + Send,
@@ -216,7 +216,7 @@ impl<S> Taken<S> {
         .await)
     }
 
-    /// The server behind the layer, as the handler of this call.
+    /// Turns the server behind the layer into the handler of this call.
     fn into_tool(self) -> (PricedRequest, Tool<S>, Voice) {
         let Self { table, request, call, voice, inner, told } = self;
         let merchant = Arc::clone(&request.route.merchant);
@@ -225,7 +225,7 @@ impl<S> Taken<S> {
         (request, tool, voice)
     }
 
-    /// The call without the layer, but for the payment in it.
+    /// Serves the call as if without the layer, except that the payment is removed from it.
     async fn serve<B, ResB>(self) -> Result<Answer<ResB>, S::Error>
     where
         S: Service<Request<B>, Response = Response<ResB>>,
@@ -238,10 +238,10 @@ impl<S> Taken<S> {
     }
 }
 
-/// Why no answer of the tool's leaves.
+/// Returns why no answer of the tool leaves.
 ///
 /// # Errors
-/// The service's own error, as it is.
+/// The service's own error, unchanged.
 fn why<E>(unsold: Unsold<NoAnswer<E>>, route: &Route) -> Result<Rejection, E> {
     Ok(match unsold {
         Unsold::Rejected(rejection) => rejection,
@@ -254,7 +254,7 @@ fn why<E>(unsold: Unsold<NoAnswer<E>>, route: &Route) -> Result<Rejection, E> {
     })
 }
 
-/// What the tool answered. `sold` tells by its head whether it was sold, and what its `_meta` has then.
+/// Returns what the tool answered. `sold` returns from the answer's head what to add to its `_meta`, or `None` if it was not sold.
 async fn told<ResB: Body<Data = Bytes>>(
     voice: &Voice,
     response: Response<ResponseBody<ResponseBody<ResB>>>,
@@ -268,7 +268,7 @@ async fn told<ResB: Body<Data = Bytes>>(
         };
     };
     let (parts, body) = response.into_parts();
-    // It is in memory.
+    // The body is in memory.
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text = || String::from_utf8_lossy(&body);
     Answer::Message(match answered {
@@ -280,10 +280,10 @@ async fn told<ResB: Body<Data = Bytes>>(
     })
 }
 
-/// What the client of a payment that was made is told where the server gave no answer to the call, such as at the end of a session.
+/// Returns the answer to the client of a settled payment if the server gave none to the call, such as at the end of a session.
 fn failed<ResB>(voice: &Voice, parts: Parts, made: Made<'_>) -> Answer<ResB> {
     let Parts { status, mut headers, .. } = parts;
-    // They describe the body that is replaced.
+    // These headers describe the body that is replaced.
     let of_body = [
         "content-encoding",
         "content-language",
@@ -303,7 +303,7 @@ fn failed<ResB>(voice: &Voice, parts: Parts, made: Made<'_>) -> Answer<ResB> {
     Answer::Failed(status, voice.failed(headers, &error.to_string(), made))
 }
 
-/// The bill for the call; `None` if it is free.
+/// Returns the bill for the call; `None` if it is free.
 async fn priced(request: &PricedRequest, voice: &Voice) -> Result<Option<Message>, Rejection> {
     let route = &*request.route;
     let (amount, label, tariff) = match request.price().await? {
@@ -331,7 +331,7 @@ async fn priced(request: &PricedRequest, voice: &Voice) -> Result<Option<Message
     Ok(Some(voice.bill(request, &bill, (&terms, tariff))))
 }
 
-/// A payment that bought the call of another tool here is not asked for once more.
+/// Returns the refusal of a payment that bought the call of another tool here, so that its payer is not billed again.
 async fn sold_for_another(table: &Table, request: &PricedRequest, proof: &Proof) -> Option<Rejection> {
     let intent = match proof {
         Proof::Payment(payment) => payment.accepted.exact()?.intent().ok()??,
@@ -350,7 +350,7 @@ async fn sold_for_another(table: &Table, request: &PricedRequest, proof: &Proof)
     }
 }
 
-/// What is priced: the tool and its arguments. Its address is the server's host, as clients name it, and the tool.
+/// Returns what is priced: the tool and its arguments. Its address is the server's host, as clients name it, and the tool.
 fn what_is_called(route: &Route, parts: &RequestParts, call: &mut ToolCall) -> Call {
     let host = match &route.merchant.public_url {
         Some(url) => url.split_once("://").map_or(&**url, |(_, rest)| rest).split('/').next(),

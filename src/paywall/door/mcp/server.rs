@@ -1,4 +1,4 @@
-//! What the server behind the layer answers to messages that are not sold.
+//! The server's answers to messages that are not sold.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -24,18 +24,18 @@ use crate::{
 /// The change of a message; `None` if it stays.
 type Change = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// How the answer to a message is changed.
+/// Returns the change that adds prices to the list of tools.
 pub(super) fn with_prices(table: &Arc<Table>) -> Arc<Change> {
     let table = Arc::clone(table);
     Arc::new(move |message| annotate(message, |tool| table.price_of(tool)))
 }
 
-/// The same for what the server can do.
+/// Returns the change that announces the extension in what the server can do.
 pub(super) fn with_extension() -> Arc<Change> {
     Arc::new(announce)
 }
 
-/// Hands a message on as it is.
+/// Forwards a message.
 pub(super) async fn forward<S, B, ResB>(
     mut inner: S,
     parts: Parts,
@@ -49,7 +49,7 @@ where
     inner.call(Request::from_parts(parts, RequestBody::whole(data, trailers))).await
 }
 
-/// An answer with one of its messages changed, in JSON or among events.
+/// Returns an answer with one of its messages changed, in JSON or among events.
 pub(super) async fn changed<ResB>(
     response: Response<ResB>,
     limit: usize,
@@ -78,7 +78,7 @@ where
             }
             None => McpBody::whole(data),
         },
-        // It goes as far as it goes.
+        // It is too long to be changed, and passes as it is.
         Read::Part(rest) => McpBody::driven(rest),
         Read::Broken => {
             parts.status = StatusCode::BAD_GATEWAY;
@@ -89,7 +89,8 @@ where
     Response::from_parts(parts, body)
 }
 
-/// A stream that the client opens by itself. By resuming one it could hear the answer to a call that was not sold: those are left out.
+/// Filters a stream that the client opens by itself. By resuming one it could receive the answer to a call that was not sold, so those
+/// answers are left out.
 pub(super) fn without_sales<ResB>(response: Response<ResB>, limit: usize) -> Response<McpBody<ResB>>
 where
     ResB: Body<Data = Bytes> + Send + 'static,
@@ -112,7 +113,7 @@ where
     Response::from_parts(parts, McpBody::driven(Filtered::new(body, limit, judge)))
 }
 
-/// The body of an answer to a call that turned out to be free.
+/// Wraps the body of an answer to a call that turned out to be free.
 pub(super) fn passing<ResB: Body<Data = Bytes> + Send + 'static>(
     response: Response<ResponseBody<ResponseBody<ResB>>>,
 ) -> Response<McpBody<ResB>>

@@ -30,7 +30,7 @@ use crate::{
     protocol::{ProblemCode, has_foreign_charset, headers::NO_STORE},
 };
 
-/// So many events wait for the client; then the server waits.
+/// How many events wait for the client before the server has to wait.
 const EVENTS: usize = 16;
 
 /// An MCP server whose tools are sold. Created by [`McpLayer`](super::McpLayer).
@@ -83,7 +83,7 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         strip_names(request.headers_mut());
         let (clone, nested) = nested::clone_inside(&self.inner);
-        // The instance that was polled ready must not stay behind: it would keep what readiness it holds.
+        // The instance that was polled ready must not stay behind: it would keep the readiness that it holds.
         let mut polled = mem::replace(&mut self.inner, clone);
         let table = Arc::clone(&self.table);
         if carries_no_message(request.method()) {
@@ -91,7 +91,7 @@ where
             let answer = polled.call(without_message(request));
             return Box::pin(async move { Ok(without_sales(answer.await?, table.limits.answer)) });
         }
-        // Nothing is held while the message arrives.
+        // No readiness is held while the message arrives.
         drop(polled);
         let inner = self.inner.clone();
         let (parts, body) = request.into_parts();
@@ -99,12 +99,12 @@ where
     }
 }
 
-/// Whether requests of this method have no message in their body: they open a stream, end a session, or ask about the endpoint.
+/// Returns whether requests of this method have no message in their body: they open a stream, end a session, or ask about the endpoint.
 fn carries_no_message(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS].contains(method)
 }
 
-/// A request of such a method, without the body that it may have all the same: a server that reads it would run an unpaid call.
+/// Returns a request of such a method without any body: a server that reads one would run an unpaid call.
 fn without_message<B: Body<Data = Bytes>>(mut request: Request<B>) -> Request<RequestBody<B>> {
     if request.body().is_end_stream() {
         return request.map(RequestBody::streaming);
@@ -126,11 +126,11 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     ResB: Body<Data = Bytes, Error: Send> + Send + 'static,
 {
-    // The server must see the message that is read here.
+    // The server must see the same message as the layer.
     if !is_identity(&parts.headers) || has_foreign_charset(&parts.headers) {
         return Ok(refused(refuse_body(ProblemCode::UnsupportedEncoding)));
     }
-    // Only a stream that is opened by `GET` is resumed: that is where the answers to calls are left out.
+    // Only a stream that is opened by `GET` is resumed: there, the answers to calls are left out.
     parts.headers.remove("last-event-id");
     let (data, trailers) = match read(body, table.limits).await {
         Ok(read) => read,
@@ -155,7 +155,7 @@ where
         }
         Asked::Refused(refusal) => return Ok(refused(refuse_message(&refusal))),
     };
-    // Compressed, it could not be changed.
+    // A compressed answer could not be changed.
     parts.headers.remove(header::ACCEPT_ENCODING);
     let limit = table.limits.answer;
     Ok(changed(forward(inner, parts, data, trailers).await?, limit, change).await)

@@ -20,16 +20,16 @@ use crate::protocol::{
 /// A sale under way.
 type Selling<ResB, E> = Pin<Box<dyn Future<Output = Result<Answer<ResB>, E>> + Send>>;
 
-/// What comes first: the end of the sale, or something that the server tells before.
+/// What comes first: the end of the sale, or an earlier message of the server.
 enum First<ResB, E> {
     Answer(Result<Answer<ResB>, E>),
     Told(Told),
 }
 
-/// Answers a call, whose id is written so.
+/// Answers a call. `id` is its id, as it is written.
 ///
 /// # Errors
-/// The service's own error, if nothing was sent before.
+/// The service's own error, if nothing was sent before it.
 pub(super) async fn respond_to<ResB, E>(
     id: String,
     sale: impl Future<Output = Result<Answer<ResB>, E>> + Send + 'static,
@@ -43,7 +43,7 @@ where
     let mut sale: Selling<ResB, E> = Box::pin(sale);
     let first = poll_fn(|cx| {
         let answer = sale.as_mut().poll(cx);
-        // What the server told comes before its answer.
+        // The server's earlier messages come before its answer.
         match (told.poll_recv(cx), answer) {
             (Poll::Ready(Some(first)), Poll::Pending) => Poll::Ready((First::Told(first), None)),
             (Poll::Ready(Some(first)), Poll::Ready(answer)) => Poll::Ready((First::Told(first), Some(answer))),
@@ -66,7 +66,7 @@ where
     Ok(response)
 }
 
-/// The answer as a response of its own.
+/// Returns the answer as a response of its own.
 fn whole<ResB>(answer: Answer<ResB>) -> Response<McpBody<ResB>>
 where
     ResB: Body<Data = Bytes> + Send + 'static,
@@ -79,7 +79,7 @@ where
     }
 }
 
-/// The head of a stream, made from that of the server's.
+/// Returns the head of a stream, made from the server's head.
 fn stream_head(mut headers: HeaderMap) -> HeaderMap {
     for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION] {
         headers.remove(name);
@@ -92,7 +92,7 @@ fn stream_head(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// The last event of a stream. The server answered it with events: it has no second response.
+/// Returns the last event of a stream. The server has answered with events, so it has no second response.
 fn last_event<ResB, E>(id: &str, answer: Result<Answer<ResB>, E>) -> Bytes {
     let json = match answer {
         Ok(Answer::Message(answer) | Answer::Failed(_, answer)) => answer.json,
@@ -103,7 +103,7 @@ fn last_event<ResB, E>(id: &str, answer: Result<Answer<ResB>, E>) -> Bytes {
     message(&json)
 }
 
-/// A stream that drives its sale. To drop it is to leave.
+/// A stream that drives its sale. Dropping it counts as the client leaving.
 struct Going<ResB, E> {
     id: String,
     sale: Option<Selling<ResB, E>>,
@@ -130,7 +130,7 @@ where
         loop {
             return match this.told.poll_recv(cx) {
                 Poll::Ready(Some(Told::Event(event))) => Poll::Ready(Some(Ok(Frame::data(event)))),
-                // Sent already.
+                // The head was sent already.
                 Poll::Ready(Some(Told::Head(_))) => continue,
                 // The server has said all, and its answer is being settled or recorded: the sale wakes this task.
                 Poll::Ready(None) if this.sale.is_some() => Poll::Pending,

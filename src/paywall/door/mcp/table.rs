@@ -13,8 +13,8 @@ use crate::{
     protocol::mcp::folded,
 };
 
-/// What the ids of sold calls begin with, as the server sees them. A client's own id could be one that the server sends the answer to by
-/// another way.
+/// How the ids of sold calls begin, as the server sees them. The server might send the answer to an id of the client's choice by another
+/// way.
 pub(super) const MARK: &str = "x402/";
 
 /// The settings of an [`McpLayer`](super::McpLayer).
@@ -29,7 +29,7 @@ pub(super) struct Table {
     settle_first: bool,
 }
 
-/// How much is read of a message.
+/// How much is read of messages and answers, in bytes, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) message: usize,
@@ -42,7 +42,7 @@ pub(super) struct Limits {
 pub(super) enum Listed {
     Priced(Arc<Route>),
     Free,
-    /// It is not offered.
+    /// The tool is not offered.
     Refused,
 }
 
@@ -93,13 +93,13 @@ impl Table {
         }
     }
 
-    /// Whether a server that ignores case, or space around a name, would take this for a tool that has a price.
+    /// Returns whether a server that ignores case, or space around a name, would take this for a tool that has a price.
     fn is_almost_priced(&self, tool: &str) -> bool {
         let name = folded(tool.trim());
         self.priced.keys().any(|priced| folded(priced.trim()) == name)
     }
 
-    /// What the list of tools says of the price of one, in JSON.
+    /// Returns what the list of tools says about the price of a tool, in JSON.
     pub(super) fn price_of(&self, tool: &str) -> Option<String> {
         let route = self.priced.get(tool)?;
         let mut price = json!({ "name": route.description(), "currency": self.merchant.symbol() });

@@ -30,14 +30,14 @@ use crate::{
     },
 };
 
-/// What a server says before its answer, for the client at once.
+/// What a server sends before its answer, to be passed to the client at once.
 pub(super) enum Told {
-    /// The head of its event stream, before all that is in it.
+    /// The head of its event stream, before any event.
     Head(HeaderMap),
     Event(Bytes),
 }
 
-/// In the extensions of an answer: what its body is.
+/// In the extensions of an answer: the kind of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answered {
     Result,
@@ -53,7 +53,7 @@ pub(super) enum NoAnswer<E> {
     Failed(E),
 }
 
-/// The headers that have a digest of the body.
+/// The headers with a digest of the body.
 pub(super) const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];
 /// The header that names the payer to servers that see no extensions.
 const PAYER: HeaderName = HeaderName::from_static("x402-payer");
@@ -97,7 +97,7 @@ where
         Box::pin(async move {
             let (parts, body) = answer.await.map_err(NoAnswer::Failed)?.into_parts();
             if !parts.status.is_success() {
-                // The server's word about the connection or the session.
+                // The server reports the state of the connection or the session.
                 return Ok(keep(Response::from_parts(parts, ResponseBody::streaming(body))));
             }
             if !is_identity(&parts.headers) {
@@ -113,7 +113,7 @@ where
     }
 }
 
-/// What a message needs in its head that is written anew, and what would make its answer unreadable.
+/// Prepares the head of a message that is written anew, and removes what would make its answer unreadable.
 pub(super) fn dress(headers: &mut HeaderMap, merchant: &MerchantInner, length: usize) {
     strip_headers(headers, merchant.mpp.as_ref());
     headers.remove(header::TRANSFER_ENCODING);
@@ -122,7 +122,7 @@ pub(super) fn dress(headers: &mut HeaderMap, merchant: &MerchantInner, length: u
     headers.insert(header::CONTENT_LENGTH, length.into());
 }
 
-/// Removes what names a payer, in any spelling that a server may take for it: only a sale names one.
+/// Removes the headers that name a payer, in any spelling that a server may accept: only a sale names one.
 pub(super) fn strip_names(headers: &mut HeaderMap) {
     let is_name =
         |name: &HeaderName| [&PAYER, &PAYMENT_ID].iter().any(|ours| name.as_str().replace('_', "-") == ours.as_str());
@@ -141,13 +141,13 @@ fn keep<B>(mut response: Response<B>) -> Response<B> {
     response
 }
 
-/// The answer as it is judged and kept: a head, and the result alone.
+/// Returns the answer as it is judged and kept: a head, and the result alone.
 fn answer_of<ResB>(mut parts: Parts, reply: Reply) -> Response<ResponseBody<ResB>> {
     let (answered, consumption, body) = match reply {
         Reply::Result(result) => (Answered::Result, Consumption::Consume, result),
         Reply::Unsold(result) => (Answered::Result, Consumption::Keep, result),
         Reply::Error(error) => (Answered::Error, Consumption::Keep, error),
-        // Judged as every bill of a handler's is.
+        // Judged like any bill of a handler.
         Reply::Bill => {
             parts.status = StatusCode::PAYMENT_REQUIRED;
             return Response::from_parts(parts, ResponseBody::default());
@@ -163,7 +163,7 @@ fn answer_of<ResB>(mut parts: Parts, reply: Reply) -> Response<ResponseBody<ResB
     parts.status = StatusCode::OK;
     parts.extensions.insert(answered);
     parts.extensions.insert(consumption);
-    // Of the stream, or of a session that the client of a kept answer does not have.
+    // These belong to the stream, or to a session that the client of a kept answer does not have.
     for name in
         ["content-length", "transfer-encoding", "connection", "keep-alive", "mcp-session-id", "x-accel-buffering"]
     {
@@ -173,7 +173,7 @@ fn answer_of<ResB>(mut parts: Parts, reply: Reply) -> Response<ResponseBody<ResB
     Response::from_parts(parts, ResponseBody::whole(body.into()))
 }
 
-/// The answer in a JSON body.
+/// Reads the answer from a JSON body.
 async fn of_json<B: Body<Data = Bytes>, E>(body: B, id: &str, limit: usize) -> Result<Reply, NoAnswer<E>> {
     let mut body = pin!(body);
     let mut data = BytesMut::new();
@@ -190,7 +190,7 @@ async fn of_json<B: Body<Data = Bytes>, E>(body: B, id: &str, limit: usize) -> R
     }
 }
 
-/// The answer in an event stream, of which all that comes before it goes to the client at once.
+/// Reads the answer from an event stream. Everything before the answer goes to the client at once.
 async fn of_events<B: Body<Data = Bytes>, E>(
     head: &HeaderMap,
     body: B,
@@ -203,7 +203,7 @@ async fn of_events<B: Body<Data = Bytes>, E>(
     loop {
         let event = match poll_fn(|cx| events.poll_next(cx)).await {
             Ok(Heard::Event(event)) => match event.data.as_deref().filter(|data| !data.is_empty()) {
-                // Its id is not handed on: a stream of a sale is not resumed.
+                // Its id is not passed on: the stream of a sale is not resumed.
                 Some(data) => match listen(data, id) {
                     Said::Reply(reply) => return Ok(reply),
                     Said::Passes => message(data),

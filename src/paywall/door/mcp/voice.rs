@@ -1,4 +1,4 @@
-//! `Voice`: what the layer itself answers to a call, in the words that its client understands.
+//! `Voice`: the layer's own answers to a call, in the format that its client understands.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header};
@@ -30,21 +30,21 @@ pub(super) struct Message {
     pub(super) json: String,
 }
 
-/// What became of the payment before the tool was called.
+/// What happened to the payment before the tool was called.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Made<'a> {
-    /// Whether it was made.
+    /// Whether the payment was made.
     pub(super) paid: bool,
-    /// How it is told, if it was signed.
+    /// The settlement reply, if the payment was signed.
     pub(super) told: Option<&'a SettleResponse>,
 }
 
-/// To whom the layer speaks, and of what.
+/// The client that the layer answers, and its call.
 pub(super) struct Voice {
     /// The call's id, as it is written.
     pub(super) id: String,
     pub(super) speaks: Speaks,
-    /// The challenge that it answers, if it pays by MPP.
+    /// The challenge that the call answers, if it pays by MPP.
     pub(super) challenge: Option<IntentId>,
 }
 
@@ -52,10 +52,10 @@ pub(super) struct Voice {
 const SHOW_ONE: &str = "Show one payment, as an object in the member x402/payment of the call's _meta, for terms that were quoted for this tool; nowhere else. If a payment was made already, do not pay again.";
 /// What to do about a payment that is for something else.
 const MADE_FOR_ANOTHER: &str = "This payment was made for another tool, for other arguments, or for another service: call that. It buys nothing here. Do not pay again for what it was made for.";
-/// The same where the chain is read, so that what bought nothing at all can be redeemed here.
+/// The same if the chain is read, so that a payment that bought nothing can be redeemed here.
 const REDEEM_HERE: &str = "This payment was made for another tool, for other arguments, or for another service: call that. If it bought nothing, its payer redeems it here: show an entry of this tool's quote with extra {\"assetTransferMethod\":\"txid\",\"intentId\":…}, the intentId of this answer, and the payload {\"type\":\"payment-proof\",\"txRef\":…,\"paymentSignature\":…}. Do not pay again for what it was made for.";
 
-/// What an error says where no payment was made.
+/// What an error says if no payment was made.
 const NOTHING_TAKEN: &str = "Nothing was taken.";
 const MISCONFIGURED: &str =
     r#"{"code":-32603,"message":"Internal error: the price of this tool is misconfigured. Nothing was taken."}"#;
@@ -65,7 +65,7 @@ fn log_fault(route: &Route, fault: Fault) {
 }
 
 impl Voice {
-    /// A result that the layer makes itself.
+    /// Returns a result that the layer makes itself.
     pub(super) fn result(&self, result: &str) -> Message {
         Message {
             headers: HeaderMap::from_iter([(header::CACHE_CONTROL, NO_STORE)]),
@@ -94,7 +94,7 @@ impl Voice {
         self.refuse(route, rejection)
     }
 
-    /// The same where the payment was made before the tool was called.
+    /// Refuses a call whose payment was made before the tool was called.
     pub(super) fn deny_paid(&self, route: &Route, rejection: Rejection, made: Option<Box<SettleResponse>>) -> Message {
         match rejection {
             Rejection::Problem(problem) => {
@@ -135,13 +135,13 @@ impl Voice {
         }
     }
 
-    /// MPP's receipt for a result with this head, as a member of its `_meta`.
+    /// Returns MPP's receipt for a result with this head, as a member of its `_meta`.
     pub(super) fn receipt(&self, route: &Route, headers: &HeaderMap) -> Option<(&'static str, String)> {
         let settled = SettleResponse::from_headers(headers).ok()??;
         receipt_json(&settled, self.challenge.as_ref()?, route.merchant.clock.unix()).map(|json| (mcp::RECEIPT, json))
     }
 
-    /// A result that was sold, now or before; its head says for which payment. `more`: further members of its `_meta`.
+    /// Returns a result that was sold, now or before. Its head names the payment. `more` are further members of its `_meta`.
     pub(super) fn sold(&self, mut headers: HeaderMap, result: &Bytes, more: &[(&str, String)]) -> Message {
         let outcome = headers.remove(PAYMENT_RESPONSE).and_then(|value| decode_base64(value.as_bytes()));
         let outcome = outcome.and_then(|json| String::from_utf8(json).ok());
@@ -153,7 +153,7 @@ impl Voice {
         Message { headers, json: result_message(&self.id, &result) }
     }
 
-    /// What a server answered and sells nothing, as it is; it tells of a payment that was `made` all the same.
+    /// Returns a server's answer that is not sold, unchanged, but with a report of a payment that was `made` all the same.
     pub(super) fn unsold(&self, headers: HeaderMap, result: &str, made: Option<&SettleResponse>) -> Message {
         let result = match made {
             Some(made) => with_outcome(result, &made.to_json()),
@@ -162,7 +162,8 @@ impl Voice {
         Message { headers, json: result_message(&self.id, &result) }
     }
 
-    /// The same for an error of JSON-RPC. Where there is a payment to tell of, it is told as a failed result, which has room for that.
+    /// Returns an error of JSON-RPC in the same way. If there is a payment to report, the error becomes a failed result, which has room for
+    /// that.
     pub(super) fn failed(&self, headers: HeaderMap, error: &str, made: Made<'_>) -> Message {
         let error = if made.paid { error.replace(NOTHING_TAKEN, MADE) } else { error.to_owned() };
         if made.told.is_none() {
@@ -189,7 +190,7 @@ impl Voice {
         let more = [
             ("contact", problem.contact.clone()),
             ("message", problem.message.clone()),
-            // The payer of what was made, and bought nothing, redeems it with a new intent.
+            // The payer of a payment that was made, and bought nothing, redeems it with a new intent.
             ("intentId", problem.intent.clone()),
         ];
         let more = more.into_iter().filter_map(|(name, value)| Some((name, value?.into()))).collect();
@@ -206,7 +207,7 @@ impl Voice {
         self.error(MISCONFIGURED)
     }
 
-    /// The quote for a call.
+    /// Returns the quote for a call.
     pub(super) fn bill(
         &self,
         request: &PricedRequest,
@@ -233,7 +234,7 @@ impl Voice {
             None => outcome,
         };
         let bill = Bill::of(&requote.route, requote.tariff, offers).correcting(correction.as_deref());
-        // As over HTTP, a correction tells of no payment.
+        // As over HTTP, a correction reports no payment.
         let outcome = Some(&outcome).filter(|_| correction.is_none());
         self.write_bill(requote, &bill, Some((reason, outcome)), &[])
     }
@@ -271,7 +272,7 @@ impl Voice {
     }
 }
 
-/// What a bill tells of passes, in its `_meta`: those that count, and why the one that was shown buys nothing.
+/// Returns what a bill says about passes, in its `_meta`: those that count, and why the one that was shown buys nothing.
 fn of_passes(request: &PricedRequest) -> Vec<(&'static str, String)> {
     let (route, decimals) = (&request.route, request.route.merchant.decimals());
     let passes: Vec<Value> = route.passes.iter().map(|pass| pass.described(decimals)).collect();
@@ -280,7 +281,7 @@ fn of_passes(request: &PricedRequest) -> Vec<(&'static str, String)> {
     named.into_iter().chain(spent).collect()
 }
 
-/// What the layer answers to a message that it does not forward: an error of JSON-RPC. Where its id is not known, the status says so, too.
+/// Returns the answer to a message that is not forwarded: an error of JSON-RPC. If its id is unknown, the status reports the error as well.
 pub(super) fn refuse_message(refusal: &Refusal) -> (StatusCode, String) {
     let Refusal { id, code, message } = refusal;
     let status = if id.is_some() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
@@ -288,7 +289,7 @@ pub(super) fn refuse_message(refusal: &Refusal) -> (StatusCode, String) {
     (status, error_message(id.as_deref().unwrap_or("null"), &error.to_string()))
 }
 
-/// The same for a body that was not read.
+/// Returns the same for a body that was not read.
 pub(super) fn refuse_body(code: ProblemCode) -> (StatusCode, String) {
     let message = match code {
         ProblemCode::BodyTooLarge => "Body too large: send a smaller message.",
@@ -301,7 +302,7 @@ pub(super) fn refuse_body(code: ProblemCode) -> (StatusCode, String) {
     (code.status(), error_message("null", &error.to_string()))
 }
 
-/// A response with this JSON.
+/// Returns a response with this JSON.
 pub(super) fn respond(status: StatusCode, mut headers: HeaderMap, json: String) -> Response<String> {
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
     headers.insert(header::CONTENT_LENGTH, json.len().into());

@@ -1,4 +1,4 @@
-//! Dressing: the layer's own answer as the page that a [`QuotePage`](quote_page::QuotePage) makes of it.
+//! Dressing: turns the layer's own answer into the page that a [`QuotePage`](quote_page::QuotePage) makes of it.
 
 pub(crate) mod negotiation;
 
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Makes a quote a page, where a browser asked for it.
+/// Turns a quote into a page, if a browser asked for it.
 pub(crate) fn dress_quote<ResB>(
     page: &PageHook,
     request: &PricedRequest,
@@ -39,7 +39,7 @@ pub(crate) fn dress_quote<ResB>(
     if !opens_page(&request.parts) {
         return answer;
     }
-    // What the layer wrote can be read; the fall-back cannot be reached.
+    // The layer itself wrote the header, so the fall-back cannot be reached.
     let intent = answer.headers().get(X_PRICE_INTENT).and_then(|intent| IntentId::new(intent.to_str().ok()?).ok());
     let Some(intent) = intent else { return answer };
     let offer = offer(request, price, label, intent, answer.headers());
@@ -49,7 +49,7 @@ pub(crate) fn dress_quote<ResB>(
     }
 }
 
-/// A further part of the page, where its script asks for one. Nothing is sold, and nothing is quoted.
+/// Returns another part of the page, if its script asks for one. Nothing is sold or quoted.
 pub(crate) fn part_of_page<ResB>(request: &PricedRequest) -> Option<Response<ResponseBody<ResB>>> {
     let page = request.route.page.as_ref().filter(|_| request.parts.method == Method::GET)?;
     let name = request.parts.headers.get(X402_PAGE)?.to_str().ok()?;
@@ -57,25 +57,26 @@ pub(crate) fn part_of_page<ResB>(request: &PricedRequest) -> Option<Response<Res
     let mut response = Response::new(ResponseBody::whole(body));
     *response.headers_mut() = part.headers;
     strip_payment_headers(response.headers_mut());
-    // At the address of an answer that is paid for.
+    // It has the address of an answer that is paid for.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Some(response)
 }
 
-/// What the script of a page is told of its request.
+/// Answers the script of a page about its request.
 pub(crate) struct ScriptPage {
     page: PageHook,
     head: Parts,
 }
 
 impl ScriptPage {
-    /// For a request that the script of a page sends; `None` for every other.
+    /// Returns this for a request that the script of a page sends; `None` for any other.
     pub(crate) fn of(request: &PricedRequest) -> Option<Box<Self>> {
         let page = request.route.page.clone().filter(|_| request.parts.headers.contains_key(X402_PAGE))?;
         Some(Box::new(Self { page, head: request.parts.clone() }))
     }
 
-    /// Tells the script of a sold redirect, which would lead it away from the answer, and its visitor why nothing was sold.
+    /// Reports a sold redirect to the script, because following it would lead away from the answer, and tells its visitor why nothing was
+    /// sold.
     pub(crate) fn tell<ResB>(&self, mut answer: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>>
     where
         ResB: Body<Data = Bytes>,
@@ -90,7 +91,7 @@ impl ScriptPage {
         }
     }
 
-    /// The layer's own problem with the page's words for it.
+    /// Returns the layer's own problem with the page's text for it.
     fn told<ResB>(&self, answer: &Response<ResponseBody<ResB>>) -> Option<Bytes>
     where
         ResB: Body<Data = Bytes>,
@@ -102,7 +103,7 @@ impl ScriptPage {
     }
 }
 
-/// The page for what becomes of a form.
+/// The page for the result of a form.
 pub(crate) struct FormPage {
     page: PageHook,
     head: Parts,
@@ -110,12 +111,12 @@ pub(crate) struct FormPage {
 }
 
 impl FormPage {
-    /// For a form that showed this, if that could be read; `None` on a route without a page.
+    /// Returns the page for a form that showed this redemption, if it could be read; `None` on a route without a page.
     pub(crate) fn of(request: &PricedRequest, shown: Option<Redemption>) -> Option<Self> {
         Some(Self { page: request.route.page.clone()?, head: request.parts.clone(), shown })
     }
 
-    /// Makes the layer's own answer a page, where a browser sent the form. What the service answers is left as it is.
+    /// Turns the layer's own answer into a page, if a browser sent the form. The service's answer stays as it is.
     pub(crate) fn dress<ResB>(&self, mut answer: Response<ResponseBody<ResB>>) -> Response<ResponseBody<ResB>>
     where
         ResB: Body<Data = Bytes>,
@@ -163,7 +164,7 @@ fn offer(
         takes_transfers,
         bound_only: merchant.unbound.refuse,
         takes_forms: takes_transfers && !route.header_only,
-        // What the layer wrote can be read; the fall-back cannot be reached.
+        // The layer itself wrote the header, so the fall-back cannot be reached.
         required: PaymentRequired::from_headers(headers).unwrap_or_default(),
         assets: chain.assets.to_vec(),
         further_networks: merchant.chains.iter().skip(1).map(|chain| further(chain, tariff)).collect(),
@@ -180,7 +181,7 @@ fn offered(pass: &PassTerms) -> OfferedPass {
     OfferedPass { name: pass.name.to_string(), label, price: pass.price, url: pass.url.as_deref().map(str::to_owned) }
 }
 
-/// The address with its question, which is a part of what is bought.
+/// Returns the address with its query, which is a part of what is bought.
 fn address(request: &PricedRequest) -> String {
     let query = request.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     request.url().text() + &query
@@ -195,7 +196,7 @@ fn further(chain: &SellingChain, tariff: Tariff) -> FurtherNetwork {
     }
 }
 
-/// Tells a sold redirect as a header.
+/// Turns a sold redirect into a header.
 fn tell_redirect<ResB>(answer: &mut Response<ResponseBody<ResB>>) {
     const FOLLOWED: [StatusCode; 5] = [
         StatusCode::MOVED_PERMANENTLY,
@@ -213,7 +214,7 @@ fn tell_redirect<ResB>(answer: &mut Response<ResponseBody<ResB>>) {
     }
 }
 
-/// The page's body and headers under the layer's own status and headers.
+/// Puts the page's body and headers under the layer's own status and headers.
 fn dressed<ResB>(ours: Response<ResponseBody<ResB>>, page: Response<Bytes>) -> Response<ResponseBody<ResB>> {
     const OF_THE_BODY: [HeaderName; 2] = [header::CONTENT_TYPE, header::CONTENT_LENGTH];
     let (ours, _) = ours.into_parts();

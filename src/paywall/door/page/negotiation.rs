@@ -1,4 +1,4 @@
-//! Whether a person reads the answer: a browser that opens a page, by what its request says.
+//! Decides whether a person reads the answer, in a browser that opens a page, by the request's head.
 
 use http::{HeaderMap, HeaderName, Method, header, request::Parts};
 
@@ -6,18 +6,18 @@ use crate::quality::quality;
 
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Whether this is a browser that opens a page to read: it asks for the page alone, and would rather have HTML than JSON.
+/// Returns whether this is a browser that opens a page to read: it asks for the page itself, and prefers HTML to JSON.
 pub(crate) fn opens_page(parts: &Parts) -> bool {
     matches!(parts.method, Method::GET | Method::HEAD) && shows_page(&parts.headers)
 }
 
-/// Whether a person sees the answer, for any method: a form uses POST. A script's `fetch` does not count.
+/// Returns whether a person sees the answer, for any method: a form uses POST. A script's `fetch` does not count.
 pub(crate) fn shows_page(headers: &HeaderMap) -> bool {
     let mut modes = headers.get_all(SEC_FETCH_MODE).iter();
     modes.all(|mode| mode == "navigate") && prefers_html(headers)
 }
 
-/// Whether `Accept` prefers HTML to JSON. A client without a preference, like most programs, gets JSON.
+/// Returns whether `Accept` prefers HTML to JSON. A client without a preference, like most programs, gets JSON.
 fn prefers_html(headers: &HeaderMap) -> bool {
     let (mut html, mut json) = (Wanted::default(), Wanted::default());
     for line in headers.get_all(header::ACCEPT) {
@@ -40,7 +40,7 @@ fn prefers_html(headers: &HeaderMap) -> bool {
 /// The quality of one media type: the most specific range counts.
 #[derive(Default)]
 struct Wanted {
-    /// By name, by its kind, and as any type.
+    /// The qualities given to its name, to its kind, and to any type.
     said: [Option<u16>; 3],
 }
 
