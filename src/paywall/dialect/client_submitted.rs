@@ -1,4 +1,4 @@
-//! `Presented`: a redemption, and what its payer accepted where it came in the standard's header: the client-submitted family.
+//! `Presented`: a redemption, and, if it came in the standard's header, the offer that its payer accepted: the client-submitted family.
 
 use crate::{
     paywall::{
@@ -12,14 +12,14 @@ use crate::{
     },
 };
 
-/// A transfer that is shown, with the intent that it is to pay for.
+/// A shown transfer, with the intent that it is to pay for.
 pub(crate) struct Presented {
     pub(crate) redemption: Redemption,
-    /// What the payer accepted, of the standard's quote. `None` where the transfer is shown in our own way.
+    /// The entry of the standard's quote that the payer accepted. `None` if the transfer is shown in the crate's own way.
     accepted: Option<PaymentRequirements>,
-    /// Whether the merchant offers that transfers are shown so.
+    /// Whether the merchant offers this way to show transfers.
     offered: bool,
-    /// The purchase that it is for, where its client names that.
+    /// The purchase that its client names, if any.
     pub(crate) purchase: Named,
 }
 
@@ -50,10 +50,10 @@ impl From<Redemption> for Presented {
 }
 
 impl Presented {
-    /// Reads a payment of the family; `None` where it names no intent.
+    /// Reads a payment of the family; `None` if it names no intent.
     ///
     /// # Errors
-    /// If it is not of that shape, or if this merchant takes none.
+    /// If it does not have the family's form, or this merchant does not take it.
     pub(crate) fn read(merchant: &MerchantInner, payment: &PaymentPayload) -> Result<Option<Self>, NotRead> {
         if !merchant.chains.iter().any(|chain| chain.reader().is_some()) {
             return Err(NotRead::SignedOnly);
@@ -62,8 +62,8 @@ impl Presented {
             (Some(accepted), SchemePayload::Proof(proof)) => Some((accepted, proof)),
             _ => None,
         };
-        // Also where transfers are not offered: what was signed, settled, and bought nothing is redeemed by its payer's signature. A call
-        // of MCP has no other place for it.
+        // Even if transfers are not offered, a payment that was signed, settled, and bought nothing is redeemed by its payer's signature. A
+        // call over MCP has no other place for it.
         if !merchant.client_submitted && shown.is_none_or(|(_, proof)| proof.signature.is_none()) {
             return Err(NotRead::ShownElsewhere);
         }
@@ -77,17 +77,17 @@ impl Presented {
         }))
     }
 
-    /// The same for a purchase of this name.
+    /// Returns the same for a purchase of this name.
     pub(crate) fn named(self, purchase: Named) -> Self {
         Self { purchase, ..self }
     }
 
-    /// Whether an unbound transfer can be claimed so at all: not in the standard's header.
+    /// Returns whether only a bound transfer can be claimed this way: so in the standard's header.
     pub(crate) const fn is_for_bound_only(&self) -> bool {
         self.accepted.is_some()
     }
 
-    /// Whether what the payer accepted, if that is said, is what this intent was offered with.
+    /// Returns whether the accepted entry, if there is one, is what this intent was offered with.
     pub(crate) fn is_as_offered(&self, chain: &SellingChain, amount: Amount, recipient: Address) -> bool {
         let Some(accepted) = &self.accepted else { return true };
         if !self.offered {
@@ -95,7 +95,7 @@ impl Presented {
             let terms = (accepted.network, accepted.amount, accepted.pay_to);
             return chain.accepts(accepted.asset) && terms == (chain.network, amount, recipient);
         }
-        // How long a proof counts, and how long a quote can be paid, are told, and not agreed on: both may have been changed since.
+        // How long a proof counts, and how long a quote can be paid, is information and not agreed on: both may have changed since.
         let mut offered = accepted.clone();
         offered.extra = Default::default();
         (offered.network, offered.amount, offered.pay_to) = (chain.network, amount, recipient);
@@ -109,7 +109,7 @@ fn redemption(intent: IntentId, network: Network, proof: PaymentProof) -> Redemp
     Redemption { intent, transaction, network: Some(network), secret, signature }
 }
 
-/// Whether a payment claims to be made already, by a transfer: a client that may have paid never gets a bill.
+/// Returns whether a payment claims to be made already, by a transfer. A client that may have paid never gets a bill.
 pub(crate) fn is_submitted(payment: &PaymentPayload) -> bool {
     let method = payment.accepted.exact().map(PaymentRequirements::transfer_method);
     let shows_transfer = match &payment.payload {
@@ -120,7 +120,7 @@ pub(crate) fn is_submitted(payment: &PaymentPayload) -> bool {
     method == Some(TransferMethod::TxId) || shows_transfer
 }
 
-/// The redemption in a proof of any form.
+/// Returns the redemption in a proof of any form.
 pub(crate) fn redemption_in(merchant: &MerchantInner, proof: &Proof) -> Option<Redemption> {
     match proof {
         Proof::Redemption(redemption) => Some(redemption.clone()),

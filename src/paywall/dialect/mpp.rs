@@ -1,4 +1,4 @@
-//! MPP: how it asks for a payment, shows one, and tells its outcome.
+//! MPP: asks for a payment, reads one, and reports its outcome.
 
 use http::{HeaderMap, HeaderValue, Response, header};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// The proof in a request's headers, in any dialect that the merchant speaks.
+/// Returns the proof in a request's headers, in any format that the merchant reads.
 ///
 /// # Errors
 /// If there are several, or one that cannot be read.
@@ -48,14 +48,14 @@ pub(crate) fn ask_for_credential(
     }
 }
 
-/// The transfer that a credential shows, if it shows one.
+/// Returns the transfer that a credential shows, if it shows one.
 pub(crate) fn redemption(credential: &Credential) -> Option<Redemption> {
     let CredentialPayload::Hash(transaction) = credential.payload else { return None };
     let network = Asked::read(&credential.challenge.request)?.network;
     Some(Redemption::new(credential.challenge.id.clone(), transaction).on(network))
 }
 
-/// Tells a client of MPP the outcome in its words: a receipt beside `PAYMENT-RESPONSE`, or the name of the problem.
+/// Reports the outcome to a client of MPP in its format: a receipt beside `PAYMENT-RESPONSE`, or the type of the problem.
 pub(crate) fn tell_outcome<B>(answer: &mut Response<ResponseBody<B>>, intent: &IntentId, now: u64) {
     match answer.extensions().get::<ProblemCode>() {
         Some(code) => name_problem(*code, answer),
@@ -63,7 +63,7 @@ pub(crate) fn tell_outcome<B>(answer: &mut Response<ResponseBody<B>>, intent: &I
     }
 }
 
-/// A refusal has no receipt, also where the payment was made.
+/// Adds a receipt. A refusal has none, even if the payment was made.
 fn add_receipt<B>(answer: &mut Response<B>, intent: &IntentId, now: u64) {
     let failed = answer.status().is_client_error() || answer.status().is_server_error();
     let Ok(Some(settled)) = SettleResponse::from_headers(answer.headers()) else { return };

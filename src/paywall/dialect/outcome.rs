@@ -10,17 +10,17 @@ use crate::protocol::{
     v2::SettleResponse,
 };
 
-/// Tells the payer which payment was taken, and what it had allowed, where the handler set the charge.
+/// Reports to the payer which payment was taken, and the maximum that it allowed, if the handler set the charge.
 pub(crate) fn mark_sold(headers: &mut HeaderMap, paid: &Payment, maximum: Option<Amount>) {
     mark_taken(headers, paid, maximum);
     expose(headers);
 }
 
-/// The same without a word to browsers, for answers whose door tells it elsewhere.
+/// Does the same without exposing the header to browsers, for answers whose door reports it elsewhere.
 pub(crate) fn mark_taken(headers: &mut HeaderMap, paid: &Payment, maximum: Option<Amount>) {
     let mut taken = String::with_capacity(320);
     let mut numbers = itoa::Buffer::new();
-    // In pieces: formatting takes three times as long as their encoding.
+    // Written in pieces: formatting takes three times as long as the encoding.
     taken.push_str(r#"{"success":true,"transaction":""#);
     if let Some(transaction) = paid.transaction() {
         taken.push_str(const_hex::Buffer::<32, true>::new().format(transaction.as_bytes()));
@@ -45,7 +45,7 @@ pub(crate) fn mark_taken(headers: &mut HeaderMap, paid: &Payment, maximum: Optio
     strip_shared_caching(headers);
 }
 
-/// Tells the payer of a payment that is made and has bought nothing yet, unless the answer tells of it already.
+/// Reports a payment that is made and has bought nothing yet, unless the answer reports it already.
 pub(crate) fn mark_made(headers: &mut HeaderMap, made: &SettleResponse) {
     if !headers.contains_key(PAYMENT_RESPONSE) {
         headers.insert(PAYMENT_RESPONSE, made.to_header());
@@ -53,7 +53,7 @@ pub(crate) fn mark_made(headers: &mut HeaderMap, made: &SettleResponse) {
     }
 }
 
-/// Whether a payment bought this answer. A payment that was refused, may be made or has bought nothing is told in the same header.
+/// Returns whether a payment bought this answer. The same header reports payments that were refused, may be made or have bought nothing.
 pub(crate) fn tells_of_sale(headers: &HeaderMap) -> bool {
     matches!(SettleResponse::from_headers(headers), Ok(Some(told)) if told.success)
 }

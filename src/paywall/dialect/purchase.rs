@@ -1,4 +1,4 @@
-//! The purchase that a payment is for, where its client names it.
+//! The purchase that a payment is for, if its client names it.
 
 use http::HeaderMap;
 
@@ -7,12 +7,12 @@ use crate::{
     protocol::{ParseError, PurchaseKey, PurchaseName, headers::IDEMPOTENCY_KEY, v2::PaymentPayload},
 };
 
-/// The purchase that a client names, if it names one; else what is wrong with its name.
+/// The purchase that a client names, if it names one, or what is wrong with its name.
 pub(crate) type Named = Result<Option<PurchaseKey>, Box<Problem>>;
 
 const GIVEN_TWICE: ParseError = ParseError::new("a request has one idempotency key");
 
-/// The purchase that a payment of x402 is for.
+/// Returns the purchase that a payment of x402 is for.
 ///
 /// # Errors
 /// If it has no name and must have one, or if its name is not of the extension's form.
@@ -20,7 +20,7 @@ pub(crate) fn named_in_payload(route: &Route, payload: &PaymentPayload) -> Named
     named(route, || payload.extensions.purchase_name())
 }
 
-/// The purchase that a credential of MPP in these headers is for.
+/// Returns the purchase that a credential of MPP in these headers is for.
 ///
 /// # Errors
 /// As for [`named_in_payload`].
@@ -39,14 +39,14 @@ fn named(route: &Route, id: impl FnOnce() -> Result<Option<PurchaseName>, ParseE
     }
 }
 
-/// The key, as a string of structured fields or as it is.
+/// Reads the key, as a string of structured fields or as it is.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<PurchaseName>, ParseError> {
     let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(first) = given.next() else { return Ok(None) };
     if given.next().is_some() {
         return Err(GIVEN_TWICE);
     }
-    // A value that is no text is of no valid form either.
+    // A value that is no text is invalid as well.
     let text = first.to_str().unwrap_or_default().trim();
     let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     PurchaseName::new(quoted.unwrap_or(text)).map(Some)

@@ -1,4 +1,4 @@
-//! `Bill`: a quote as all dialects say it.
+//! `Bill`: a quote in all formats.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// A quote in all dialects, but for what hangs on the request.
+/// A quote in all formats, except for what depends on the request.
 pub(crate) struct Bill<'a> {
     template: Cow<'a, QuoteTemplate>,
     demands: Cow<'a, Demands>,
@@ -27,7 +27,7 @@ pub(crate) struct Bill<'a> {
     /// Whether its reader may pay by MPP.
     mpp: bool,
     pub(crate) label: Cow<'a, str>,
-    /// What the payer of a channel is to know, where it lost count.
+    /// What the payer of a channel has to know, if it lost count.
     correction: Option<&'a Correction>,
 }
 
@@ -50,41 +50,41 @@ impl<'a> Bill<'a> {
         }
     }
 
-    /// The same for a client that names the payments it can make, if these headers do.
+    /// Adapts the bill to a client that names the payments it can make, if these headers do.
     pub(crate) fn accepted_by(mut self, headers: &HeaderMap) -> Self {
         self.mpp = !self.demands.mpp.is_empty() && accepts_charge(headers);
         self
     }
 
-    /// The same with a correction for the payer of a channel.
+    /// Adds a correction for the payer of a channel.
     pub(crate) fn correcting(self, correction: Option<&'a Correction>) -> Self {
         Self { correction, ..self }
     }
 
-    /// Whether there is any way to pay: a transfer cannot be seen where nothing reads the chain.
+    /// Returns whether there is any way to pay. A transfer cannot be seen where nothing reads the chain.
     pub(crate) fn can_be_paid(&self, route: &Route) -> bool {
         self.demands.x402.is_some() || self.asks_for_transfer(route)
     }
 
-    /// Whether the user's headers ask for a transfer.
+    /// Returns whether the crate's own headers ask for a transfer.
     fn asks_for_transfer(&self, route: &Route) -> bool {
         self.tariff.offers_fixed() && route.merchant.first().reader().is_some()
     }
 
-    /// The challenges of MPP for a quote of these terms, as JSON.
+    /// Returns the challenges of MPP for a quote of these terms, as JSON.
     #[cfg(feature = "mcp")]
     pub(crate) fn challenges(&self, quote: &RenderedQuote, terms: &IntentTerms) -> Vec<String> {
         let intent = String::from_utf8_lossy(quote.intent());
         self.demands.mpp.iter().map(|challenge| challenge.to_json(&intent, terms.amount, terms.expiry())).collect()
     }
 
-    /// Whether it can be paid by the standard.
+    /// Returns whether it can be paid by the standard.
     #[cfg(feature = "mcp")]
     pub(crate) fn has_standard(&self) -> bool {
         self.demands.x402.is_some()
     }
 
-    /// Seals an intent of these terms, and writes the quote for it; with the reason why a payment was `refused`, where one was.
+    /// Seals an intent of these terms, and writes the quote for it, with the reason why a payment was `refused`, if one was.
     pub(crate) fn render<'u>(
         &self,
         route: &Route,

@@ -1,4 +1,4 @@
-//! Version 1 of the standard: what it says of a payment's outcome.
+//! Version 1 of the standard: its report of a payment's outcome.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -7,7 +7,7 @@ use crate::protocol::{
     v1,
 };
 
-/// Tells a client of version 1 what the answer tells by `PAYMENT-RESPONSE`.
+/// Repeats the report in `PAYMENT-RESPONSE` for a client of version 1.
 pub(crate) fn tell_outcome(headers: &mut HeaderMap) {
     if let Some(outcome) = v1::outcome(headers) {
         headers.insert(X_PAYMENT_RESPONSE, outcome);
