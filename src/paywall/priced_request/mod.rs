@@ -1,4 +1,4 @@
-//! `PricedRequest`: one request to a priced route, with its head and, where it was read, its body.
+//! `PricedRequest`: one request to a priced route, with its head and, if it was read, its body.
 
 pub(crate) mod strip;
 
@@ -33,11 +33,11 @@ pub(crate) struct PricedRequest {
     read: Option<ReadBody>,
     /// Where a quote asks for the proof.
     pub(crate) redeem_by: RedeemBy,
-    /// Whether its head shows a proof. Then none is looked for in the body, whose members all belong to the service.
+    /// Whether its head shows a proof. The body is then not searched for one, and all of its members belong to the service.
     proof_in_head: bool,
-    /// Why the pass that it shows buys nothing.
+    /// Why the pass that the request shows buys nothing.
     pub(crate) pass_spent: Option<&'static str>,
-    /// What is priced in place of the request, where that only carries it.
+    /// What is priced in place of the request, if the request only carries it.
     #[cfg(feature = "mcp")]
     call: Option<Box<Call>>,
 }
@@ -45,11 +45,11 @@ pub(crate) struct PricedRequest {
 /// A call that a request carries, such as that of a tool: what is priced, in place of the request.
 #[cfg(feature = "mcp")]
 pub(crate) struct Call {
-    /// Where it is said to be: before its path, and its path.
+    /// Its address: what comes before the path, and the path.
     pub(crate) address: (String, String),
     /// What an intent is bound to.
     pub(crate) bound: Bytes,
-    /// What its price is made of.
+    /// What its price is computed from.
     pub(crate) arguments: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -76,7 +76,7 @@ impl PricedRequest {
         }
     }
 
-    /// The same for a call that a request carries.
+    /// Returns the same for a call that a request carries.
     #[cfg(feature = "mcp")]
     pub(crate) fn of_call(route: Arc<Route>, parts: Parts, call: Call) -> Self {
         let mut request = Self::new(route, parts);
@@ -86,19 +86,19 @@ impl PricedRequest {
         request
     }
 
-    /// Keeps the body that was read: prices and digests are made of it, and it goes to the handler.
+    /// Keeps the body that was read: prices and digests are computed from it, and it goes to the handler.
     #[inline]
     pub(crate) fn set_body(&mut self, data: Bytes, trailers: Trailers) {
         self.read = Some(ReadBody { data, trailers });
     }
 
-    /// A proof was found in the head.
+    /// Notes that a proof was found in the head.
     #[inline]
     pub(crate) fn proof_is_in_head(&mut self) {
         self.proof_in_head = true;
     }
 
-    /// Makes what a page's form sent the request that it redeems: a GET of the same URL, without a body.
+    /// Turns the request of a page's form into the one that it redeems: a GET of the same URL, without a body.
     pub(crate) fn become_get(&mut self) {
         self.parts.method = Method::GET;
         for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::TRANSFER_ENCODING]
@@ -109,7 +109,7 @@ impl PricedRequest {
         self.set_body(Bytes::new(), None);
     }
 
-    /// The request for the handler, with the body that was read, or else with the one that was not.
+    /// Returns the request for the handler, with the body that was read, or else with the unread one.
     pub(crate) fn into_request<B>(mut self, unread: Option<B>) -> Request<RequestBody<B>> {
         let strip = self.route.strip_proof;
         if self.route.takes_passes() {
@@ -136,7 +136,7 @@ impl PricedRequest {
         Request::from_parts(self.parts, body)
     }
 
-    /// The price, where it is known without waiting.
+    /// Returns the price, if it is known without waiting.
     pub(crate) fn price_now(&self) -> Option<Price> {
         match &self.route.prices {
             Prices::Fixed(amount) => Some(Price::Charge(*amount)),
@@ -148,10 +148,10 @@ impl PricedRequest {
         }
     }
 
-    /// The price, waited for.
+    /// Waits for the price.
     ///
     /// # Errors
-    /// The problem to answer with where it does not come in time.
+    /// The problem to answer with if the price does not come in time.
     pub(crate) async fn price(&self) -> Result<Price, Problem> {
         match &self.route.prices {
             Prices::Later(pricing) => self.in_time(pricing.price(&self.parts, self.body())).await,
@@ -160,7 +160,7 @@ impl PricedRequest {
         }
     }
 
-    /// What this request costs; `None` where it is free.
+    /// Returns what this request costs; `None` if it is free.
     ///
     /// # Errors
     /// As for [`price`](Self::price), and for requests that the service refuses or prices at zero.
@@ -177,7 +177,7 @@ impl PricedRequest {
         }
     }
 
-    /// Whether this request bypasses the paywall by a rule that must be waited for.
+    /// Returns whether this request bypasses the paywall by a rule that must be awaited.
     ///
     /// # Errors
     /// As for [`price`](Self::price).
@@ -198,23 +198,23 @@ impl PricedRequest {
         })
     }
 
-    /// Whether another layer, outside this one, sold this request already.
+    /// Returns whether another layer, outside this one, sold this request already.
     pub(crate) fn is_paid_already(&self) -> bool {
         self.parts.extensions.get::<Receipt>().is_some()
     }
 
-    /// The whole body, or nothing where it was not read.
+    /// Returns the whole body, or nothing if it was not read.
     fn body(&self) -> &Bytes {
         static UNREAD: Bytes = Bytes::new();
         self.read.as_ref().map_or(&UNREAD, |read| &read.data)
     }
 
-    /// The digest of this request, where its body was read.
+    /// Returns the digest of this request, if its body was read.
     pub(crate) fn digest(&self, seal: &RouteSeal) -> Option<RequestDigest> {
         self.read.is_some().then(|| self.digest_as_read(seal))
     }
 
-    /// The digest of this request with its body as far as it was read: all of it, or nothing.
+    /// Returns the digest of this request with its whole body if that was read, and without it otherwise.
     pub(crate) fn digest_as_read(&self, seal: &RouteSeal) -> RequestDigest {
         #[cfg(feature = "mcp")]
         if let Some(call) = &self.call {
@@ -225,7 +225,7 @@ impl PricedRequest {
         digest_request(seal.digest_key(), method, uri, headers, self.body(), self.proof_members())
     }
 
-    /// Whose the members of its body are that have the names of a proof's.
+    /// Returns who owns the members of its body that have the names of a proof's.
     fn proof_members(&self) -> ProofMembers {
         match self.proof_in_head {
             _ if self.route.header_only => ProofMembers::Service,
@@ -234,23 +234,23 @@ impl PricedRequest {
         }
     }
 
-    /// Whether it shows a pass or a ticket. HEAD buys nothing.
+    /// Returns whether it shows a pass or a ticket. HEAD buys nothing.
     pub(crate) fn shows_pass(&self) -> bool {
         self.route.takes_passes() && self.parts.method != Method::HEAD && self.parts.headers.contains_key(X402_PASS)
     }
 
-    /// What its ticket is for: the request, with its body, whatever part of the answer it asks for.
+    /// Returns the digest that a ticket covers: the request with its body, whatever part of the answer it asks for.
     pub(crate) fn ticket_digest(&self, tickets: &Tickets) -> RequestDigest {
         let bound = &self.route.bound_headers;
         let is_part = |name: &HeaderName| [header::RANGE, header::IF_RANGE].contains(name);
-        // Where the handler sees the part that is asked for, a bound one is what was paid for.
+        // If the handler sees the requested range, a bound range is part of what was paid for.
         let bound: Vec<_> = bound.iter().filter(|name| self.route.keep_ranges || !is_part(name)).cloned().collect();
         let Parts { method, uri, headers, .. } = &self.parts;
         let headers = DigestedHeaders { all: headers, bound: &bound };
         digest_request(tickets.digest_key(), method, uri, headers, self.body(), self.proof_members())
     }
 
-    /// What a new intent for this request seals: its digest, too, where the route binds them.
+    /// Returns the terms that a new intent for this request seals, with the request's digest if the route binds it.
     #[inline]
     pub(crate) fn intent_terms(&self, seal: &RouteSeal, amount: Amount) -> IntentTerms {
         let merchant = &self.route.merchant;
@@ -260,12 +260,12 @@ impl PricedRequest {
         IntentTerms { amount, issued: merchant.clock.unix(), lifetime, digest }
     }
 
-    /// A refusal with a new intent for this very request and no bill, because its payer has paid already.
+    /// Returns a refusal with a new intent for this very request and no bill, because its payer has paid already.
     pub(crate) fn with_new_intent(&self, code: ProblemCode, seal: &RouteSeal, amount: Amount) -> Problem {
         Problem { intent: Some(self.new_intent(seal, amount)), ..code.into() }
     }
 
-    /// A new intent for this very request.
+    /// Returns a new intent for this very request.
     pub(crate) fn new_intent(&self, seal: &RouteSeal, amount: Amount) -> String {
         let mut intent = Vec::new();
         seal.seal_into(&self.intent_terms(seal, amount), &mut intent);
@@ -273,7 +273,7 @@ impl PricedRequest {
         String::from_utf8(intent).unwrap_or_default()
     }
 
-    /// The URL that is paid for, as far as the request tells it.
+    /// Returns the URL that is paid for, as far as the request tells it.
     pub(crate) fn url(&self) -> ResourceUrl<'_> {
         #[cfg(feature = "mcp")]
         if let Some(call) = &self.call {
@@ -287,7 +287,7 @@ impl PricedRequest {
         ResourceUrl { origin, path: self.parts.uri.path() }
     }
 
-    /// What a new quote for this request is made of.
+    /// Returns what a new quote for this request is made of.
     pub(crate) fn requote(&self, cost: Cost) -> Requote {
         Requote {
             terms: self.intent_terms(self.route.seals.current(), cost.amount),
@@ -299,13 +299,13 @@ impl PricedRequest {
         }
     }
 
-    /// Whether the query names a proof. None is read there, and that mistake must not cost the payer another bill.
+    /// Returns whether the query names a proof. It is not read there, but that mistake must not cost the payer another bill.
     pub(crate) fn query_shows_proof(&self) -> bool {
         !self.route.header_only && self.parts.uri.query().is_some_and(query_names_proof)
     }
 }
 
-/// The host that the client named, with its port.
+/// Returns the host that the client named, with its port.
 pub(crate) fn host(parts: &Parts) -> Option<&str> {
     let of_header = || parts.headers.get(header::HOST)?.to_str().ok();
     parts.uri.authority().map(Authority::as_str).or_else(of_header)

@@ -1,4 +1,4 @@
-//! The proof in a request that goes on to the handler: marked as a secret, or taken out.
+//! The proof in a request that goes on to the handler: marks it as a secret, or removes it.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
@@ -30,7 +30,7 @@ pub(crate) fn mark_sensitive(headers: &mut HeaderMap, mpp: Option<&Mpp>) {
 
 /// Removes the headers with a proof, and the credential of MPP, where one is read; returns whether there were any.
 pub(crate) fn strip_headers(headers: &mut HeaderMap, mpp: Option<&Mpp>) -> bool {
-    // By the names that are there, of which there is one at most in most requests.
+    // Goes through the names that are present: most requests have at most one of these.
     let mut ours = false;
     while let Some(name) = headers.keys().find_map(|name| PROOFS.into_iter().find(|proof| proof == name)) {
         headers.remove(name);
@@ -41,7 +41,7 @@ pub(crate) fn strip_headers(headers: &mut HeaderMap, mpp: Option<&Mpp>) -> bool 
 
 /// Whether a request's headers show a payment, readable or not.
 pub(crate) fn shows_payment(headers: &HeaderMap, mpp: Option<&Mpp>) -> bool {
-    // By the names that are there: each that is looked for would have to be hashed.
+    // Goes through the names that are present: each lookup would have to hash a name.
     headers.keys().any(|name| PROOFS.contains(name))
         || mpp.is_some_and(|mpp| headers.get_all(mpp.header()).iter().any(is_credential))
 }
@@ -67,7 +67,7 @@ fn is_credential(value: &HeaderValue) -> bool {
     mpp::token(value.as_bytes()).is_some()
 }
 
-/// Removes the members of a proof from a body, and what the head says of the bytes that it had.
+/// Removes the members of a proof from a body, and what the head says about the original bytes.
 pub(crate) fn strip_members(parts: &mut Parts, body: Bytes) -> Bytes {
     let Some(stripped) = without_proof_members(&body) else { return body };
     for name in BODY_DIGESTS {
