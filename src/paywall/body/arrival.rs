@@ -1,4 +1,4 @@
-//! `Arrival`: whether a body that is read while a payment is held keeps arriving.
+//! `Arrival`: watches whether a body that is read while a payment is held keeps arriving.
 
 use std::{
     future::Future,
@@ -16,20 +16,20 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// How much later than it was woken a reader may look again.
+/// How long after its wake-up a reader may poll again and still count as waiting.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// How a body must keep arriving while a payment is held for it.
+/// How fast a body must keep arriving while a payment is held for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// The longest wait for the next byte.
     pub(crate) patience: Duration,
-    /// Bytes for each further second of waiting, from the first byte on.
+    /// How many received bytes allow one more second of waiting, from the first byte on.
     pub(crate) rate: u64,
 }
 
-/// Watches a body while a payment is held for it. Only the time for which the reader waited counts: the sender is not to blame
-/// for a handler that reads slowly, or not at all.
+/// Watches a body while a payment is held for it. Only the time for which the reader waited counts: the sender is not to blame for a
+/// handler that reads slowly, or not at all.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pace: Pace,
@@ -51,7 +51,7 @@ impl Arrival {
         Some(Self { pace, late, runtime, timer: None, since: None, waited: Duration::ZERO, received: 0 })
     }
 
-    /// Takes note of what the reader got.
+    /// Notes what the reader got.
     pub(crate) fn observe<E>(&mut self, frame: &Poll<Option<Result<Frame<Bytes>, E>>>, cx: &mut Context<'_>) {
         match frame {
             // A frame without a byte is no progress.
@@ -77,7 +77,7 @@ impl Arrival {
 
     fn wait(&mut self, cx: &mut Context<'_>) {
         let since = *self.since.get_or_insert_with(Instant::now);
-        // A patience without end needs no timer.
+        // An endless patience needs no timer.
         let Some(end) = since.checked_add(self.allowed()) else { return };
         let timer = self.timer.get_or_insert_with(|| {
             let _entered = self.runtime.enter();
@@ -91,7 +91,7 @@ impl Arrival {
         }
     }
 
-    /// The time for which the reader may wait now.
+    /// Returns how long the reader may wait now.
     fn allowed(&self) -> Duration {
         let earned = Duration::from_millis(self.received.saturating_mul(1000) / self.pace.rate.max(1));
         self.pace.patience.min(self.pace.patience.saturating_add(earned).saturating_sub(self.waited))

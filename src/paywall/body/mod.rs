@@ -77,7 +77,7 @@ pin_project! {
     enum Kind<B> {
         Streaming { #[pin] body: B },
         Whole { data: Option<Bytes>, trailers: Trailers },
-        // Read in part, and then left to go on.
+        // Read in part; the rest continues as a stream.
         Continued { data: Option<Bytes>, trailers: Trailers, rest: Pin<Box<B>> },
     }
 }
@@ -105,7 +105,7 @@ impl<B> ResponseBody<B> {
         Self { kind: Kind::whole(data, trailers) }
     }
 
-    /// All of it, where the layer wrote or read it, and none of it was sent.
+    /// Returns all of it, if the layer wrote or read it, and none of it was sent.
     pub(crate) fn as_whole(&self) -> Option<&Bytes> {
         match &self.kind {
             Kind::Whole { data, trailers: None } => data.as_ref(),
@@ -113,7 +113,7 @@ impl<B> ResponseBody<B> {
         }
     }
 
-    /// A partly read body: this part, and the rest.
+    /// Returns a partly read body: this part, and the rest.
     pub(crate) fn continued(data: Bytes, trailers: Trailers, rest: Pin<Box<B>>) -> Self {
         let data = Some(data).filter(|data| !data.is_empty());
         Self { kind: Kind::Continued { data, trailers, rest } }
