@@ -1,4 +1,4 @@
-//! The checkout: what a request shows decides between a quote, a refusal and a sale.
+//! The checkout: decides, by what a request shows, between a quote, a refusal and a sale.
 
 use std::{
     future::{Future, poll_fn},
@@ -50,30 +50,30 @@ use crate::{
 pub(crate) type Answer<ResB, E> = Result<Response<ResponseBody<ResB>>, E>;
 /// A boxed future, for work that may have to wait. The span is outside the box: the future is large, and each wrapping moves it.
 pub(crate) type Running<ResB, E> = Instrumented<Pin<Box<dyn Future<Output = Answer<ResB, E>> + Send>>>;
-/// What the head, or head and body, show of a proof.
+/// The proof that the head, or head and body, show.
 type Shown = Result<Option<Proof>, InvalidRedemption>;
 
 /// One priced request on its way through the paywall, with the service that answers it.
 pub(crate) struct Checkout<S, B> {
     request: PricedRequest,
-    /// The body for the handler, where it need not be read before.
+    /// The body for the handler, if it need not be read before.
     unread: Option<B>,
     inner: S,
-    /// Whether `inner` was polled ready: then it is dropped before anything is waited for.
+    /// Whether `inner` is the instance that was polled ready. It is then dropped before anything is awaited.
     polled: bool,
     /// The proof in the head, if an answer may be kept for it: that answer is delivered regardless of the body.
     may_be_sold: Option<Box<Redemption>>,
 }
 
-/// What a checkout does first.
+/// The first step of a checkout.
 #[expect(clippy::large_enum_variant, reason = "it is moved on at once, and a box would be an allocation for each body")]
 pub(crate) enum Next<S, B, ResB, E> {
-    /// Reads the body, and hands it to [`Checkout::body_read`].
+    /// Read the body, and hand it to [`Checkout::body_read`].
     ReadBody(BodyReader<B>, Checkout<S, B>),
     Decided(Decided<ResB, E>),
 }
 
-/// What a checkout does once it knows what the request shows.
+/// The step of a checkout once it is known what the request shows.
 pub(crate) enum Decided<ResB, E> {
     Answer(Response<ResponseBody<ResB>>),
     Run(Running<ResB, E>),
@@ -89,7 +89,7 @@ impl<S, B> Checkout<S, B> {
         self.request.is_paid_already()
     }
 
-    /// Refuses the request before a payment was looked at.
+    /// Refuses the request before any payment was considered.
     pub(crate) fn turn_away<ResB>(&self, rejection: impl Into<Rejection>) -> Response<ResponseBody<ResB>> {
         turn_away(&self.request, rejection)
     }
@@ -110,7 +110,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     ResB: Body<Data = Bytes> + Send + 'static,
 {
-    /// Asks first whether the request is free, where that must be waited for. If it is not, `price` goes on.
+    /// First asks whether the request is free, if that must be awaited. If it is not, continues with `price`.
     pub(crate) fn ask_bypass<F>(
         mut self,
         body: B,
@@ -155,7 +155,7 @@ where
         Next::Decided(self.decide(shown))
     }
 
-    /// Goes on once the body was read.
+    /// Continues once the body was read.
     #[inline]
     pub(crate) fn body_read(mut self, read: Result<Read, ProblemCode>) -> Decided<ResB, S::Error> {
         match read {
@@ -167,12 +167,12 @@ where
                 self.request.become_get();
                 self.run(|checkout| checkout.redeem_by_form(shown))
             }
-            // Its handler would run without the body.
+            // A pass would let the handler run without the body.
             Ok(Read::TooLong) if self.request.shows_pass() => {
                 Decided::Answer(self.refuse_body(ProblemCode::BodyTooLarge))
             }
-            // It shows no proof, and a quote says where one belongs. The handler never runs without the body by this: it comes
-            // about at a fixed price only.
+            // It shows no proof, and a quote says where one belongs. The handler never runs without the body here: this happens at a fixed
+            // price only.
             Ok(Read::TooLong) => {
                 self.request.redeem_by = RedeemBy::Header;
                 self.decide(Ok(None))
@@ -187,7 +187,7 @@ where
         }
     }
 
-    /// The proof decides. Most replies are quotes, and a quote without a wait is made at once.
+    /// Decides by the proof. Most replies are quotes, and a quote that need not wait is made at once.
     #[inline]
     fn decide(self, shown: Shown) -> Decided<ResB, S::Error> {
         let request = &self.request;
@@ -215,7 +215,7 @@ where
         }
     }
 
-    /// Boxes what may have to wait.
+    /// Boxes work that may have to wait.
     fn run<F>(mut self, work: impl FnOnce(Self) -> F) -> Decided<ResB, S::Error>
     where
         F: Future<Output = Answer<ResB, S::Error>> + Send + 'static,
@@ -225,7 +225,7 @@ where
         Decided::Run(boxed(work(self), span))
     }
 
-    /// A request without proof, whose price must be waited for, or whose merchant has not started yet.
+    /// Quotes a request without proof whose price must be awaited, or whose merchant has not started yet.
     async fn quote(self) -> Answer<ResB, S::Error> {
         match quote_when_ready(&self.request).await {
             Some(answer) => Ok(answer),
@@ -233,7 +233,7 @@ where
         }
     }
 
-    /// A request that was paid for before, by a pass or with a ticket.
+    /// Answers a request that was paid for before, by a pass or with a ticket.
     async fn call_by_pass(mut self) -> Answer<ResB, S::Error> {
         let format = ReplyFormat::of_request(&self.request);
         let script = ScriptPage::of(&self.request);
@@ -257,7 +257,7 @@ where
         }
     }
 
-    /// A request with a proof, in part or whole: never answered 402.
+    /// Redeems a proof, partial or whole. Only a signed payment that is certainly unused is answered with a new quote.
     fn redeem(self, proof: Proof) -> impl Future<Output = Answer<ResB, S::Error>> {
         let script = ScriptPage::of(&self.request);
         let by_version_1 = matches!(proof, Proof::PaymentV1(_));
@@ -292,7 +292,7 @@ where
         }
     }
 
-    /// The same for a page's form: a person reads the refusal.
+    /// Redeems the proof in a page's form: a person reads the refusal.
     async fn redeem_by_form(self, shown: Redemption) -> Answer<ResB, S::Error> {
         let page = FormPage::of(&self.request, Some(shown.clone()));
         let answer = self.redeem(Proof::Redemption(shown)).await?;
@@ -317,7 +317,7 @@ where
         }
     }
 
-    /// The handler, without the layer.
+    /// Calls the handler, without the layer.
     async fn serve(self) -> Answer<ResB, S::Error> {
         let mut inner = self.inner;
         poll_fn(|cx| inner.poll_ready(cx)).await?;
@@ -330,12 +330,12 @@ fn boxed<ResB, E>(work: impl Future<Output = Answer<ResB, E>> + Send + 'static, 
     work.instrument(span)
 }
 
-/// Whether a body may be the form of a page.
+/// Returns whether a body may be the form of a page.
 fn takes_form(request: &PricedRequest) -> bool {
     request.media == Media::Form && request.parts.method == Method::POST && request.route.page.is_some()
 }
 
-/// How the body is read, where it must be: for a proof, for the price or a digest, or ahead of a redemption.
+/// Returns how the body is read, if it must be: for a proof, for the price or a digest, or ahead of a redemption.
 fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Option<ReadPlan> {
     let (route, headers) = (&request.route, &request.parts.headers);
     let scan = match shown {
@@ -357,8 +357,8 @@ fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Optio
     Some(ReadPlan { scan, whole, identity, foreign, limit: route.body_limit, timeout: route.body_timeout })
 }
 
-/// Whether a body that nothing is looked for in is read all the same before anything is reserved: a redemption's, where it is
-/// announced and small. Otherwise a client that sends it slowly holds a payment meanwhile, its own or another's.
+/// Returns whether to buffer a redemption's body before reserving: if its length is announced and within the limit. Otherwise a client that
+/// sends it slowly would hold a payment meanwhile, its own or another's.
 fn reads_ahead<B: Body>(route: &Route, shown: &Shown, body: &B) -> bool {
     let announced = body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
     matches!(shown, Ok(Some(Proof::Redemption(_) | Proof::Payment(_) | Proof::PaymentV1(_) | Proof::Mpp(_))))

@@ -49,8 +49,8 @@ pub enum BuildError {
         "no verifier: with `.accept_submitted_transfers()` call `.verifier(…)` too, or nothing can see the transfers that are shown"
     )]
     NoVerifierForTransfers,
-    /// A settler of [permits](crate::MerchantBuilder::permit_settler) was set without a verifier that checks signatures, so nothing could see
-    /// by what a permit was used.
+    /// A settler of [permits](crate::MerchantBuilder::permit_settler) was set without a verifier that checks signatures, so nothing could
+    /// see what used a permit.
     #[error(
         "no verifier: with `.permit_settler(…)` call `.verifier(…)` too, with a verifier that checks signatures, or nothing can see whether a permit was used"
     )]
@@ -77,9 +77,9 @@ pub enum BuildError {
         "no time to settle: clients would sign for {valid_for:?}, and {least:?} are needed at least; with `.settler(…)`, raise `max_payment_age` or `quote_ttl`"
     )]
     NoTimeToSettle {
-        /// For how long they would be valid.
+        /// How long they would be valid.
         valid_for: Duration,
-        /// For how long they must be.
+        /// How long they must be valid.
         least: Duration,
     },
     /// No ledger was set, so one payment would buy any number of answers.
@@ -89,13 +89,13 @@ pub enum BuildError {
     /// [announcements](crate::ledger::Ledger::announcements), so a crash between a sale and the hook would leave the sale unannounced.
     #[error("no announcements: `.on_sold(…)` needs a ledger that marks unannounced sales, as those of this crate do")]
     NoAnnouncements,
-    /// A pass was defined, or channels were, and the ledger has no [accounts](crate::ledger::Ledger::accounts), so nothing could count what
-    /// is used of them.
+    /// A pass or channels were set up, and the ledger has no [accounts](crate::ledger::Ledger::accounts), so nothing could count what is
+    /// used of them.
     #[error(
         "no accounts: passes and channels need a ledger that counts what is used of them, as those of this crate do"
     )]
     NoAccounts,
-    /// A route was to accept the pass of another merchant, whose ledger and keys may be others.
+    /// A route was to accept a pass of another merchant, which may have another ledger and other keys.
     #[error("foreign pass: `{name}` is of another merchant; define it with the merchant of the route")]
     ForeignPass {
         /// The name of the pass.
@@ -149,7 +149,7 @@ pub enum BuildError {
         /// The decimals of this one.
         found: u8,
     },
-    /// Two chains of a merchant are of the same network.
+    /// Two chains of a merchant have the same network.
     #[error("{network} is set twice: give each network one chain, with all of its tokens")]
     NetworkTwice {
         /// The network.
@@ -183,8 +183,8 @@ pub enum BuildError {
         /// The name.
         resource: String,
     },
-    /// An endpoint has a path that does not begin with `/`, has more in it than plain ASCII and whole segments `{name}`, or a method
-    /// that no document can have.
+    /// An endpoint has a path that does not begin with `/` or contains more than plain ASCII and whole segments `{name}`, or a method that
+    /// no document can have.
     #[error(
         "invalid endpoint `{path}`: give the path that is requested, such as `/reports/{{id}}`, and a method of HTTP"
     )]
@@ -232,21 +232,21 @@ impl BuildError {
     }
 }
 
-/// For `?` on the way to a merchant.
+/// For `?` while a merchant is built.
 impl From<VerifyError> for BuildError {
     fn from(error: VerifyError) -> Self {
         Self::Health(error.into())
     }
 }
 
-/// For `?` on the way to a merchant.
+/// For `?` while a merchant is built.
 impl From<SettleError> for BuildError {
     fn from(error: SettleError) -> Self {
         Self::Health(error.into())
     }
 }
 
-/// For `?` on the way to a merchant.
+/// For `?` while a merchant is built.
 impl From<LedgerError> for BuildError {
     fn from(error: LedgerError) -> Self {
         Self::Health(error.into())
@@ -275,7 +275,7 @@ pub enum HealthError {
         by.as_secs()
     )]
     HeadBehindMark {
-        /// The distance.
+        /// How far the head is behind.
         by: Duration,
     },
     /// The merchant does not sell on the network that was asked for.
@@ -284,8 +284,8 @@ pub enum HealthError {
         /// The network.
         network: Network,
     },
-    /// What was sold in a channel is not claimed for half of its delay: since its first sale, or since its payer began to withdraw what was
-    /// sold.
+    /// Sales in a channel have been unclaimed for half of its delay, counted from the first of them, or from when its payer began to
+    /// withdraw.
     #[error(
         "what was sold in channel {channel} is not claimed, and may be lost: run `Merchant::claimer()`, see that its settler has ether, and read its log"
     )]

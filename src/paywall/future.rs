@@ -67,7 +67,7 @@ where
         Self { state: State::Answered { response: Some(response) } }
     }
 
-    /// A request that may be free, by a decision that must be waited for.
+    /// A request that may be free, by a decision that must be awaited.
     pub(crate) fn maybe_free(checkout: Checkout<S, B>, body: B) -> Self {
         Self { state: State::Running { future: checkout.ask_bypass(body, Self::priced) } }
     }
@@ -101,9 +101,9 @@ where
                         }
                         return Poll::Pending;
                     };
-                    // Taken before any code of the seller's is called: a price that panics is not asked again about nothing.
+                    // Taken before any code of the seller runs: if a price panics, a later poll does not run it again.
                     match take(checkout).body_read(read) {
-                        // Most answers are quotes: they are not moved through a state.
+                        // Most answers are quotes, and leave without passing through another state.
                         Decided::Answer(response) => return Poll::Ready(Ok(response)),
                         Decided::Run(future) => future,
                     }

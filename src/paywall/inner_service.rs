@@ -1,7 +1,7 @@
 //! The requirements for an inner service, written so that the compiler can name the missing one.
 //!
-//! Both traits hold for every service that fits. They are not exported: code that is generic over a service asks for `Service`
-//! and `Clone`, and has them by that.
+//! Both traits hold for every service that fits. They are not exported: code that is generic over a service asks for `Service` and `Clone`,
+//! which imply them.
 
 use bytes::Bytes;
 use http::{Request, Response};

@@ -318,15 +318,14 @@ impl X402Layer {
     /// [`Receipt`](crate::Receipt) of the route has a [`transaction`](crate::Receipt::transaction), and a payment that
     /// cannot be settled runs no handler.
     ///
-    /// In return, the payment precedes the answer. If the handler then fails, the payment is unspent. The response has
-    /// `PAYMENT-RESPONSE` with `success: false`, `settlement_pending` and the transaction, and the same
-    /// `PAYMENT-SIGNATURE`, or the intent with the transaction's hash, buys the answer when it is shown again. A
-    /// payment that names no quote is then given only to its payer's signature, because its header can be copied from
-    /// the chain.
+    /// In return, the payment precedes the answer. If the handler then fails, the payment is unspent. The response has `PAYMENT-RESPONSE`
+    /// with `success: false`, `settlement_pending` and the transaction. The same `PAYMENT-SIGNATURE`, shown again, buys the answer, and so
+    /// does the intent with the transaction's hash. A payment that names no quote then needs its payer's signature, because its header can
+    /// be copied from the chain.
     ///
-    /// A merchant without a [verifier](crate::MerchantBuilder::verifier) accepts no signature and no hash: the same
-    /// `PAYMENT-SIGNATURE` buys the answer, by the ledger's record of the settler's report, and a payment without a
-    /// quote is refused before it is settled.
+    /// A merchant without a [verifier](crate::MerchantBuilder::verifier) accepts no such signature and no hash. The same
+    /// `PAYMENT-SIGNATURE` buys the answer, by the ledger's record of the settler's report, and a payment without a quote is refused before
+    /// it is settled.
     ///
     /// Transfers that the payer sends itself are made before the handler runs in any case. A permit of the scheme `upto` is always settled
     /// after the handler: before that, the [charge](crate::Charge) is not known.
@@ -342,8 +341,8 @@ impl X402Layer {
         self.set(Route::offer_fixed)
     }
 
-    /// Reads the handler's charge from the header `Settlement-Overrides` of its response, where there is no
-    /// [`Charge`](crate::Charge) in the extensions: for services behind a proxy, or of another language. Off by default.
+    /// Reads the handler's charge from the header `Settlement-Overrides` of its response, if there is no [`Charge`](crate::Charge) in the
+    /// extensions: for services behind a proxy, or in another language. Off by default.
     ///
     /// Its value is JSON, `{"amount":"1858"}` in base units, or a share of the maximum (`"50%"`, `"33.33%"`, rounded down), or in the
     /// currency of the price (`"$0.05"`). Anything else is an error of the service: 500, and nothing is sold or taken. The header is
@@ -382,9 +381,9 @@ impl X402Layer {
 
     /// Keeps sold answers, so that an answer that is lost on its way can be delivered again.
     ///
-    /// By default answers are not kept, unless the route's page [asks for it](QuotePage::redelivery): a sold answer
-    /// that is lost on its way is gone. See [`Redelivery`] for the content, the place and the time of the storage. A
-    /// ledger of one's own that [keeps no answers](crate::ledger::Ledger::answer_space) leaves it so, with a warning in the log.
+    /// By default answers are not kept, unless the route's page [asks for it](QuotePage::redelivery): a sold answer that is lost on its way
+    /// is gone. See [`Redelivery`] for the content, the place and the time of the storage. If a ledger of your own [keeps no
+    /// answers](crate::ledger::Ledger::answer_space), none is kept, and a warning is logged.
     pub fn redeliver(self, redelivery: Redelivery) -> Self {
         if redelivery.is_on() && !self.route.merchant.ledger.keeps_answers() {
             tracing::warn!(resource = &*self.route.resource, "the ledger keeps no answers: none is delivered again");
@@ -394,15 +393,15 @@ impl X402Layer {
 }
 
 impl X402Layer {
-    /// Hands out a ticket with each sold answer, in the header `X402-Ticket`. Until it ends, the same request is free with the ticket
-    /// in the header `x402-pass`: a broken download resumes with `Range`.
+    /// Issues a ticket with each sold answer, in the header `X402-Ticket`. Until the ticket expires, the same request is free with the
+    /// ticket in the header `x402-pass`, so that a broken download can resume with `Range`.
     ///
-    /// The same request is the one of the same method, path, query, body, content type and encoding, and headers of
-    /// [`bind_headers`](Self::bind_headers), whatever `Range` it has, unless [`keep_ranges`](Self::keep_ranges) is set. It is free any number of times, for everyone who has the
-    /// ticket. The handler then runs as for a free request, without a [`Receipt`](crate::Receipt), and sees `Range`; in axum
-    /// it takes an `Option<Receipt>`. Its answer stays out of shared caches. A call by pass comes with a ticket, too; an answer that cost
-    /// nothing does not. Bodies of such a route are read before its handler runs, up to
-    /// [`body_limit`](Self::body_limit).
+    /// The same request is one with the same method, path, query, body, content type and encoding, and headers of
+    /// [`bind_headers`](Self::bind_headers). Its `Range` does not matter, unless [`keep_ranges`](Self::keep_ranges) is set. It is free any
+    /// number of times, for everyone who has the ticket. The handler then runs as for a free request, without a
+    /// [`Receipt`](crate::Receipt), and sees `Range`; in axum it takes an `Option<Receipt>`. Its answer stays out of shared caches. A call
+    /// by pass comes with a ticket, too; an answer that cost nothing does not. Bodies of such a route are read before its handler runs, up
+    /// to [`body_limit`](Self::body_limit).
     ///
     /// Without a ticket, or [`keep_ranges`](Self::keep_ranges), a sold answer leaves without `Accept-Ranges`.
     ///
@@ -418,17 +417,17 @@ impl X402Layer {
         }))
     }
 
-    /// Takes this pass.
+    /// Adds a pass that this route takes.
     pub(crate) fn taking(self, pass: Arc<PassTerms>) -> Self {
         self.set(|route| route.accept_pass(pass))
     }
 
-    /// Sells this pass.
+    /// Sets the pass that this route sells.
     pub(crate) fn selling(self, pass: Arc<PassTerms>) -> Self {
         self.set(|route| route.sells_pass = Some(pass))
     }
 
-    /// Whether it is of this merchant.
+    /// Returns whether the layer belongs to this merchant.
     pub(crate) fn is_of(&self, merchant: &Arc<MerchantInner>) -> bool {
         Arc::ptr_eq(&self.route.merchant, merchant)
     }
@@ -455,8 +454,8 @@ impl X402Layer {
 }
 
 impl X402Layer {
-    /// Says where this route is and how it is called, for [`Merchant::discovery`](crate::Merchant::discovery) and, where there is a
-    /// settler, in `PAYMENT-REQUIRED` (the standard's extension `bazaar`, as much of it as the header has room for).
+    /// Describes where this route is and how it is called, for [`Merchant::discovery`](crate::Merchant::discovery) and, if there is a
+    /// settler, for `PAYMENT-REQUIRED` (the standard's extension `bazaar`, as much of it as the header has room for).
     ///
     /// Describe a route with several methods once for each. Clone a layer before you mount it at several paths: a
     /// request is matched with the first endpoint of its method.
@@ -478,8 +477,8 @@ impl X402Layer {
     /// ```
     ///
     /// # Errors
-    /// [`BuildError::InvalidEndpoint`]; [`BuildError::ConflictingEndpoint`] if this method and path are described for another
-    /// resource; [`BuildError::InvalidPrice`] and [`BuildError::WrongSymbol`] for bounds of a price that are none.
+    /// [`BuildError::InvalidEndpoint`]; [`BuildError::ConflictingEndpoint`] if this method and path are described for another resource;
+    /// [`BuildError::InvalidPrice`] and [`BuildError::WrongSymbol`] for an invalid bound of the price.
     pub fn describe(self, endpoint: Endpoint) -> Result<Self, BuildError> {
         if !endpoint.is_valid() {
             return Err(BuildError::InvalidEndpoint { path: endpoint.path });

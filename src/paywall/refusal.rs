@@ -1,4 +1,4 @@
-//! Refusals, as values: why a request is not answered by the handler. The door writes them.
+//! Refusals, as values: why the handler does not answer a request. The door writes them.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ use crate::{
     },
 };
 
-/// When to ask again where a backend did not answer, or another redemption is under way.
+/// When to ask again if a backend did not answer, or another redemption is under way.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// What to do where the payment was made before the handler ran, and no answer was sold for it.
+/// What to do if the payment was made before the handler ran, and no answer was sold for it.
 pub(crate) const MADE: &str =
     "The payment was made, and has bought nothing yet. Send the same payment again. Do not pay again.";
 
@@ -35,7 +35,7 @@ pub(crate) struct Problem {
     pub(crate) retry_after: Option<Duration>,
     /// A fresh intent for this very request.
     pub(crate) intent: Option<String>,
-    /// The payment, and the price.
+    /// The amount paid, and the price, if that is higher.
     pub(crate) short: Option<(Amount, Amount)>,
     pub(crate) contact: Option<String>,
     /// The message for the payer's signature.
@@ -91,33 +91,33 @@ impl Problem {
         Self { retry_after: Some(wait), ..code.into() }
     }
 
-    /// For a signed payment where none is taken.
+    /// For a signed payment, if none are taken.
     pub(crate) fn takes_transfers_only() -> Self {
         let detail =
             "This seller takes transfers only: send one as the quote says, and show it in the x402-payment header.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// For a permit where none is taken.
+    /// For a permit, if none are taken.
     pub(crate) fn takes_no_permits() -> Self {
         let detail =
             "This seller takes no Permit2 permits: pay in one of the ways that its quote names. Nothing was taken.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// For a transfer in the standard's header, where that is not taken there.
+    /// For a transfer in the standard's header, if transfers are not taken there.
     pub(crate) fn takes_no_payment_proofs() -> Self {
         let detail = "This seller takes no proofs of transfers in the PAYMENT-SIGNATURE header: show the transfer in the x402-payment header. Do not pay again.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// For a body in another charset, where it must be read.
+    /// For a body in another charset that has to be read.
     pub(crate) fn reads_utf_8_only() -> Self {
         let detail = "Send the body in UTF-8, with one Content-Type that names no other charset.";
         Self { detail: Some(detail), ..ProblemCode::UnsupportedEncoding.into() }
     }
 
-    /// The same where the payment was made before the handler ran: then no text says that nothing was taken.
+    /// Returns the problem for a payment that was made before the handler ran: its text does not say that nothing was taken.
     pub(crate) fn after_payment(self) -> Self {
         match self.code {
             ProblemCode::AnswerTimeout
@@ -129,24 +129,24 @@ impl Problem {
         }
     }
 
-    /// For a transfer in the standard's header that is not shown as it must be.
+    /// For a transfer in the standard's header that does not have the required form.
     pub(crate) fn is_no_payment_proof() -> Self {
         let detail = "The payload that shows a transfer has `type` (`payment-proof`) and `txRef` (0x and 64 hexadecimal digits), and may have `paymentSecret` and `paymentSignature`; `accepted` is the entry of PAYMENT-REQUIRED with `extra.assetTransferMethod` `txid`, as it was offered. Do not pay again.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// For a credential of MPP that is not for a challenge as it was sent.
+    /// For a credential of MPP whose challenge differs from the one that was sent.
     pub(crate) fn is_no_echo() -> Self {
         let detail = "The credential repeats its challenge to the letter (`id`, `realm`, `method`, `intent`, `request`, `expires`), and the nonce of its authorization is the hash of that challenge. This one differs from what was sent. Show the challenge as it was sent. Do not pay again.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// For a payment that does not name its purchase, where it must.
+    /// For a payment that has to name its purchase, and does not.
     pub(crate) fn names_no_purchase() -> Self {
         ProblemCode::PaymentIdRequired.into()
     }
 
-    /// For a name of a purchase that is not of the form.
+    /// For the name of a purchase in an invalid form.
     pub(crate) fn misnames_purchase() -> Self {
         let detail = "A payment identifier has 16 to 128 characters of [A-Za-z0-9_-], and is given once: as `info.id` of the extension `payment-identifier`, or in MPP in the header Idempotency-Key. Correct it and send the same payment again; nothing was taken. Do not pay again.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
@@ -158,14 +158,14 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidPass.into() }
     }
 
-    /// For a transfer where nothing reads the chain.
+    /// For a transfer, if nothing reads the chain.
     pub(crate) fn takes_signed_only() -> Self {
         let detail =
             "This seller takes signed payments only, in the PAYMENT-SIGNATURE header, as PAYMENT-REQUIRED says.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// The payment is on a network on which the seller takes none.
+    /// For a payment on a network on which the seller takes none.
     pub(crate) fn unknown_network() -> Self {
         let detail = "The member `chainId` names a network on which this seller takes no payments. Correct it to the network of the transaction, if that is one of those in the quote; otherwise find out why it was paid there. Do not pay again.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
@@ -177,7 +177,7 @@ impl Problem {
     }
 }
 
-/// A signed payment that is refused, and certainly not used.
+/// A refused signed payment that is certainly unused.
 #[derive(Debug)]
 pub(crate) struct RefusedPayment {
     pub(crate) requote: Requote,
@@ -186,11 +186,11 @@ pub(crate) struct RefusedPayment {
     pub(crate) network: Network,
     /// The signer, if known.
     pub(crate) payer: Option<Address>,
-    /// Where the vouchers of the payer's channel go on, if that is all that is wrong.
+    /// Where the vouchers of the payer's channel continue, if only their total is wrong.
     pub(crate) correction: Option<Box<Correction>>,
 }
 
-/// The parts of a new quote for a request that the handler owns by then.
+/// The parts of a new quote for a request that already belongs to the handler.
 #[derive(Clone, Debug)]
 pub(crate) struct Requote {
     pub(crate) route: Arc<Route>,
@@ -207,7 +207,7 @@ impl Requote {
         Rejection::Quoted(Box::new(RefusedPayment { requote: self, reason, network, payer, correction: None }))
     }
 
-    /// Refuses a voucher, and says where the channel's vouchers go on.
+    /// Refuses a voucher, and states where the channel's vouchers continue.
     pub(crate) fn correct(self, network: Network, payer: Address, correction: Correction) -> Rejection {
         let reason = Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH;
         let (payer, correction) = (Some(payer), Some(Box::new(correction)));
@@ -215,7 +215,7 @@ impl Requote {
     }
 }
 
-/// Why a request is not answered by the handler.
+/// Why the handler does not answer a request.
 #[derive(Debug)]
 pub(crate) enum Rejection {
     Problem(Problem),
@@ -224,20 +224,20 @@ pub(crate) enum Rejection {
     Fault(Fault),
     /// The answer that was sold for this payment before.
     Replay(Box<Response<Bytes>>),
-    /// The payer of a channel has back what it asked for.
+    /// The refund that the payer of a channel asked for.
     GivenBack(Box<Response<Bytes>>),
-    /// A signed payment is refused, and certainly not used: a new quote.
+    /// A new quote, for a refused signed payment that is certainly unused.
     Quoted(Box<RefusedPayment>),
 }
 
 /// The service is misconfigured: nothing is served or charged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// A price of nothing is no price.
+    /// The price is zero.
     ZeroPrice,
     /// Two layers around one service ask for two payments, and neither honours the other's intents.
     NestedPrice,
-    /// The handler's charge is none that this payment can be charged.
+    /// The handler's charge cannot be taken from this payment.
     Charge(ChargeFault),
 }
 
@@ -302,7 +302,7 @@ impl From<Fault> for Rejection {
 }
 
 impl Rejection {
-    /// The outcome of such a request, in a word.
+    /// Returns the outcome of such a request, in a word.
     pub(crate) const fn outcome(&self) -> &'static str {
         match self {
             Self::Problem(problem) => problem.code.as_str(),

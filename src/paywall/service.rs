@@ -111,7 +111,7 @@ where
             }
             return ResponseFuture::free(self.inner.call(request.map(RequestBody::streaming)), filter);
         }
-        // The instance that was polled ready must not stay behind: it would keep what readiness it holds.
+        // The instance that was polled ready must not stay behind: it would keep the readiness that it holds.
         let (clone, priced_inside) = nested::clone_inside(&self.inner);
         let polled = mem::replace(&mut self.inner, clone);
         let (parts, body) = request.into_parts();
