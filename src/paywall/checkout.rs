@@ -209,7 +209,7 @@ where
             Ok(None) => match request.price_now().map(|price| quote(request, price)) {
                 None => self.run(Self::quote),
                 Some(Some(answer)) => Decided::Answer(answer),
-                // Free. Nothing is waited for before the service is called.
+                // Free. Nothing is awaited before the service is called.
                 Some(None) => Decided::Run(boxed(self.serve(), Span::none())),
             },
         }

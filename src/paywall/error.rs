@@ -44,7 +44,8 @@ pub enum BuildError {
     /// Neither verifier nor settler was set, so nothing could tell whether a payment was made.
     #[error("no verifier: call `.verifier(…)`, `.settler(…)` or both, or nothing can tell whether a payment was made")]
     NoVerifier,
-    /// [`accept_submitted_transfers`](crate::MerchantBuilder::accept_submitted_transfers) was set without a verifier, so nothing could see a transfer.
+    /// [`accept_submitted_transfers`](crate::MerchantBuilder::accept_submitted_transfers) was set without a verifier, so nothing could see
+    /// a transfer.
     #[error(
         "no verifier: with `.accept_submitted_transfers()` call `.verifier(…)` too, or nothing can see the transfers that are shown"
     )]

@@ -153,7 +153,7 @@ impl X402Layer {
     /// quote asks for its payment in the `x402-payment` header. Such a body is refused only if it names `intentId` or
     /// `txHash` anywhere, because the layer does not read a proof there.
     ///
-    /// JSON and forms are read uncompressed and in UTF-8. Where a price or a proof may be in them, others are refused with 415
+    /// JSON and forms are read uncompressed and in UTF-8. If they may hold a price or a proof, other encodings are refused with 415
     /// `unsupported_encoding`: the handler could see another request than the one that was priced.
     ///
     /// # Errors
@@ -356,12 +356,11 @@ impl X402Layer {
     /// Its sale has a transaction. The hook runs in a separate task, so the answer does not wait for it, and it runs
     /// even if the client has left. All routes of this name have the hook.
     ///
-    /// The ledger marks the sale when it records it, and drops the mark once the hook has ended. A process that ends in
-    /// between leaves the hook undone until [`Merchant::replay_sales`](crate::Merchant::replay_sales) is called at the
-    /// next start; the same holds for a hook that panicked, and where the sale was recorded and the ledger's answer was
-    /// lost (`outcome_unknown`). With that call, each hook runs *at least* once for each sale, so key its effects by
-    /// [`payment`](crate::ledger::BookedSale::payment). The memory ledger loses its marks with the process, like its
-    /// sales.
+    /// The ledger marks the sale when it records it, and drops the mark once the hook has ended. If the process ends in between, the hook
+    /// stays undone until [`Merchant::replay_sales`](crate::Merchant::replay_sales) is called at the next start. The same holds for a hook
+    /// that panicked, and for a sale that was recorded although the ledger's answer was lost (`outcome_unknown`). With that call, each hook
+    /// runs *at least* once for each sale, so key its effects by [`payment`](crate::ledger::BookedSale::payment). The memory ledger loses
+    /// its marks with the process, like its sales.
     ///
     /// # Errors
     /// [`BuildError::ConflictingResource`] if this name has a hook already; [`BuildError::NoAnnouncements`] if the ledger marks no

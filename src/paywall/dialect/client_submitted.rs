@@ -91,7 +91,7 @@ impl Presented {
     pub(crate) fn is_as_offered(&self, chain: &SellingChain, amount: Amount, recipient: Address) -> bool {
         let Some(accepted) = &self.accepted else { return true };
         if !self.offered {
-            // Any entry of the quote: the payer's signature is for the intent.
+            // Any entry of the quote will do: the payer's signature is for the intent.
             let terms = (accepted.network, accepted.amount, accepted.pay_to);
             return chain.accepts(accepted.asset) && terms == (chain.network, amount, recipient);
         }

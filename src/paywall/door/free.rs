@@ -24,7 +24,7 @@ pub(crate) enum AnswerFilter {
     Untouched,
     /// Without a bill, because the request showed a proof.
     WithoutBill(ReplyFormat),
-    /// A CORS preflight: its answer leaves without a body, so that nothing is sold by it.
+    /// For a CORS preflight: without a body, so that nothing is sold by it.
     Preflight,
 }
 

@@ -32,7 +32,7 @@ pub struct OpenChannel {
     pub network: Network,
     /// Its id.
     pub id: ChannelId,
-    /// Its parties, its token and its rule.
+    /// Its configuration: its parties, its token and its withdrawal delay.
     pub config: ChannelConfig,
     /// The total charged to it, in base units of its token.
     pub charged: Amount,
@@ -43,7 +43,7 @@ pub struct OpenChannel {
 }
 
 impl OpenChannel {
-    /// Returns what was charged and is not claimed yet, in base units.
+    /// Returns the total that is charged and not claimed yet, in base units.
     #[must_use]
     pub fn owed(&self) -> Amount {
         self.charged.checked_sub(self.claimed).unwrap_or(Amount::ZERO)
@@ -96,7 +96,7 @@ fn listed(network: Network, channel: &Channel, account: &Account) -> OpenChannel
     }
 }
 
-/// The accounts of all channels.
+/// Returns the accounts of all channels.
 async fn accounts(inner: &MerchantInner) -> Result<Vec<(AccountId, Account)>, HealthError> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {

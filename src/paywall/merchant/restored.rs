@@ -126,8 +126,8 @@ impl Merchant {
     /// sold from then on, and so does its intent if the log names it. Only sales on the merchant's first network are
     /// recorded: [`restore_sales_on`](Self::restore_sales_on) does the same for another one.
     ///
-    /// The sale of a [`Pass`](crate::Pass) opens its account again, with all of its calls, if the log names its intent and the pass was defined
-    /// before this call: by its [`service`](crate::Pass::service), or by a route that takes it. Its time begins anew.
+    /// The sale of a [`Pass`](crate::Pass) opens its account again, with all of its calls, if the log names its intent and the pass was
+    /// defined before this call: by its [`service`](crate::Pass::service), or by a route that takes it. Its time begins anew.
     ///
     /// A sale by the voucher of a [channel](crate::MerchantBuilder::channel_settler) has no transfer, but the log has its voucher. The
     /// channel's account is charged up to its last voucher in the log, so that this is claimed.

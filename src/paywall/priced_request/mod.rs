@@ -31,7 +31,7 @@ pub(crate) struct PricedRequest {
     pub(crate) parts: Parts,
     pub(crate) media: Media,
     read: Option<ReadBody>,
-    /// Where a quote asks for the proof.
+    /// Where a quote asks the client to put its proof.
     pub(crate) redeem_by: RedeemBy,
     /// Whether its head shows a proof. The body is then not searched for one, and all of its members belong to the service.
     proof_in_head: bool,

@@ -28,7 +28,7 @@ pub(crate) fn mark_sensitive(headers: &mut HeaderMap, mpp: Option<&Mpp>) {
     }
 }
 
-/// Removes the headers with a proof, and the credential of MPP, where one is read; returns whether there were any.
+/// Removes the headers with a proof, and the credential of MPP, if the merchant reads it. Returns whether there were any.
 pub(crate) fn strip_headers(headers: &mut HeaderMap, mpp: Option<&Mpp>) -> bool {
     // Goes through the names that are present: most requests have at most one of these.
     let mut ours = false;
@@ -39,7 +39,7 @@ pub(crate) fn strip_headers(headers: &mut HeaderMap, mpp: Option<&Mpp>) -> bool 
     mpp.is_some_and(|mpp| strip_credential(headers, &mpp.header())) | ours
 }
 
-/// Whether a request's headers show a payment, readable or not.
+/// Returns whether a request's headers show a payment, readable or not.
 pub(crate) fn shows_payment(headers: &HeaderMap, mpp: Option<&Mpp>) -> bool {
     // Goes through the names that are present: each lookup would have to hash a name.
     headers.keys().any(|name| PROOFS.contains(name))
@@ -53,7 +53,7 @@ fn mark_credential(headers: &mut HeaderMap, name: &HeaderName) {
     }
 }
 
-/// Removes the credential of MPP from this header, and leaves what is the service's own; returns whether there was one.
+/// Removes the credential of MPP from this header, and leaves the service's own values. Returns whether there was one.
 fn strip_credential(headers: &mut HeaderMap, name: &HeaderName) -> bool {
     let header::Entry::Occupied(values) = headers.entry(name) else { return false };
     let own: Vec<HeaderValue> = values.iter().filter(|value| !is_credential(value)).cloned().collect();

@@ -156,7 +156,7 @@ fn charge(
     }
 }
 
-/// Ends the lease where nothing is sold.
+/// Ends the lease if nothing is sold.
 async fn keep_payment<ResB, E>(
     ending: Ending<Infallible, ResB, E>,
     guard: LeaseGuard,

@@ -116,7 +116,7 @@ impl Catalog {
         }
     }
 
-    /// The pass of this name, if there is one.
+    /// Returns the pass of this name, if there is one.
     pub(crate) fn pass(&self, name: &str) -> Option<Arc<PassTerms>> {
         self.passes.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -135,7 +135,7 @@ impl Catalog {
         }
     }
 
-    /// The hook of this name, if it has one.
+    /// Returns the hook of this name, if it has one.
     pub(crate) fn sold_hook(&self, resource: &str) -> Option<SoldHook> {
         self.entries().get(resource)?.listing.on_sold.get().cloned()
     }

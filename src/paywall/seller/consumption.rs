@@ -1,4 +1,4 @@
-//! `Consumption`: which answers are sold, by the handler's word or by the route's rules.
+//! `Consumption`: which answers are sold, by the handler's decision or by the route's rules.
 
 use std::sync::Arc;
 

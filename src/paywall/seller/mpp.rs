@@ -60,12 +60,12 @@ impl Mpp {
         &self.realm
     }
 
-    /// The header that payments come in.
+    /// Returns the header that payments come in.
     pub(crate) const fn header(&self) -> HeaderName {
         if self.own_header { PAYMENT_AUTHORIZATION } else { header::AUTHORIZATION }
     }
 
-    /// The challenge for one token.
+    /// Returns the challenge for one token.
     pub(crate) fn challenge(
         &self,
         token: (Network, Address, u8),

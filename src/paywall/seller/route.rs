@@ -58,7 +58,7 @@ pub(crate) struct Route {
     pub(crate) header_only: bool,
     /// Whether the handler sees `Range` and `If-Range`.
     pub(crate) keep_ranges: bool,
-    /// Whether the handler sees no proof.
+    /// Whether the proof is removed from the request before the handler sees it.
     pub(crate) strip_proof: bool,
     pub(crate) bind: bool,
     /// Headers that the digest of a request covers, sorted.
@@ -66,11 +66,11 @@ pub(crate) struct Route {
     pub(crate) consumes: Arc<ConsumeRule>,
     /// Decides about the answers that `consumes` sells, if set.
     pub(crate) consumes_body: Option<BodyRule>,
-    /// The longest body that `consumes_body` is asked about.
+    /// The longest body that `consumes_body` judges.
     pub(crate) answer_limit: usize,
     /// Whether a signed payment is settled before the handler runs.
     pub(crate) settle_first: bool,
-    /// Whether payments of the whole price are offered where the handler sets the charge.
+    /// Whether payments of the whole price are offered although the handler sets the charge.
     pub(crate) or_fixed: bool,
     /// Whether the handler may set the charge by a header.
     pub(crate) charge_header: bool,

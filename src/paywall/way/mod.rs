@@ -37,7 +37,7 @@ macro_rules! ways {
             offers
         }
 
-        /// Reserves the payment that buys this answer; `None` where the request is free. The first way that recognises the proof takes it.
+        /// Reserves the payment that buys this answer; `None` if the request is free. The first way that recognises the proof takes it.
         pub(crate) async fn reserve(request: &PricedRequest, proof: Proof) -> Result<Option<Purchase>, Rejection> {
             let Some(price) = request.cost().await.transpose() else { return Ok(None) };
             $($(#[$when])* if $way.recognises(&proof) {

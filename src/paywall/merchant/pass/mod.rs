@@ -218,8 +218,8 @@ impl X402Layer {
 
 #[cfg(feature = "mcp")]
 impl crate::mcp::McpLayer {
-    /// Takes this pass for calls of this tool, in the member `x402/pass` of their `_meta`, as [`X402Layer::accept_pass`] does in a header. The
-    /// pass is sold at a route of its own, which bills name in `_meta["x402/passes"]`.
+    /// Takes this pass for calls of this tool, in the member `x402/pass` of their `_meta`, as [`X402Layer::accept_pass`] does in a header.
+    /// The pass is sold at a route of its own, which bills name in `_meta["x402/passes"]`.
     ///
     /// # Errors
     /// As for a route; and [`BuildError::ConflictingResource`] for a tool without a price.

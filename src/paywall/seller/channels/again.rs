@@ -8,7 +8,7 @@ use std::{
 
 use crate::ledger::AccountId;
 
-/// How long a refund that was sent again is not sent once more.
+/// The shortest time between two repetitions of a refund.
 const PAUSE: Duration = Duration::from_secs(60);
 /// How many channels are remembered. While there are so many, no other refund is sent again.
 const CHANNELS: usize = 100;

@@ -33,7 +33,7 @@ pub(crate) struct Owed {
     pub(crate) state: Option<ChannelOnChain>,
     /// The total charged, claimed or not, covered or not.
     pub(crate) charged: u128,
-    /// The last charge, if it is part of that.
+    /// The last charge, if there is one. It is part of that.
     pub(crate) last: Option<u128>,
     /// The last claim of this channel that this process tried.
     pub(crate) tried: LastClaim,

@@ -85,7 +85,7 @@ impl Channels {
 
     /// Reads the chain, and updates the ledger's account to it. If the channel holds something, an account is opened.
     ///
-    /// What was claimed was sold: a ledger that lost its state begins there.
+    /// What was claimed counts as sold: a ledger that lost its state begins there.
     pub(crate) async fn read(
         &self,
         ledger: &dyn ErasedLedger,

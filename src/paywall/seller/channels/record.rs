@@ -19,7 +19,7 @@ const MOST_PUBLIC: usize = 4;
 /// The version of the note's format.
 const NOTE: u8 = 1;
 
-/// The memo: which channel it is, and its last sale.
+/// The memo: the identity of a channel, and its last sale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChannelMemo {
     pub(crate) network: Network,

@@ -15,9 +15,9 @@ const FORM: u8 = 1;
 const TRANSACTION: u8 = 1;
 const PLACE: u8 = 2;
 const NONCE: u8 = 4;
-/// The nonce is one of Permit2.
+/// Set if the nonce is one of Permit2.
 const PERMIT: u8 = 8;
-/// Instead of a nonce: channel, total and intent of a voucher.
+/// In place of a nonce: channel, total and intent of a voucher.
 const VOUCHER: u8 = 16;
 
 /// Writes a payment as a memo. It always fits, since all of its fields are bounded.

@@ -32,7 +32,7 @@ pub(super) async fn read(
     if !challenge_hashes(echoed.id.as_str(), &echoed.realm).contains(&signed.authorization.nonce) {
         return Err(NotAsSent.into());
     }
-    // An intent that this route did not seal is refused for that.
+    // An intent that this route did not seal is refused later, for that reason.
     let recipient = Opened::open(&request.route, &echoed.id).map_or(signed.authorization.to, |opened| opened.recipient);
     // Decimals and symbol are no part of requirements.
     let accepted = PaymentRequirements::new(&Asset::new(network, token, 0, ""), amount, recipient, seconds);

@@ -60,7 +60,7 @@ impl ReservedAuthorization {
         self.payment.authorization.authorization.payment_id(requirements.network, requirements.asset)
     }
 
-    /// The payment, as it is shown.
+    /// Returns the payment, as it is shown.
     fn signed(&self, now: ChainTime) -> SignedTransfer {
         let requirements = &self.payment.requirements;
         let authorization = &self.payment.authorization.authorization;
@@ -142,7 +142,8 @@ impl Signed for ReservedAuthorization {
         let reason = match payable {
             Err(reason) => reason,
             Ok(()) => match settler_in_time(self.standard.settler.verify(&self.payment)).await {
-                // A settler may lag. From here on, each recorded payment was unused at its recording.
+                // A settler may lag, so the nonce is checked as well: each payment that is recorded from here on was unused at its
+                // recording.
                 Ok(Validity::Valid) => match self.nonce_state().await {
                     Some(Ok(NonceState::Used(_) | NonceState::Spent)) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
                     _ => return Found::Valid,
@@ -195,7 +196,7 @@ impl ReservedAuthorization {
         let transaction = match self.nonce_state().await {
             None => return self.believed(reason),
             Some(Ok(NonceState::Unused)) if reason == Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED => {
-                // One of the two is behind.
+                // The settler or the nodes are behind.
                 return Found::Unavailable;
             }
             Some(Ok(NonceState::Unused)) => return Found::Refused(reason),
@@ -217,7 +218,7 @@ impl ReservedAuthorization {
             }
             // A token that keeps a fee may have paid less than was signed for.
             Ok(Verdict::Insufficient { .. }) => Found::UsedUntold,
-            // It paid another recipient.
+            // Its transaction paid another recipient.
             Ok(Verdict::NoTransfer) => Found::Spent,
             Ok(Verdict::NotConfirmed { retry_after }) => Found::Pending(retry_after),
             Ok(Verdict::TooOld) => Found::TooOld,

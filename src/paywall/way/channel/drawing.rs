@@ -71,8 +71,8 @@ pub(super) async fn draw(
             let left = left_by(state);
             // Another process may have read since that a refund was made, and have signed the next one.
             let left_by_ledger = read_note(guard.note()).map_or(left, |noted| left_by(&noted));
-            // Whether the ledger knows more than this reading, which is then of an earlier block, and must not make the payer deposit
-            // again. Or less.
+            // The ledger may know of more than this reading, which is then of an earlier block, and must not make the payer deposit again.
+            // Or of less.
             let is_known_otherwise = total > units(state.covers()) || total <= left;
             let is_unsure = is_known_otherwise || state.of_few || state.refunds_differ;
             if total > left.min(left_by_ledger) && !payment.amount.is_zero() {

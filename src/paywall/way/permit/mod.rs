@@ -1,5 +1,5 @@
-//! By permit: the payer signs for Permit2, and the merchant's settler sends the transaction through the standard's proxies. By `upto` the
-//! handler sets the charge; by `exact` tokens without EIP-3009 are paid.
+//! By permit: the payer signs for Permit2, and the merchant's settler sends the transaction through the standard's proxies. By `upto`, the
+//! handler sets the charge. By `exact`, tokens without EIP-3009 are paid.
 
 mod reserved;
 mod shown;

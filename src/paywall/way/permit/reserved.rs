@@ -153,7 +153,8 @@ impl Signed for ReservedPermit {
         let reason = match payable {
             Err(reason) => reason,
             Ok(()) => match settler_in_time(self.permits.settler.verify(&self.payment)).await {
-                // A settler may lag. From here on, each recorded payment was unused at its recording.
+                // A settler may lag, so the nonce is checked as well: each permit that is recorded from here on was unused at its
+                // recording.
                 Ok(Validity::Valid) => match self.state().await {
                     Ok(NonceState::Unused) => return Found::Valid,
                     Ok(NonceState::Used(_) | NonceState::Spent) => Reason::PERMIT2_INVALID_NONCE,
@@ -263,7 +264,7 @@ impl ReservedPermit {
             return Found::Refused(reason);
         }
         match (self.state().await, recorded) {
-            // One of the two is behind.
+            // The settler or the nodes are behind.
             (Ok(NonceState::Unused), _) if calls_it_used(&reason) => Found::Unavailable,
             (Ok(NonceState::Unused), _) => Found::Refused(reason),
             (Ok(NonceState::Used(transaction)), _) => match self.became(transaction).await {

@@ -86,12 +86,12 @@ impl Showing {
         self.from = self.head.max(ChainTime::from_unix(now.unix().saturating_sub(EARLY.as_secs())));
     }
 
-    /// The record that it is about to be settled.
+    /// Returns the record that it is about to be settled.
     pub(crate) const fn begun(&self) -> Settling {
         Settling::new(self.request, self.from)
     }
 
-    /// The case to judge if this settlement had begun earlier. `metered`: whether the handler sets the charge.
+    /// Returns the case to judge, with the settlement that was begun before, if any. `metered`: whether the handler sets the charge.
     pub(crate) fn case(&self, metered: bool, begun: Option<&Settling>) -> Case {
         let read = self.is_read();
         // A head that is ahead of the clock may be wrong.

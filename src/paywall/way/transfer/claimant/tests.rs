@@ -65,7 +65,7 @@ fn who_shows_the_secret_or_signs_gets_the_transfer_and_nobody_else() {
                 let paid = || vec![transfer(0, PAYER, binding.clone())];
                 assert_eq!(claim((secret, None), paid(), head, policy), Ok((vec![(0, proof)], None)));
                 assert_eq!(claim((None, Some(PAYER)), paid(), head, policy), Ok((vec![(0, Signature)], None)));
-                // A client without the intent does not get here; the secret distinguishes the rest.
+                // A client without the intent is refused earlier; the secret tells the others apart.
                 let refused = if policy.refuse { NotClaimable::ProofRequired } else { NotClaimable::Bound };
                 if secret.is_some() {
                     assert_eq!(claim(other_secret, paid(), head, policy), Err(refused));
