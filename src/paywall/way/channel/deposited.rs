@@ -119,7 +119,7 @@ fn may_come(deposit: &ChannelDeposit, head: ChainTime) -> bool {
 }
 
 /// Returns whether a deposit that is made, but not seen in its channel, may still appear and pay. It may never appear: it may have been
-/// withdrawn or given back since, and a cancelled authorization counts as used. So the answer is not "yes" for ever.
+/// withdrawn or given back since, and a cancelled authorization counts as used. So this does not hold for ever.
 pub(super) fn may_show(deposit: &ChannelDeposit, vouched: &Vouched<'_>, sale: &Sale) -> bool {
     vouched.is_in_time() || may_come(deposit, sale.head)
 }

@@ -18,7 +18,7 @@ use crate::{
 
 /// How long before its quote a payment may seem to have been settled, by other clocks.
 const SKEW: Duration = Duration::from_secs(120);
-/// How long after its expiry a payment counts as possibly forgotten by the ledger. The ledger keeps it for a day.
+/// How long after its expiry a payment counts as possibly forgotten by the ledger. The ledger keeps it for a day more.
 const FORGOTTEN: Duration = Duration::from_secs(12 * 60 * 60);
 /// How long before it is sent a transaction may seem to be mined, by the local clock: two blocks of Base.
 const EARLY: Duration = Duration::from_secs(4);
