@@ -20,15 +20,15 @@ pub(crate) struct Args {
     /// Check the configuration, print what would be sold, and end; nothing is contacted
     #[arg(long)]
     pub(crate) check: bool,
-    /// What is written to standard error
+    /// The format of the log on standard error
     #[arg(long, env = "X402_LOG", value_enum, default_value_t, global = true)]
     pub(crate) log: Log,
-    /// What is done instead of selling
+    /// The command to run instead of selling
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
-/// What is done instead of selling.
+/// The commands other than selling.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show what was sold, by the ledger's book

@@ -45,11 +45,11 @@ enum Settling {
 }
 
 impl Backends {
-    /// Connects to all of them. A node that does not answer yet is no reason to end: what is free is served, and sales begin
-    /// once it answers.
+    /// Connects to all backends. A node that does not answer yet is no error: free routes are served, and sales begin
+    /// once the node answers.
     ///
     /// # Errors
-    /// What is wrong with the configuration, or with the ledger.
+    /// Fails if the configuration is wrong or the ledger cannot be opened.
     pub(crate) async fn connect(fixed: &Fixed) -> Result<Self, Failure> {
         let ledger = fixed.ledger.open(false).await?;
         let mut chains = Vec::new();
@@ -59,7 +59,7 @@ impl Backends {
         Ok(Self { ledger, chains })
     }
 
-    /// A merchant of these.
+    /// Returns a builder of a merchant with these backends.
     pub(crate) fn merchant(&self, fixed: &Fixed) -> Result<MerchantBuilder, Failure> {
         let mut builder = settings(fixed)?.ledger(self.ledger.clone());
         for (number, chain) in self.chains.iter().enumerate() {
@@ -72,10 +72,10 @@ impl Backends {
     }
 }
 
-/// A merchant with backends that are never asked, to find out whether its settings fit.
+/// Returns a builder of a merchant whose backends are never asked, to check the settings offline.
 ///
 /// # Errors
-/// The sealing keys are none.
+/// Fails if the sealing keys cannot be parsed.
 pub(crate) fn offline(fixed: &Fixed) -> Result<MerchantBuilder, Failure> {
     let mut builder = settings(fixed)?.ledger(MemoryLedger::new());
     for (number, network) in fixed.networks.iter().enumerate() {
@@ -164,7 +164,8 @@ impl Backend {
     }
 }
 
-/// Connects now, so that an endpoint of another chain is found at the start; later where none answers.
+/// Connects now, so that an endpoint of another chain is found at the start. If no endpoint answers, it connects
+/// lazily.
 async fn verifier(builder: EvmVerifierBuilder, network: Network) -> Result<EvmVerifier, Failure> {
     let builder = builder.finality(Finality::default());
     match builder.clone().connect().await {
@@ -183,7 +184,7 @@ async fn verifier(builder: EvmVerifierBuilder, network: Network) -> Result<EvmVe
     }
 }
 
-/// Asks nothing, and knows nothing.
+/// A verifier that contacts nothing and answers every question with "unavailable".
 #[derive(Clone, Copy, Debug)]
 struct Unasked;
 
@@ -211,23 +212,23 @@ impl Verifier for Unasked {
     }
 }
 
-/// A merchant that sells nothing, for questions about what was sold.
+/// Builds a merchant that sells nothing, to answer questions about past sales.
 pub(crate) async fn asking(fixed: &Fixed, ledger: AnyLedger) -> Result<(Merchant, Vec<Backend>), Failure> {
     let mut chains = Vec::new();
     for network in &fixed.networks {
         chains.push(Backend::connect(network).await?);
     }
     let backends = Backends { ledger, chains };
-    // Nothing is quoted under this key.
+    // This key seals no quotes.
     let keys = SealingKeys::random().map_err(Failure::world)?;
     let merchant = backends.merchant(fixed)?.sealing_keys(keys).build().await.map_err(Failure::flags)?;
     Ok((merchant, backends.chains))
 }
 
-/// The upstream that the configuration names.
+/// Builds the proxy to the configured upstream.
 ///
 /// # Errors
-/// It cannot be one.
+/// Fails if the URL cannot be an upstream.
 pub(crate) fn proxy(fixed: &Fixed) -> Result<Proxy, Failure> {
     let public = fixed.public_url.as_deref().and_then(|url| url.parse::<Uri>().ok());
     Proxy::new(fixed.upstream.clone(), public, fixed.timeout)

@@ -19,7 +19,7 @@ use super::{
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Which days, and how they are written.
+/// A range of days, and the format of the output.
 #[derive(Clone, Debug, Flags)]
 pub(crate) struct Span {
     /// First day, in UTC: 2026-11-01
@@ -36,7 +36,7 @@ pub(crate) struct Span {
     json: bool,
 }
 
-/// What is asked of the sales.
+/// The filters of `sales`.
 #[derive(Clone, Debug, Flags)]
 pub(crate) struct Sales {
     #[command(flatten)]
@@ -49,16 +49,16 @@ pub(crate) struct Sales {
     totals: bool,
 }
 
-/// What was given back.
+/// The payment that was given back, and the refund's transaction.
 #[derive(Clone, Debug, Flags)]
 pub(crate) struct RefundArgs {
-    /// Id of the payment that was given back, as `sales` and `unredeemed` tell it
+    /// Id of the payment that was given back, as `sales` and `unredeemed` show it
     #[arg(long, value_name = "ID")]
     payment: PaymentId,
     /// Transaction that gave it back
     #[arg(long, value_name = "0x…")]
     transaction: TxHash,
-    /// First day, in UTC, on which a payment that was not sold is looked for [default: a week ago]
+    /// First day, in UTC, to search for a payment that was not sold [default: a week ago]
     #[arg(long, value_name = "DAY")]
     since: Option<UtcDay>,
     /// The server's log, or another record, shows that the payment bought nothing: note it without asking the chain
@@ -84,19 +84,19 @@ impl Span {
     }
 }
 
-/// The seller whose book is asked for.
+/// The seller whose book is read.
 pub(crate) trait Seller {
-    /// The book of its ledger.
+    /// Returns the book of its ledger.
     async fn book(&self) -> Result<AnyLedger, Failure>;
 
-    /// What was paid to it in this time and bought nothing.
+    /// Returns the payments in this span that bought nothing.
     async fn owed(&self, since: SystemTime, until: Option<SystemTime>) -> Result<Vec<Unredeemed>, Failure>;
 }
 
 /// Writes what was sold.
 ///
 /// # Errors
-/// What is wrong with the flags or the ledger.
+/// Fails on wrong flags and on errors of the ledger.
 pub(crate) async fn sales(seller: &impl Seller, asked: &Sales) -> Result<(), Failure> {
     let book = seller.book().await?;
     let query = SalesQuery::since(asked.span.start());
@@ -119,8 +119,8 @@ pub(crate) async fn sales(seller: &impl Seller, asked: &Sales) -> Result<(), Fai
 /// Notes a refund.
 ///
 /// # Errors
-/// What is wrong with the flags, the chain or the ledger; a payment that was given back by another transaction before, and one that may
-/// have been sold without a record of it.
+/// Fails on wrong flags and on errors of the chain or the ledger. Also fails if another transaction already gave the
+/// payment back, or if the payment may have been sold without a record.
 pub(crate) async fn refund(seller: &impl Seller, given: &RefundArgs) -> Result<(), Failure> {
     let RefundArgs { payment, transaction, .. } = *given;
     let book = seller.book().await?;
@@ -145,7 +145,7 @@ pub(crate) async fn refund(seller: &impl Seller, given: &RefundArgs) -> Result<(
     writeln!(io::stdout(), "{said}").map_err(unwritten)
 }
 
-/// Makes sure that a payment which is not on record as sold was made, and is above the mark, where every sale is on record.
+/// Checks that a payment without a recorded sale was made, and lies above the mark, where every sale is on record.
 async fn bought_nothing(seller: &impl Seller, given: &RefundArgs) -> Result<(), Failure> {
     let payment = given.payment;
     let since = given.since.map_or_else(|| SystemTime::now().checked_sub(WEEK).unwrap_or(UNIX_EPOCH), UtcDay::start);
@@ -167,7 +167,7 @@ async fn bought_nothing(seller: &impl Seller, given: &RefundArgs) -> Result<(), 
 /// Writes what was paid and bought nothing.
 ///
 /// # Errors
-/// What is wrong with the flags, the chain or the ledger.
+/// Fails on wrong flags and on errors of the chain or the ledger.
 pub(crate) async fn unredeemed(seller: &impl Seller, span: &Span) -> Result<(), Failure> {
     let owed = seller.owed(span.start(), span.end()).await?;
     let mut out = rows::Writer::new(io::stdout().lock(), span.format());
@@ -181,7 +181,7 @@ pub(crate) fn chain_time(time: SystemTime) -> ChainTime {
     ChainTime::from_unix(time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs())
 }
 
-/// Who reads may have had enough, and closed the pipe.
+/// The usual cause is a reader that closed the pipe early.
 fn unwritten(error: io::Error) -> Failure {
     Failure::world(format!("cannot write: {}", error.kind()))
 }

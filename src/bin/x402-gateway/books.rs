@@ -19,7 +19,7 @@ impl Seller for Config {
     async fn owed(&self, since: SystemTime, until: Option<SystemTime>) -> Result<Vec<Unredeemed>, Failure> {
         let book = self.book().await?;
         let (merchant, chains) = backends::asking(&self.fixed, book.clone()).await?;
-        // So that what is below every price is known to be.
+        // Registers every price, so that payments below the lowest price are recognised.
         for (resource, price) in self.shelf.offers() {
             drop(merchant.charge(&resource, price.most()).map_err(Failure::flags)?);
         }

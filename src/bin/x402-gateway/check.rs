@@ -1,4 +1,4 @@
-//! `--check`: what the configuration comes to, without contacting anything.
+//! `--check`: what the configuration sells, without contacting anything.
 
 use std::io::{self, Write as _};
 
@@ -12,13 +12,13 @@ use super::{
     shop, units,
 };
 
-/// Checks all that can be checked from here, and prints what would be sold.
+/// Checks everything that needs no network, and prints what would be sold.
 ///
 /// # Errors
-/// What does not fit.
+/// Fails on the first setting that does not fit.
 pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
     let merchant = backends::offline(&config.fixed)?;
-    // The endpoint for tools needs a settler, and is checked in full by the reader.
+    // The MCP endpoint needs a settler to be built; the reader has checked it in full.
     let shelf = Shelf { mcp: None, ..config.shelf.clone() };
     shop::open(merchant, &shelf, &backends::proxy(&config.fixed)?).await?;
     let shown = shown(config).iter().map(|line| format!("{line}\n")).collect::<String>();
@@ -26,7 +26,7 @@ pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
     written.map_err(|error| Failure::world(format!("cannot write: {}", error.kind())))
 }
 
-/// Says at the start what is sold, and who is paid.
+/// Logs at the start what is sold, and who is paid.
 pub(crate) fn announce(config: &Config) {
     for line in shown(config) {
         tracing::info!(target: TARGET, "{line}");
@@ -74,7 +74,7 @@ fn shown(config: &Config) -> Vec<String> {
     lines
 }
 
-/// What a page changes for forms of the service itself.
+/// Returns a note if the page takes over POSTs that the service's own forms may use.
 fn forms(route: &RouteConfig) -> &'static str {
     match &route.action {
         Action::Sell(offer) if offer.page && !route.pattern.takes(&Method::POST) => {

@@ -7,13 +7,13 @@ use tower_x402::Merchant;
 
 use super::{backends::Backends, config::Fixed, failure::Failure, shop::built};
 
-/// How often it asks for the turn that a running gateway has.
+/// How many times, a second apart, to ask for the lease on claims that a running gateway may hold.
 const TURNS: u32 = 60;
 
-/// Claims all of it now, and says what was done.
+/// Claims all debts now, and prints what was done.
 ///
 /// # Errors
-/// What is wrong with the configuration, or with the world; or something is left that could not be claimed.
+/// Fails on a wrong configuration, on errors of the backends, and if something is left that could not be claimed.
 pub(crate) async fn claim(fixed: &Fixed) -> Result<(), Failure> {
     let backends = Backends::connect(fixed).await?;
     let merchant = merchant(&backends, fixed).await?;
@@ -35,7 +35,7 @@ pub(crate) async fn claim(fixed: &Fixed) -> Result<(), Failure> {
     Err(Failure::world("another process is claiming; claim again later"))
 }
 
-/// A merchant that sells nothing, for its claims.
+/// Builds a merchant that sells nothing, for its claims.
 pub(crate) async fn merchant(backends: &Backends, fixed: &Fixed) -> Result<Merchant, Failure> {
     built(backends.merchant(fixed)?).await
 }

@@ -28,7 +28,7 @@ use super::{config, failure::Failure, init, keys, selling, steps};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The accounts of the chain that receive, pay and settle.
+/// Indexes of the chain's accounts that receive, pay and settle.
 const SELLER: usize = 0;
 const BUYER: usize = 1;
 const SETTLER: usize = 2;
@@ -36,10 +36,10 @@ const PRICE: &str = "0.05";
 /// How long the gateway may take to begin selling.
 const OPENING: Duration = Duration::from_secs(30);
 
-/// Sells, buys once, and goes on selling unless it is to end.
+/// Sells, buys once, and keeps selling unless `once`.
 ///
 /// # Errors
-/// What is missing.
+/// Fails if something that the demo needs is missing.
 pub(crate) async fn demo(once: bool) -> Result<(), Failure> {
     eprintln!("starting a local chain; the first time, npm brings it");
     let chain = DevChain::builder().install_with_npm(true).start().await.map_err(Failure::world)?;
@@ -64,7 +64,7 @@ pub(crate) async fn demo(once: bool) -> Result<(), Failure> {
     }
 }
 
-/// The configuration and its keys, for as long as the folder is there.
+/// Writes the configuration and its keys. They last as long as the folder.
 fn written(chain: &DevChain, folder: &TempDir, upstream: &str) -> Result<PathBuf, Failure> {
     let file = |name: &str| folder.path().join(name);
     keys::create(&file("seal.key")).map_err(Failure::world)?;
@@ -83,7 +83,7 @@ fn written(chain: &DevChain, folder: &TempDir, upstream: &str) -> Result<PathBuf
     Ok(path)
 }
 
-/// A service that knows nothing of payments; where it is.
+/// Starts a service that knows nothing of payments, and returns its URL.
 async fn upstream() -> std::io::Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -110,7 +110,7 @@ async fn buy(chain: &DevChain, url: &str) -> Result<(), BoxError> {
     let begun = Instant::now();
     let answer = loop {
         let answer = client.call(Request::get(url).body(Body::empty())?).await?;
-        // Nothing is quoted before the chain is past the second in which the ledger began.
+        // No quote is issued until the chain has passed the second in which the ledger began.
         if answer.status() != StatusCode::SERVICE_UNAVAILABLE || begun.elapsed() > OPENING {
             break answer;
         }

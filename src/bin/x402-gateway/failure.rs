@@ -4,7 +4,7 @@ use std::{fmt::Display, process::ExitCode};
 
 use super::log::Log;
 
-/// An exit code and a sentence, which is told in the way that was asked for.
+/// An exit code and its reason, with the log format to print it in.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -13,17 +13,17 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The flags or the configuration ask for what cannot be.
+    /// A failure of the flags or the configuration: exit code 2.
     pub(crate) fn flags(reason: impl Display) -> Self {
         Self { code: 2, reason: reason.to_string(), log: Log::Text }
     }
 
-    /// The flags are fine, the world is not.
+    /// A failure of the environment; the flags are valid: exit code 1.
     pub(crate) fn world(reason: impl Display) -> Self {
         Self { code: 1, reason: reason.to_string(), log: Log::Text }
     }
 
-    /// With what the program exits.
+    /// The program's exit code.
     pub(crate) const fn code(&self) -> u8 {
         self.code
     }
@@ -33,13 +33,13 @@ impl Failure {
         &self.reason
     }
 
-    /// The same, told in this form.
+    /// Sets the log format to print the reason in.
     pub(crate) fn told(self, log: Log) -> Self {
         Self { log, ..self }
     }
 }
 
-/// Says why the program ended, and with which code.
+/// Logs why the program failed, and returns its exit code.
 pub(crate) fn ending(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! The gateway as a service: the route of a request, and its way through the paywall to the upstream.
+//! The gateway as a service: finds the route of a request, and leads it through the paywall to the upstream.
 
 use std::{
     convert::Infallible,
@@ -19,17 +19,17 @@ use super::{
     routes::{Found, Routes, Target, path::CleanPath},
 };
 
-/// What a client gets.
+/// The body of an answer to a client.
 pub(crate) type AnswerBody = Either<ProxyBody, Either<ResponseBody<ProxyBody>, McpBody<ProxyBody>>>;
 
-/// What is sold where: all of a configuration that a reload replaces.
+/// Everything that a reload replaces: the routes and the readiness of their merchant.
 #[derive(Debug)]
 pub(crate) struct Generation {
     pub(crate) routes: Routes,
     pub(crate) ready: Readiness,
 }
 
-/// The present generation. A request keeps the one that it began with.
+/// The current generation. A request keeps the one that it started with.
 #[derive(Clone, Debug)]
 pub(crate) struct Present(Arc<RwLock<Arc<Generation>>>);
 
@@ -81,7 +81,7 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
                 Box::pin(async move { Ok(answer.await?.map(Either::Left).map(Either::Right)) })
             }
             Target::Tools(mut tools) => {
-                // What passes in a tunnel is not priced.
+                // Traffic inside a tunnel would not be priced.
                 request.headers_mut().remove(header::UPGRADE);
                 let answer = tools.call(request);
                 Box::pin(async move { Ok(answer.await?.map(Either::Right).map(Either::Right)) })
@@ -94,7 +94,7 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
 }
 
 impl Gateway {
-    /// The request with its path in the one spelling, and where it goes.
+    /// Returns the request with its path normalised, and its target.
     fn found(&self, request: Request<Incoming>) -> Result<(Request<Incoming>, Found), Box<Response<AnswerBody>>> {
         let (mut head, body) = request.into_parts();
         check_method(&head.method)?;
@@ -109,7 +109,8 @@ impl Gateway {
     }
 }
 
-/// Some services take `get` for `GET`; none should be asked to be a proxy, or to repeat what it was told.
+/// Refuses lower-case methods, because some services take `get` for `GET`, and the methods of proxies and diagnosis:
+/// `CONNECT` and `TRACE`.
 fn check_method(method: &Method) -> Result<(), Box<Response<AnswerBody>>> {
     let detail = match method.as_str() {
         "CONNECT" | "TRACE" => "This address does not take this method.",

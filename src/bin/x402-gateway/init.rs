@@ -12,13 +12,13 @@ use tower_x402::{alloy::signers::local::PrivateKeySigner, protocol::Address};
 use super::{failure::Failure, keys};
 
 const TEMPLATE: &str = include_str!("gateway.toml");
-/// What stands in the template for the address that is paid.
+/// The template's placeholder for the recipient's address.
 const RECIPIENT: &str = "0xRECIPIENT";
 
-/// Writes the files. Where one of them is there already, none is written.
+/// Writes the files. If one of them exists already, none is written.
 ///
 /// # Errors
-/// A file is there, or cannot be written.
+/// Fails if a file exists or cannot be written.
 pub(crate) fn init(config: &Path, recipient: Option<Address>) -> Result<(), Failure> {
     let folder = config.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let [seal, settle] = ["seal.key", "settle.key"].map(|name| folder.join(name));
@@ -54,10 +54,10 @@ fn told(config: &Path, seal: &Path, settle: &Path, address: &str, is_complete: b
     )
 }
 
-/// Makes a file, whole or not at all, for its owner alone.
+/// Creates a file atomically, readable by its owner alone.
 ///
 /// # Errors
-/// It is there, or cannot be written.
+/// Fails if the file exists or cannot be written.
 pub(crate) fn create(file: &Path, text: &str) -> Result<(), Failure> {
     let write = || {
         let folder: PathBuf = match file.parent() {

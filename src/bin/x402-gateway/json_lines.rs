@@ -16,7 +16,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Time, level, target, message and the event's own fields; the spans around it, the outermost first.
+/// Formats an event as its time, level, target, message and fields, and its spans, the outermost first.
 pub(crate) struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines

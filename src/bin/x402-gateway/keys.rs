@@ -1,4 +1,4 @@
-//! The key that seals quotes: given, kept beside the ledger, or as short-lived as the process.
+//! The keys that seal quotes: given as text or as a file, stored beside the ledger, or as short-lived as the process.
 
 use std::{
     io::{self, Write as _},
@@ -13,14 +13,14 @@ use super::{failure::Failure, ledger::LedgerArg, secret_file};
 
 pub(crate) const SHARED: &str = "replicas that share a ledger must share a key: make one with `openssl rand -hex 32`, and give it to each with --sealing-key";
 
-/// What a file of keys looks like, for an operator who has another.
+/// The form of a key file, for an operator whose file has another.
 const FORM: &str = "a key file has one key a line, 64 hexadecimal digits each: the first one seals, the others open what \
     they sealed before";
 
-/// The key in hexadecimal, or in a file.
+/// Parses one key in hexadecimal, or reads the keys of a file.
 ///
 /// # Errors
-/// A sentence that does not repeat what was given: it may be a mistyped key.
+/// The error does not repeat what was given: it may be a mistyped key.
 pub(crate) fn given(text: &str) -> Result<SealingKeys, Failure> {
     if let Ok(keys) = SealingKeys::parse(text) {
         return Ok(keys);
@@ -33,7 +33,7 @@ pub(crate) fn given(text: &str) -> Result<SealingKeys, Failure> {
     lines(&text).map_err(|error| Failure::flags(format!("the file of --sealing-key: {error}")))
 }
 
-/// One key a line, the sealing one first; empty lines and those that begin with `#` say nothing.
+/// Parses one key a line, the sealing one first. Empty lines and lines that begin with `#` are ignored.
 pub(crate) fn lines(text: &str) -> Result<SealingKeys, String> {
     let mut keys = Vec::new();
     for (number, line) in text.lines().map(str::trim).enumerate() {
@@ -52,10 +52,10 @@ fn join(keys: &[&str]) -> Result<SealingKeys, String> {
     SealingKeys::parse(&keys.join(",")).map_err(|error| error.to_string())
 }
 
-/// A key that lasts as long as the ledger does.
+/// Returns keys that last as long as the ledger does.
 ///
 /// # Errors
-/// A sentence: a file that cannot be used, or a ledger whose replicas need to be given one.
+/// Fails if the key file cannot be used, or if replicas share the ledger and must be given a key.
 pub(crate) fn made_for(ledger: &LedgerArg) -> Result<SealingKeys, Failure> {
     match ledger.key_file() {
         Some(file) => kept(&file),
@@ -64,7 +64,7 @@ pub(crate) fn made_for(ledger: &LedgerArg) -> Result<SealingKeys, Failure> {
     }
 }
 
-/// The key in the file, which is made where there is none.
+/// Reads the keys in the file, which is created if missing.
 fn kept(file: &Path) -> Result<SealingKeys, Failure> {
     let shown = file.display();
     if !file.exists() {
@@ -75,7 +75,7 @@ fn kept(file: &Path) -> Result<SealingKeys, Failure> {
         .map_err(|error| Failure::world(format!("{shown}: {error}. Restore the file, or remove it to get a new key")))
 }
 
-/// Makes a key, whole or not at all, for the file's owner alone. Where another process was faster, its key stands.
+/// Creates a key file atomically, readable by its owner alone. If another process was faster, its key stays.
 pub(crate) fn create(file: &Path) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut key = [0; 32];

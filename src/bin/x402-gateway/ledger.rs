@@ -16,7 +16,7 @@ use tower_x402::{
 
 use super::{failure::Failure, secret::Secret};
 
-/// Where a seller who does not say records sales, in the folder that the program runs in.
+/// The default ledger, in the working directory.
 const DEFAULT_FILE: &str = "x402-ledger.db";
 
 const KINDS: &str = "the ledger is `memory`, `sqlite:PATH`, `postgres://…` or `redis://…`";
@@ -35,13 +35,14 @@ pub(crate) enum LedgerArg {
 }
 
 impl LedgerArg {
-    /// What it is where nothing is said: for a chain that is thrown away, a ledger that is, too.
+    /// Returns the default: in memory for a development chain, which is as short-lived, else a file.
     pub(crate) fn default_for(dev: bool) -> Self {
         if dev { Self::Memory } else { Self::Sqlite(DEFAULT_FILE.into()) }
     }
 
-    /// # Errors
-    /// A sentence without what was given: that may hold a password.
+    /// Parses the name of a ledger.
+    ///
+    /// # Errors The error does not repeat what was given: it may hold a password.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
@@ -56,12 +57,12 @@ impl LedgerArg {
         }
     }
 
-    /// Whether several replicas may sell from it, which then have to share a key.
+    /// Returns whether several replicas may sell from this ledger. They must then share a sealing key.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self, Self::Postgres(_) | Self::Redis(_))
     }
 
-    /// What it is called where everybody may read it: without user and password.
+    /// Returns the ledger's public name, without user and password.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Memory => "memory".to_owned(),
@@ -71,7 +72,7 @@ impl LedgerArg {
         }
     }
 
-    /// Beside a file, the file of the key.
+    /// Returns the key file beside a ledger file.
     pub(crate) fn key_file(&self) -> Option<PathBuf> {
         let Self::Sqlite(path) = self else { return None };
         let mut name = OsString::from(path);
@@ -79,10 +80,10 @@ impl LedgerArg {
         Some(name.into())
     }
 
-    /// Opens it, and creates its tables where it has any.
+    /// Opens the ledger, and creates its tables if it has any.
     ///
     /// # Errors
-    /// A sentence without the URL.
+    /// The error does not repeat the URL.
     pub(crate) async fn open(&self, keep_book: bool) -> Result<AnyLedger, Failure> {
         Ok(match self {
             Self::Memory => MemoryLedger::new().into(),
@@ -92,10 +93,10 @@ impl LedgerArg {
         })
     }
 
-    /// Has one that is there already refuse what was mined on this network until then; gives its mark.
+    /// Makes an existing ledger refuse payments mined on this network until then, and returns its mark.
     ///
     /// # Errors
-    /// A sentence without the URL.
+    /// The error does not repeat the URL.
     pub(crate) async fn raise_mark(&self, network: Network, to: ChainTime) -> Result<ChainTime, Failure> {
         let ledger = self.present().await?;
         let mark = ledger.raise_mark_to(network, to).await;
@@ -104,10 +105,10 @@ impl LedgerArg {
         mark.ok_or_else(|| Failure::world(format!("{} has not begun: start the server, it begins now", self.name())))
     }
 
-    /// The book of one that is there already, and has begun on this network.
+    /// Opens the book of an existing ledger that has begun on this network.
     ///
     /// # Errors
-    /// A sentence without the URL.
+    /// The error does not repeat the URL.
     pub(crate) async fn book(&self, network: Network) -> Result<AnyLedger, Failure> {
         let book = self.present().await?;
         let mark = book.low_water_mark(network).await;
@@ -115,7 +116,7 @@ impl LedgerArg {
         mark.map(|_| book).ok_or_else(|| Failure::world(format!("{} has not begun: nothing was sold", self.name())))
     }
 
-    /// One that is there already. Nothing is created, sold or forgotten.
+    /// Opens an existing ledger. Nothing is created, sold or deleted.
     async fn present(&self) -> Result<AnyLedger, Failure> {
         Ok(match self {
             Self::Memory => return Err(Failure::flags("name the ledger that is meant, for instance with --ledger")),
@@ -129,7 +130,7 @@ impl LedgerArg {
     }
 }
 
-/// Host, port and path of a URL; neither user nor password, nor options, which may hold one.
+/// Returns the host, port and path of a URL, without user, password and options, which may hold a password.
 fn place(kind: &str, url: &Secret) -> String {
     let Ok(uri) = url.parse::<Uri>() else { return kind.to_owned() };
     let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
@@ -179,7 +180,7 @@ async fn redis(url: &Secret, keep_book: bool) -> Result<RedisLedger, Failure> {
     })
 }
 
-/// Says what to do about a ledger that cannot be asked.
+/// Turns a ledger's error into a failure: with advice if the ledger cannot be reached.
 fn failed<S: ToString>(error: LedgerError, unavailable: impl FnOnce() -> S) -> Failure {
     if error.is_transient() { Failure::world(unavailable().to_string()) } else { Failure::world(error) }
 }

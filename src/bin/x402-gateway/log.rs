@@ -1,4 +1,4 @@
-//! What the program says on standard error while it runs: for people, or as JSON for whatever collects it.
+//! The program's log on standard error: text for people, or JSON for log collectors.
 
 use std::{
     env,
@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::json_lines::JsonLines;
 
-/// The program's own lines, whatever module they come from.
+/// The target of the program's own lines, in every module.
 pub(crate) const TARGET: &str = super::PROGRAM;
 
 /// `--log`.
@@ -25,10 +25,11 @@ pub(crate) enum Log {
 }
 
 impl Log {
-    /// Begins. `RUST_LOG` decides what is said beside the program's own lines; without it, warnings and sales are.
+    /// Starts logging. `RUST_LOG` decides what is logged beside the program's own lines; the default is warnings and
+    /// sales.
     pub(crate) fn start(self) {
         let lines = tracing_subscriber::fmt().with_env_filter(filter()).with_writer(io::stderr);
-        // Codes for colours have no business in files and pipes.
+        // Colour codes do not belong into files and pipes.
         let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
         let _ = match self {
             Self::Text => lines.with_ansi(colour).try_init(),
@@ -39,7 +40,7 @@ impl Log {
         };
     }
 
-    /// The last line of a program that failed.
+    /// Logs the last line of a program that failed.
     pub(crate) fn failed(self, reason: &str) {
         match self {
             Self::Text => eprintln!("error: {reason}"),
@@ -50,10 +51,10 @@ impl Log {
 
 fn filter() -> EnvFilter {
     let asked = env::var("RUST_LOG").ok().filter(|asked| EnvFilter::try_new(asked).is_ok());
-    // What was sold is said too: a restored backup is told of it by `ledger replay`.
+    // Sales are logged too: after a restored backup, `ledger replay` reads them from the log.
     let asked = asked.unwrap_or_else(|| "warn,tower_x402=info".to_owned());
     let filter = EnvFilter::new(format!("{TARGET}=info,{asked}"));
-    // It would quote from a URL.
+    // That module's log lines would quote from a URL.
     match "sqlx_postgres::options=off".parse() {
         Ok(silent) => filter.add_directive(silent),
         Err(_) => filter,

@@ -41,7 +41,7 @@ mod steps;
 mod units;
 mod unread;
 
-/// What its log lines are known by.
+/// The target of the program's log lines.
 pub(crate) const PROGRAM: &str = "x402_gateway";
 
 #[tokio::main]

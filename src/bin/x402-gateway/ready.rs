@@ -1,5 +1,5 @@
-//! `/readyz`: whether sales can be made right now. `/healthz` only says that the process runs: it must not be restarted
-//! because a node is down.
+//! `/readyz`: whether sales can be made right now. `/healthz` only says that the process runs, so that a node's
+//! failure causes no restart.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,15 +12,15 @@ use tokio::{
 };
 use tower_x402::Merchant;
 
-/// How long an answer stands. However many ask, chain and ledger are asked no oftener.
+/// How long an answer is cached, so that many requests ask the chain and the ledger once.
 const STANDS: Duration = Duration::from_secs(1);
-/// How long chain and ledger may take.
+/// How long the chain and the ledger may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Well, or why not.
+/// Healthy, or the reason why not.
 type Health = Result<(), String>;
 
-/// Asks the merchant.
+/// Asks the merchant whether it can sell, and caches the answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Readiness {
     merchant: Merchant,
@@ -32,7 +32,7 @@ impl Readiness {
         Self { merchant: merchant.clone(), last: Arc::default() }
     }
 
-    /// 200, or 503 and a sentence.
+    /// Answers 200, or 503 with the reason.
     pub(crate) async fn answer(self) -> Response<Full<Bytes>> {
         let (status, text) = match self.health().await {
             Ok(()) => (StatusCode::OK, "ready\n".to_owned()),

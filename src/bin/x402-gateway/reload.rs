@@ -1,4 +1,4 @@
-//! SIGHUP: routes and prices are read anew, while requests are served.
+//! SIGHUP: reads routes and prices anew while requests are served.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -12,7 +12,7 @@ use super::{
     shop,
 };
 
-/// What a reload starts from.
+/// What a reload needs from the start of the program.
 #[derive(Debug)]
 pub(crate) struct Reloads {
     pub(crate) path: PathBuf,
@@ -57,16 +57,16 @@ impl Reloads {
     }
 }
 
-/// The names that were sold and are sold no more.
+/// Returns the names that the old shelf sold and the new one does not.
 fn gone(old: &Shelf, new: &Shelf) -> impl Iterator<Item = String> {
     let kept: BTreeSet<String> = new.offers().map(|(name, _)| name).collect();
     old.offers().map(|(name, _)| name).filter(move |name| !kept.contains(name))
 }
 
-/// From now on, each counts.
+/// Starts listening for SIGHUP; each signal counts from now on.
 ///
 /// # Errors
-/// The system does not say.
+/// Fails if the system refuses the handler.
 #[cfg(unix)]
 pub(crate) fn hangups() -> Result<Hangups, Failure> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -86,10 +86,10 @@ impl Hangups {
     }
 }
 
-/// Elsewhere there are none.
+/// Returns a source without any hangups: only Unix has SIGHUP.
 ///
 /// # Errors
-/// None.
+/// Never fails.
 #[cfg(not(unix))]
 pub(crate) fn hangups() -> Result<Hangups, Failure> {
     Ok(Hangups)

@@ -13,7 +13,7 @@ use tower_x402::{
     protocol::{Address, Amount, Asset, Network},
 };
 
-/// How rows are written.
+/// The format of the rows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Format {
     Table,
@@ -21,7 +21,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// A row: what its columns are called, and what stands in them.
+/// A row: the name and the text of each column.
 pub(crate) type Row = Vec<(&'static str, String)>;
 
 /// The columns of sales.
@@ -40,10 +40,10 @@ pub(crate) const SALE: &[&str] = &[
     "payment",
     "refund",
 ];
-/// The columns of sums.
+/// The columns of totals.
 pub(crate) const TOTAL: &[&str] =
     &["day", "resource", "network", "token", "sales", "amount", "base_units", "refunds", "refunded_base_units"];
-/// The columns of what is owed.
+/// The columns of unredeemed payments.
 pub(crate) const OWED: &[&str] = &[
     "block_time",
     "reason",
@@ -59,7 +59,7 @@ pub(crate) const OWED: &[&str] = &[
     "payment",
     "refund",
 ];
-/// What a table leaves out: it is wide enough.
+/// Columns that a table omits to save width.
 const LEFT_OUT: [&str; 6] = ["base_units", "network", "recipient", "block", "block_time", "transaction"];
 
 pub(crate) fn sale(sale: &BookedSale) -> Row {
@@ -141,7 +141,7 @@ fn refund(refund: Option<Refund>) -> String {
     refund.map(|refund| refund.transaction.to_string()).unwrap_or_default()
 }
 
-/// In whole tokens where it is the chain's USDC.
+/// Formats an amount in whole tokens if it is the chain's USDC, else in base units.
 fn shown(network: Network, token: Address, amount: Amount) -> String {
     match Asset::usdc_of(network).filter(|usdc| usdc.contract() == token) {
         Some(usdc) => format!("{} {}", amount.to_decimal(usdc.decimals()), usdc.symbol()),
@@ -153,24 +153,24 @@ fn time(unix: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_secs(unix)).unwrap_or(UNIX_EPOCH)
 }
 
-/// `2026-11-22T18:33:38Z`.
+/// Formats a time such as `2026-11-22T18:33:38Z`.
 fn moment(time: SystemTime) -> String {
     let day = UtcDay::of(time);
     let seconds = time.duration_since(day.start()).map_or(0, |since| since.as_secs());
     format!("{day}T{:02}:{:02}:{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Writes rows one after the other; a table waits for a few, to know how wide they are.
+/// Writes rows one after the other. A table buffers its first rows to learn the widths of its columns.
 pub(crate) struct Writer<W: Write> {
     out: W,
     format: Format,
     written: usize,
-    /// Rows of a table that wait.
+    /// Buffered rows of a table.
     waiting: Vec<Row>,
     widths: Vec<usize>,
 }
 
-/// After so many rows of a table its columns keep their width.
+/// How many rows of a table are buffered; then the widths of its columns are fixed.
 const WAIT: usize = 200;
 
 impl<W: Write> Writer<W> {
@@ -204,7 +204,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The end of it; without any row, what its columns would be.
+    /// Ends the output. Without any row, CSV still gets its header, JSON an empty array, and a table the word `none`.
     pub(crate) fn finish(mut self, columns: &[&str]) -> io::Result<()> {
         match (self.format, self.written) {
             (Format::Csv, 0) => csv_line(&mut self.out, columns.iter().copied())?,
@@ -239,8 +239,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// As RFC 4180 has it. A cell that a spreadsheet would take for a formula begins with an apostrophe: names of resources are the seller's
-/// own, and may begin as they like.
+/// Writes a line of RFC 4180. A cell that a spreadsheet would take for a formula gets an apostrophe in front: the
+/// seller chooses the names of resources, and they may begin with any character.
 fn csv_line<'a>(out: &mut impl Write, cells: impl Iterator<Item = &'a str>) -> io::Result<()> {
     let cells: Vec<_> = cells.map(csv_cell).collect();
     write!(out, "{}\r\n", cells.join(","))

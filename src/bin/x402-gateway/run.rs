@@ -11,7 +11,7 @@ use super::{
     init, selling, serve,
 };
 
-/// The program.
+/// Runs the program.
 pub(crate) async fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -27,7 +27,7 @@ pub(crate) async fn main() -> ExitCode {
         }
     };
     let log = args.log;
-    // A check says what is wrong, and nothing else.
+    // `--check` prints only what is wrong.
     if !args.check {
         log.start();
     }

@@ -1,4 +1,4 @@
-//! A file with a secret: a regular one, which its owner alone can read.
+//! A file with a secret: a regular file that only its owner can read.
 
 use std::{
     fs::{self, File, Metadata},
@@ -6,17 +6,17 @@ use std::{
     path::Path,
 };
 
-/// Reads the file that `what` names to the user.
+/// Reads a file. `what` describes it in errors.
 ///
 /// # Errors
-/// A sentence that says what to do, without what was read.
+/// The error says what to do, without the file's content.
 pub(crate) fn read(what: &str, path: &Path) -> Result<String, String> {
     let shown = path.display();
     let unread = |error: std::io::Error| format!("cannot read {what} {shown}: {}", error.kind());
-    // Looked at before it is opened: opening a pipe would wait for its other end.
+    // Checked before opening: opening a pipe would wait for its other end.
     check(&fs::symlink_metadata(path).map_err(unread)?, what, path)?;
     let mut file = File::open(path).map_err(unread)?;
-    // Once more: another file may have taken its place.
+    // Checked again: another file may have replaced it.
     check(&file.metadata().map_err(unread)?, what, path)?;
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unread)?;

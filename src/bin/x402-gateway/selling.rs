@@ -1,4 +1,4 @@
-//! The running gateway: what the configuration names, connected and served.
+//! The running gateway: connects to what the configuration names, and serves.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,15 +15,16 @@ use super::{
     reload, serve, shop, status,
 };
 
-/// How long the head of a request may take, a connection be idle, and its answers lie unread.
+/// How long the head of a request may take, a connection may be idle, and an answer may stay unread.
 const HEAD: Duration = Duration::from_secs(30);
-/// How long requests in flight may take once the program is asked to end: less than 15 seconds with all that follows.
+/// How long requests in flight may take once shutdown was requested. With all that follows, it stays below 15
+/// seconds.
 const ENDING: Duration = Duration::from_secs(14);
 
-/// Sells, until it is asked to end.
+/// Sells until shutdown is requested.
 ///
 /// # Errors
-/// What is wrong with the configuration, or with the world.
+/// Fails on a wrong configuration and on errors of the backends.
 pub(crate) async fn sell(path: PathBuf, config: Config, listener: TcpListener) -> Result<(), Failure> {
     let proxy = backends::proxy(&config.fixed)?;
     let status = match config.fixed.status {

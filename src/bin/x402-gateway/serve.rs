@@ -1,4 +1,4 @@
-//! The server: listening, and ending without cutting off what can be finished.
+//! The server: listens, and shuts down without cutting off what can be finished.
 
 use std::{
     error::Error,
@@ -43,28 +43,29 @@ const STREAMS: u32 = 256;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// How long a connection may take.
+/// The time limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// From its opening, or from the last answer, to the end of a request's head; and for which an answer may lie unread.
+    /// From a connection's opening, or its last answer, to the end of a request's head. Also how long an answer may
+    /// stay unread.
     pub(crate) head: Duration,
-    /// From the signal to end until what is still open is cut off.
+    /// From the request to shut down until open connections are cut off.
     pub(crate) ending: Duration,
 }
 
 /// Begins to listen.
 ///
 /// # Errors
-/// One sentence that names the address.
+/// Fails with a sentence that names the address.
 pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address}: {error}"))
 }
 
-/// Serves until Ctrl-C or SIGTERM, then finishes what is in flight; a second one ends it at once. Each connection gets a service
-/// of its own, made for the address of its other end.
+/// Serves until Ctrl-C or SIGTERM, then finishes what is in flight; a second signal ends that at once. Each
+/// connection gets its own service, made for the address of its peer.
 ///
 /// # Errors
-/// What the listener says.
+/// Fails with the listener's error.
 pub(crate) async fn serve<S, B>(
     listener: TcpListener,
     service: impl Fn(SocketAddr) -> S,
@@ -87,7 +88,7 @@ where
                 }
                 Err(error) => {
                     tracing::warn!(target: TARGET, %error, "cannot accept a connection");
-                    // Of too many open files, some are closed in time.
+                    // After "too many open files", some connections close in time.
                     sleep(Duration::from_millis(100)).await;
                 }
             },
@@ -99,7 +100,7 @@ where
     Ok(())
 }
 
-/// One connection, until it is closed, or idle once the program ends.
+/// Serves one connection until it is closed, or, during shutdown, until it is idle.
 async fn connection<S, B>(stream: TcpStream, service: S, head: Duration, mut ended: watch::Receiver<()>)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>, Future: Send> + Send + Sync + 'static,
@@ -143,7 +144,8 @@ fn builder(head: Duration) -> auto::Builder<TokioExecutor> {
     server
 }
 
-/// Ends where no request came in time: until the first one, the version of the protocol is not known, and has no time limit.
+/// Ends if no request came in time. Hyper sets no time limit before the first request, because it does not know the
+/// version of HTTP yet.
 async fn silence(asked: &AtomicBool, limit: Duration) {
     sleep(limit).await;
     if asked.load(Ordering::Relaxed) {
@@ -151,7 +153,8 @@ async fn silence(asked: &AtomicBool, limit: Duration) {
     }
 }
 
-/// Over HTTP/2, a client can hold back one answer, and only that one is given up.
+/// Guards an answer of HTTP/2 against a client that does not read it; only that answer is dropped, not the
+/// connection.
 fn attended<B: Body + Send + 'static>(body: B, version: Version, patience: Duration) -> Either<B, Attended<B>> {
     if version == Version::HTTP_2 && !body.is_end_stream() {
         Either::Right(Attended::new(body, patience))
@@ -161,7 +164,7 @@ fn attended<B: Body + Send + 'static>(body: B, version: Version, patience: Durat
 }
 
 async fn finish(mut connections: JoinSet<()>, patience: Duration, mut asked_again: Endings) {
-    // What has ended already is still in there.
+    // The set still holds connections that have ended.
     while connections.try_join_next().is_some() {}
     if connections.is_empty() {
         return;

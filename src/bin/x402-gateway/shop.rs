@@ -1,4 +1,4 @@
-//! From a configuration to what is sold: a merchant, and a layer for each priced route.
+//! From a configuration to a shop: a merchant, and a layer for each priced route.
 
 use tower_layer::Layer as _;
 use tower_x402::{BuildError, HealthError, Merchant, MerchantBuilder, Redelivery, page::Page};
@@ -12,13 +12,13 @@ use super::{
     routes::{Route, Routes, Sold, Target},
 };
 
-/// How long the body of a request may be whose charge depends on it, in bytes: it is read before the quote.
+/// The longest body, in bytes, of a request to a metered route: it is read before the quote.
 const METERED_BODY: usize = 1024 * 1024;
 
-/// Builds it all anew. Quotes of before stay good, since the keys and the names of the resources do.
+/// Builds the whole shop anew. Earlier quotes stay valid, because keys and names of resources persist.
 ///
 /// # Errors
-/// What does not fit.
+/// Fails if a setting does not fit.
 pub(crate) async fn open(merchant: MerchantBuilder, shelf: &Shelf, proxy: &Proxy) -> Result<Generation, Failure> {
     let merchant = built(merchant).await?;
     let mut routes = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) async fn open(merchant: MerchantBuilder, shelf: &Shelf, proxy: &Proxy
 /// Builds a merchant.
 ///
 /// # Errors
-/// What does not fit, or does not answer.
+/// Fails if a setting does not fit, or a backend does not answer.
 pub(crate) async fn built(merchant: MerchantBuilder) -> Result<Merchant, Failure> {
     merchant.build().await.map_err(|error| match error {
         BuildError::Health(HealthError::Verifier(error)) if error.is_transient() => Failure::world(error),
@@ -53,7 +53,7 @@ fn tools(merchant: &Merchant, config: &McpConfig, proxy: &Proxy) -> Result<Route
             None => layer.free(tool),
         };
     }
-    // Agents give a tool little time, and ask again.
+    // Agents give a tool little time, then ask again.
     layer = layer.redeliver(Redelivery::default());
     if config.deny_unlisted {
         layer = layer.deny_unlisted();
@@ -88,7 +88,7 @@ fn sold(merchant: &Merchant, offer: &Offer, proxy: &Proxy) -> Result<Target, Bui
 }
 
 impl Shelf {
-    /// The names and prices of all that is sold.
+    /// Returns the names and prices of everything that is sold.
     pub(crate) fn offers(&self) -> impl Iterator<Item = (String, Cost)> {
         let actions = self.routes.iter().map(|route| &route.action).chain([&self.default]);
         let routes = actions.filter_map(|action| match action {

@@ -1,11 +1,11 @@
-//! Being asked to end: Ctrl-C or SIGTERM, also while no task waits for it.
+//! Requests to shut down, Ctrl-C or SIGTERM, which count also while no task waits for them.
 
 use std::io;
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// From now on, each counts.
+/// Starts listening for both signals; each one counts from now on.
 #[cfg(unix)]
 pub(crate) fn signals() -> io::Result<Endings> {
     Ok(Endings { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })

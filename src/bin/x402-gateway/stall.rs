@@ -1,4 +1,4 @@
-//! A connection whose other end must keep reading: one that does not would be kept open for ever by its unread answers.
+//! A connection whose peer must keep reading; unread answers would otherwise keep it open for ever.
 
 use std::{
     future::Future as _,
@@ -13,12 +13,12 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A stream whose writes fail once nothing could be written for so long.
+/// A stream whose writes fail once nothing could be written for the given patience.
 #[derive(Debug)]
 pub(crate) struct Stall<S> {
     stream: S,
     patience: Duration,
-    /// Runs while a write waits.
+    /// Runs while a write is pending.
     timer: Option<Pin<Box<Sleep>>>,
 }
 

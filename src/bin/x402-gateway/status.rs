@@ -21,15 +21,16 @@ use super::{
 /// How long the head of a request may take.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// The listener, and what was counted.
+/// The listener of the status address, and the recorder of the metrics.
 pub(crate) struct Status {
     listener: TcpListener,
     recorder: PrometheusHandle,
 }
 
 impl Status {
-    /// # Errors
-    /// A sentence that names the address.
+    /// Listens on the address of the status endpoints.
+    ///
+    /// # Errors Fails with a sentence that names the address.
     pub(crate) async fn listen(address: SocketAddr, recorder: PrometheusHandle) -> Result<Self, Failure> {
         let listener = serve::listen(address).await.map_err(Failure::world)?;
         let shown = listener.local_addr().map_err(Failure::world)?;

@@ -1,8 +1,8 @@
-//! A purchase's steps, for people.
+//! Shows the steps of a purchase to people.
 
 use tower_x402::client::PurchaseEvent;
 
-/// Says on standard error what is being done. What a seller wrote is shown escaped: it could carry control characters.
+/// Prints the current step on standard error. A seller's text is escaped: it could carry control characters.
 pub(crate) fn show(step: &PurchaseEvent) {
     let text = match step {
         PurchaseEvent::Quoted(quote) => {

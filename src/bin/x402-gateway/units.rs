@@ -1,10 +1,10 @@
-//! Values of flags: times and depths.
+//! Values of flags: durations and depths.
 
 use std::time::Duration;
 
 use tower_x402::{PaymentIdentifier, verify::Finality};
 
-/// A number of blocks, `safe` or `finalized`.
+/// Parses a number of blocks, `safe` or `finalized`.
 pub(crate) fn finality(text: &str) -> Result<Finality, &'static str> {
     match (text, text.parse()) {
         ("safe", _) => Ok(Finality::Safe),
@@ -14,7 +14,7 @@ pub(crate) fn finality(text: &str) -> Result<Finality, &'static str> {
     }
 }
 
-/// The same for people.
+/// Formats a finality for people.
 pub(crate) fn shown(finality: Finality) -> String {
     match finality {
         Finality::Confirmations(1) => "1 block".to_owned(),
@@ -25,7 +25,7 @@ pub(crate) fn shown(finality: Finality) -> String {
     }
 }
 
-/// A setting of payment identifiers.
+/// Parses a setting of payment identifiers.
 pub(crate) fn payment_identifier(text: &str) -> Result<PaymentIdentifier, &'static str> {
     match text {
         "optional" => Ok(PaymentIdentifier::Optional),
@@ -34,7 +34,7 @@ pub(crate) fn payment_identifier(text: &str) -> Result<PaymentIdentifier, &'stat
     }
 }
 
-/// `90s`, `15m`, `24h`, `2d`, or several together: `1h30m`.
+/// Parses `90s`, `15m`, `24h`, `2d`, or several together: `1h30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     const WRONG: &str = "a time is a number and s, m, h or d, such as 90s, 15m or 24h";
     let (mut total, mut digits) = (0_u64, String::new());
@@ -58,7 +58,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     if digits.is_empty() && !text.is_empty() { Ok(Duration::from_secs(total)) } else { Err(WRONG) }
 }
 
-/// The same for people: whole seconds in the largest unit that they fill.
+/// Formats a time for people: whole seconds in the largest unit that divides them.
 pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm')];
@@ -67,16 +67,16 @@ pub(crate) fn time(time: Duration) -> String {
     format!("{}{name}", seconds / unit)
 }
 
-/// A time that is not zero.
+/// Parses a time that is not zero.
 pub(crate) fn some_time(text: &str) -> Result<Duration, &'static str> {
     duration(text).and_then(|time| if time.is_zero() { Err("it is at least 1s") } else { Ok(time) })
 }
 
-/// How far from the clock the chain's head may be; `None`: its blocks come as they like.
+/// How far the time of the chain's head may be from the clock; `None` sets no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeadAge(pub(crate) Option<Duration>);
 
-/// A time, or `off`.
+/// Parses a time, or `off`.
 pub(crate) fn head_age(text: &str) -> Result<HeadAge, &'static str> {
     if text == "off" { Ok(HeadAge(None)) } else { some_time(text).map(|age| HeadAge(Some(age))) }
 }

@@ -1,5 +1,6 @@
-//! An answer over HTTP/2 whose client must keep reading. A client that opens no window for it stops no write on the connection,
-//! where [`Stall`](super::stall::Stall) would see it, and would keep the answer and what brings it for ever.
+//! An answer over HTTP/2 whose client must keep reading. A client that opens no window for it blocks no write of the
+//! connection, so [`Stall`](super::stall::Stall) does not see it. Unwatched, such a client would keep the answer and
+//! its source for ever.
 
 use std::{
     error::Error,
@@ -14,10 +15,11 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::{task::AbortHandle, time::sleep};
 
-/// How much the server gets at once, in bytes. It asks for more when the client took this, so that a client that reads slowly is seen to read.
+/// How many bytes the server gets at once. It asks for more once the client took these, so slow reading is noticed
+/// too.
 const PIECE: usize = 16 * 1024;
 
-/// A body that is dropped once its client took nothing of it for so long.
+/// A body that is dropped once its client read nothing of it for the given patience.
 #[derive(Debug)]
 pub(crate) struct Attended<B> {
     answer: Arc<Mutex<Answer<B>>>,
@@ -26,13 +28,13 @@ pub(crate) struct Attended<B> {
 
 #[derive(Debug)]
 struct Answer<B> {
-    /// Nothing once it is given up.
+    /// `None` once the answer is dropped.
     body: Option<Pin<Box<B>>>,
-    /// What it brought, and the server has not got.
+    /// What the body produced and the server has not taken yet.
     rest: Bytes,
-    /// How often a part was asked for: the server asks for the next one when the client has room for the last one.
+    /// How many parts were asked for: the server asks for the next one when the client has room for the last one.
     asked: u64,
-    /// The client has to make room. Otherwise the body has to bring something, which may take as long as it likes.
+    /// Whether the client has to make room. Otherwise the body has to produce something, which may take any time.
     clients_turn: bool,
 }
 
@@ -45,7 +47,7 @@ impl<B: Body + Send + 'static> Attended<B> {
     }
 }
 
-/// Looks as often as the patience lasts, so that an answer is given up after twice that time at most.
+/// Checks once per patience, so an unread answer is dropped after twice that time at most.
 async fn give_up_unread<B>(answer: Arc<Mutex<Answer<B>>>, patience: Duration) {
     let mut asked = 0;
     loop {
@@ -132,11 +134,11 @@ mod tests {
         /// Sends the answer's parts.
         parts: mpsc::Sender<&'static [u8]>,
         body: Incoming,
-        /// The connection ends with it.
+        /// Dropping it ends the connection.
         _client: http2::SendRequest<Empty<Bytes>>,
     }
 
-    /// An answer to a client whose window for it is so large.
+    /// Starts an answer to a client with a window of this size.
     async fn answered(window: u32) -> Answered {
         let (parts, sent) = mpsc::channel::<&'static [u8]>(1);
         let sent = Arc::new(Mutex::new(Some(sent)));

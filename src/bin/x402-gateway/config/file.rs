@@ -1,4 +1,4 @@
-//! The file as it is written: its keys and their types. What the values mean is decided in [`super::reader`].
+//! The file as written: its keys and their types. [`super::reader`] interprets the values.
 
 use std::{collections::BTreeMap, fmt, ops::Range};
 
@@ -8,7 +8,7 @@ use serde::{
 };
 use toml::Spanned;
 
-/// A text, and where it stands.
+/// A text, and its place in the file.
 pub(crate) type Text = Spanned<String>;
 
 /// The whole file.
@@ -110,7 +110,7 @@ pub(crate) enum Action {
     Price(Price),
 }
 
-/// Where something stands.
+/// A range of bytes in the file.
 pub(crate) type Place = Range<usize>;
 
 impl<'de> Deserialize<'de> for Price {
@@ -157,7 +157,7 @@ impl<'de> Deserialize<'de> for Action {
     }
 }
 
-/// The value of a table that has this key and no other.
+/// Reads the value of a table that has this key and no other.
 fn single<'de, M: MapAccess<'de>, T: Deserialize<'de>>(
     map: &mut M,
     name: &'static [&'static str; 1],

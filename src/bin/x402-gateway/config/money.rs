@@ -14,7 +14,7 @@ use super::{
 /// Names that stand for a chain id.
 const NAMES: [(&str, Network); 2] = [("base", Network::BASE), ("base-sepolia", Network::BASE_SEPOLIA)];
 
-/// One `[[network]]`.
+/// Reads one `[[network]]`.
 pub(super) fn network(source: &Source, written: &file::Network, at: &Place) -> Result<NetworkConfig, Failure> {
     let network = chain(source, written, at)?;
     let rpc = endpoints(source, written, at)?;
@@ -95,7 +95,7 @@ fn channel_key(
     }
 }
 
-/// A file with one private key.
+/// Reads a file with one private key.
 fn private_key(source: &Source, key: &str, file: &file::Text) -> Result<Secret, Failure> {
     let text = secret(source, key, file)?;
     let text = text.trim();
@@ -107,7 +107,7 @@ fn private_key(source: &Source, key: &str, file: &file::Text) -> Result<Secret, 
     Ok(format!("0x{digits}").into())
 }
 
-/// What an answer costs, in the first token of the first network.
+/// Reads the price of an answer, in the first token of the first network.
 pub(super) fn cost(
     source: &Source,
     key: &str,
@@ -127,7 +127,7 @@ pub(super) fn cost(
     }
 }
 
-/// An amount such as `0.05 USDC`.
+/// Parses an amount such as `0.05 USDC`.
 pub(super) fn amount(source: &Source, key: &str, text: &str, at: &Place, asset: &Asset) -> Result<Amount, Failure> {
     let (symbol, decimals) = (asset.symbol(), asset.decimals());
     let wrong = || {
@@ -146,7 +146,7 @@ pub(super) fn address(source: &Source, key: &str, text: &Text) -> Result<Address
     text.get_ref().parse().map_err(|error| source.wrong(&text.span(), format!("{key}: {error}")))
 }
 
-/// The content of a file that its owner alone can read.
+/// Returns the content of a file that only its owner can read.
 pub(super) fn secret(source: &Source, key: &str, path: &Text) -> Result<String, Failure> {
     if is_secret(path.get_ref()) {
         return Err(source.wrong(&path.span(), format!("{key}: write the name of a file here, not what is in it")));
@@ -155,7 +155,7 @@ pub(super) fn secret(source: &Source, key: &str, path: &Text) -> Result<String, 
     secret_file::read("the file", &file).map_err(|why| source.wrong(&path.span(), format!("{key}: {why}")))
 }
 
-/// The content of a variable of the environment.
+/// Returns the value of an environment variable.
 pub(super) fn variable(source: &Source, key: &str, name: &Text) -> Result<String, Failure> {
     let is_name = name.get_ref().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_name || is_secret(name.get_ref()) {
@@ -168,7 +168,7 @@ pub(super) fn variable(source: &Source, key: &str, name: &Text) -> Result<String
     })
 }
 
-/// Whether this is a key or a URL itself, in the place of a name. Errors must not show it.
+/// Returns whether the text is a key or a URL itself instead of a name. Errors must not show it.
 fn is_secret(text: &str) -> bool {
     let is_key = |word: &str| {
         let digits = word.strip_prefix("0x").unwrap_or(word);

@@ -13,23 +13,23 @@ use super::{
     values::{Action, Config, Fixed, McpConfig, NetworkConfig, Offer, RouteConfig, Shelf},
 };
 
-/// How long an upstream may take to begin its answer, where the file does not say.
+/// The default time that an upstream may take to begin its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The name under which everything is sold that no route names.
+/// The name under which requests without a matching route are sold.
 const DEFAULT: &str = "default";
 
 /// Reads and checks the file. Nothing is contacted.
 ///
 /// # Errors
-/// One line: the file, the line in it, the key, and what to write instead.
+/// Fails with one line: the file, the line in it, the key, and what to write instead.
 pub(crate) fn load(path: &Path) -> Result<Config, Failure> {
     read(&Source::read(path)?)
 }
 
-/// Checks it all.
+/// Checks the whole file.
 ///
 /// # Errors
-/// One line about the first thing that is wrong.
+/// Fails with one line about the first error.
 fn read(source: &Source) -> Result<Config, Failure> {
     let file: File = toml::from_str(source.text()).map_err(|error| source.unparsed(&error))?;
     let fixed = fixed(source, &file)?;
@@ -243,7 +243,7 @@ fn route(source: &Source, written: &Spanned<file::Route>, fixed: &Fixed) -> Resu
     Ok(RouteConfig { pattern, action: Action::Sell(Box::new(Offer { resource, price, label, redeliver, page })) })
 }
 
-/// A text for quotes.
+/// Checks that a text fits a quote.
 fn checked(source: &Source, key: &str, text: String, at: &Place) -> Result<String, Failure> {
     let fits = !text.trim().is_empty() && text.chars().count() <= 100 && !text.chars().any(char::is_control);
     if fits {
@@ -253,7 +253,7 @@ fn checked(source: &Source, key: &str, text: String, at: &Place) -> Result<Strin
     }
 }
 
-/// Tools that are not named follow the default: they are free where everything is, and refused elsewhere.
+/// Reads `[mcp]`. Unnamed tools follow the default: free if everything else is free, refused otherwise.
 fn mcp(source: &Source, mcp: &Spanned<file::Mcp>, fixed: &Fixed, default: &Action) -> Result<McpConfig, Failure> {
     let file::Mcp { path: text, tools: written } = mcp.get_ref();
     let wrong = |why: &str| source.wrong(&text.span(), format!("mcp.path: {why}"));
@@ -264,7 +264,7 @@ fn mcp(source: &Source, mcp: &Spanned<file::Mcp>, fixed: &Fixed, default: &Actio
     let mut tools = Vec::new();
     for (name, written) in written {
         let key = format!("mcp.tools.{name}");
-        // With its resource's prefix, it must fit a quote.
+        // The name must fit a quote together with the prefix of its resource.
         checked(source, &key, format!("mcp/{name}"), &written.span())?;
         let price = match written.get_ref() {
             file::Price::Fixed(text) if text == "free" => None,

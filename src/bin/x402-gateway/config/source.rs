@@ -1,4 +1,4 @@
-//! `Source`: the text of the file, and sentences about places in it.
+//! `Source`: the text of the file, and errors about places in it.
 
 use std::{
     borrow::Cow,
@@ -8,7 +8,7 @@ use std::{
 
 use super::{super::failure::Failure, file::Place};
 
-/// The file that was read.
+/// The file's path and text.
 #[derive(Debug)]
 pub(crate) struct Source {
     path: PathBuf,
@@ -16,10 +16,10 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads it.
+    /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Fails if the file cannot be read.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(path).map_err(|error| {
             let why = error.kind();
@@ -35,12 +35,12 @@ impl Source {
         &self.text
     }
 
-    /// A path that the file names: beside the file, unless it is absolute.
+    /// Resolves a path that the file names: relative to the file's folder, unless absolute.
     pub(crate) fn beside(&self, path: &str) -> PathBuf {
         self.path.parent().unwrap_or(Path::new("")).join(path)
     }
 
-    /// What is wrong at this place, in one line.
+    /// Describes an error at this place, in one line.
     pub(crate) fn wrong(&self, at: &Place, what: impl AsRef<str>) -> Failure {
         let before = self.text.as_bytes().get(..at.start).unwrap_or(self.text.as_bytes());
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -48,7 +48,7 @@ impl Source {
         Failure::flags(format!("{}:{line}: {what}", self.path.display()))
     }
 
-    /// What the parser refuses.
+    /// Describes an error of the parser.
     pub(crate) fn unparsed(&self, error: &toml::de::Error) -> Failure {
         match error.span() {
             Some(place) => {
@@ -65,7 +65,7 @@ impl Source {
         }
     }
 
-    /// The key before this place, on its line.
+    /// Returns the key before this place, on its line.
     fn key(&self, at: &Place) -> Option<&str> {
         let line = self.text.get(..at.start)?.rsplit('\n').next()?;
         let key = line.split_once('=')?.0.trim();
@@ -74,7 +74,7 @@ impl Source {
     }
 }
 
-/// What the parser says, without a text that it quotes from the file: that may be a secret in the wrong place.
+/// Returns the parser's message without any text that it quotes from the file: it may be a secret in the wrong place.
 fn without_text(message: &str) -> Cow<'_, str> {
     let quoted = message.split_once("string \"").zip(message.rsplit_once("\", expected "));
     match quoted {

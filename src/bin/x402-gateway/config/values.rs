@@ -1,4 +1,4 @@
-//! What the configuration comes to.
+//! The checked values of the configuration.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -7,22 +7,22 @@ use tower_x402::protocol::{Address, Amount, Asset, Network, SealingKeys};
 
 use super::super::{failure::Failure, keys, ledger::LedgerArg, routes::pattern::Pattern, secret::Secret};
 
-/// What the file says.
+/// The configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) fixed: Fixed,
     pub(crate) shelf: Shelf,
 }
 
-/// What stays as it is while the program runs.
+/// Settings that stay the same while the program runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Fixed {
     pub(crate) listen: SocketAddr,
-    /// Where `/readyz` and `/metrics` are.
+    /// The address of `/readyz` and `/metrics`.
     pub(crate) status: Option<SocketAddr>,
     pub(crate) recipient: Address,
     pub(crate) former_recipients: Vec<Address>,
-    /// Lines, as a key file has them.
+    /// The keys as lines, in the form of a key file.
     pub(crate) sealing_keys: Secret,
     pub(crate) ledger: LedgerArg,
     pub(crate) public_url: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct NetworkConfig {
     pub(crate) network: Network,
     pub(crate) rpc: Vec<Secret>,
     pub(crate) settler: Option<SettlerConfig>,
-    /// The key that signs claims of payment channels, where there are any: the same for all replicas.
+    /// The key that signs claims of payment channels, if channels are accepted. All replicas need the same key.
     pub(crate) channel_key: Option<Secret>,
     /// Never empty.
     pub(crate) tokens: Vec<Asset>,
@@ -53,7 +53,7 @@ pub(crate) enum SettlerConfig {
     Facilitator(Secret),
 }
 
-/// What is sold, and what is free: all that a reload replaces.
+/// What is sold and what is free: everything that a reload replaces.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
     pub(crate) routes: Vec<RouteConfig>,
@@ -65,9 +65,9 @@ pub(crate) struct Shelf {
 #[derive(Clone, Debug)]
 pub(crate) struct McpConfig {
     pub(crate) path: Pattern,
-    /// Names and prices; without a price, a tool is free.
+    /// Names and prices; a tool without a price is free.
     pub(crate) tools: Vec<(String, Option<Amount>)>,
-    /// Whether tools that are not named are refused.
+    /// Whether unnamed tools are refused.
     pub(crate) deny_unlisted: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct RouteConfig {
     pub(crate) action: Action,
 }
 
-/// What becomes of a request.
+/// What to do with a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Free,
@@ -86,16 +86,16 @@ pub(crate) enum Action {
     Sell(Box<Offer>),
 }
 
-/// What an answer costs.
+/// The price of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cost {
     Fixed(Amount),
-    /// At most so much: the upstream says how much.
+    /// The maximum; the upstream reports the actual charge.
     UpTo(Amount),
 }
 
 impl Cost {
-    /// The price, or the maximum.
+    /// Returns the price, or the maximum.
     pub(crate) const fn most(self) -> Amount {
         match self {
             Self::Fixed(amount) | Self::UpTo(amount) => amount,
@@ -107,10 +107,10 @@ impl Cost {
     }
 }
 
-/// What is sold at a route.
+/// What a route sells.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
-    /// The name that quotes are sealed with.
+    /// The name that quotes seal.
     pub(crate) resource: String,
     pub(crate) price: Cost,
     pub(crate) label: String,
@@ -119,20 +119,20 @@ pub(crate) struct Offer {
 }
 
 impl Fixed {
-    /// The keys that seal quotes.
+    /// Parses the keys that seal quotes.
     ///
     /// # Errors
-    /// They are none, which the reader has seen already.
+    /// Fails if they cannot be parsed, which the reader has checked already.
     pub(crate) fn keys(&self) -> Result<SealingKeys, Failure> {
         keys::lines(&self.sealing_keys).map_err(Failure::flags)
     }
 
-    /// The network that quotes name first.
+    /// Returns the network that quotes name first.
     pub(crate) fn first(&self) -> &NetworkConfig {
         &self.networks[0]
     }
 
-    /// The keys whose values differ.
+    /// Returns the names of the settings that differ.
     pub(crate) fn changed(&self, other: &Self) -> Vec<&'static str> {
         let same = [
             ("listen", self.listen == other.listen),

@@ -1,4 +1,4 @@
-//! The upstream's answer on its way to the client.
+//! Prepares the upstream's answer for the client.
 
 use http::{HeaderValue, Response, StatusCode, Version, header, response::Parts};
 use http_body_util::Either;
@@ -14,7 +14,7 @@ use super::{
     upstream::ProxyBody,
 };
 
-/// What the client gets of it.
+/// Returns what the client gets of the upstream's answer.
 pub(super) fn passed_on(
     mut answer: Response<Incoming>,
     switch: Option<OnUpgrade>,
@@ -28,7 +28,7 @@ pub(super) fn passed_on(
             tunnel::open(client, &mut answer);
             true
         }
-        // To something that was not asked for.
+        // A switch of protocols that nobody asked for.
         (StatusCode::SWITCHING_PROTOCOLS, None) => return Failed::Broken.answer().map(Either::Right),
         _ => false,
     };
@@ -45,12 +45,12 @@ pub(super) fn passed_on(
     Response::from_parts(head, Either::Left(Answered(body)))
 }
 
-/// What a redirect tells the client, and whether it is sold.
+/// Rewrites a redirect for the client, and decides whether it is sold.
 fn redirected(head: &mut Parts, site: &Site<'_>, asked: &Asked<'_>) {
     let Some(place) = head.headers.get(header::LOCATION).cloned() else { return };
     let Ok(place) = str::from_utf8(place.as_bytes()) else { return };
     if head.status.is_redirection() && asked.is_not_answered_by(head.status) && site.leads_back(place, asked.uri) {
-        // There the same is for sale again: a redirect to it is not to be paid for.
+        // The same resource is for sale again there, so the redirect itself costs nothing.
         head.extensions.insert(Consumption::Keep);
     }
     if let Some(place) = site.relative(place).and_then(|place| HeaderValue::try_from(place).ok()) {

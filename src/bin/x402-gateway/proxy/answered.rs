@@ -1,4 +1,4 @@
-//! `Answered`: the body of the upstream's answer. Its trailers cannot say what its headers may not.
+//! `Answered`: the body of the upstream's answer. Trailers that the gateway strips as headers are stripped too.
 
 use std::{
     pin::Pin,

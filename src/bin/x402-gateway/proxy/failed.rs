@@ -1,4 +1,4 @@
-//! `Failed`: why there is no answer of the upstream.
+//! `Failed`: why the upstream gave no answer that can be passed on.
 
 use std::{error::Error as _, fmt::Write as _};
 
@@ -9,18 +9,18 @@ use hyper_util::client::legacy::Error;
 
 use super::{super::log::TARGET, problem};
 
-/// Why.
+/// The reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// It took no connection.
+    /// The upstream accepted no connection.
     Unreachable,
-    /// The connection broke, or what came is no answer.
+    /// The connection broke, or the answer is invalid.
     Broken,
     /// No answer came in time.
     Slow,
     /// The client did not send its body in time.
     ClientSlow,
-    /// It asks for a payment of its own, and a client that pays must not see that bill.
+    /// The upstream asks for a payment of its own. A client that pays must not see that bill.
     Bill,
 }
 
@@ -36,7 +36,7 @@ impl Failed {
         if error.is_connect() { Self::Unreachable } else { Self::Broken }
     }
 
-    /// What the client is told. None of these answers is sold.
+    /// Returns the answer to the client. None of these answers is sold.
     pub(super) fn answer(self) -> Response<Full<Bytes>> {
         let (status, error, detail) = match self {
             Self::Unreachable => (

@@ -1,4 +1,4 @@
-//! What the upstream is told of where a request came from: `X-Forwarded-*`, and `Forwarded` (RFC 7239).
+//! Tells the upstream where a request came from: `X-Forwarded-*`, and `Forwarded` (RFC 7239).
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -11,11 +11,11 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The other end of a connection, as these headers name it. Written once for all requests of the connection.
+/// The peer of a connection, in the form of these headers. Written once for all requests of the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     address: HeaderValue,
-    /// `for=`, and the address.
+    /// `for=` and the address.
     element: Arc<str>,
 }
 
@@ -32,7 +32,7 @@ impl Peer {
     }
 }
 
-/// Under which scheme and host clients know the service; the host of each request where its owner names none.
+/// The public scheme and host of the service. Without a configured host, each request's own host is used.
 #[derive(Debug)]
 pub(super) struct Known {
     proto: HeaderValue,
@@ -48,7 +48,7 @@ impl Known {
     }
 }
 
-/// What proxies before this one said.
+/// What earlier proxies wrote into these headers.
 pub(super) struct Before {
     addresses: String,
     forwarded: String,
@@ -65,8 +65,8 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
     values.fold(String::new(), |all, value| if all.is_empty() { value.to_owned() } else { all + ", " + value })
 }
 
-/// Says where the request came from, at the end of what is said already; and under which address clients know the service. `named` is the
-/// host that the request names.
+/// Appends where the request came from to what earlier proxies wrote, and adds the service's public address. `named`
+/// is the host that the request names.
 pub(super) fn forwarded(
     headers: &mut HeaderMap,
     known: &Known,
@@ -101,7 +101,7 @@ fn element(peer: &Peer, host: Option<&HeaderValue>, proto: &HeaderValue) -> Stri
     element
 }
 
-/// Sets the header to what was said before, and the last value.
+/// Sets the header to the earlier values and the last one.
 fn append(headers: &mut HeaderMap, name: HeaderName, before: String, last: &HeaderValue) {
     let value = match (before.is_empty(), last.to_str()) {
         (false, Ok(last)) => HeaderValue::try_from(before + ", " + last).ok(),

@@ -1,22 +1,23 @@
-//! Which headers pass, in both directions.
+//! Filters headers in both directions.
 
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// Whether it is of one connection (RFC 9110, 7.6.1); or `Expect`, which the gateway answers itself.
+/// Returns whether a header concerns one connection only (RFC 9110, 7.6.1), or is `Expect`, which the gateway answers
+/// itself.
 fn is_hop_by_hop(name: &str) -> bool {
     matches!(name, "connection" | "keep-alive" | "proxy-connection" | "te" | "transfer-encoding" | "upgrade" | "expect")
         || matches!(name, "proxy-authenticate" | "proxy-authorization")
 }
 
-/// The words of a header that lists tokens.
+/// Returns the tokens of a header that lists them.
 pub(super) fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|token| !token.is_empty())
 }
 
-/// Removes what belongs to one connection, the headers that `Connection` names among it.
+/// Removes headers of one connection, including those that `Connection` names.
 pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if headers.contains_key(header::CONNECTION) {
         let named: Vec<HeaderName> =
@@ -28,8 +29,8 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     remove_where(headers, is_hop_by_hop);
 }
 
-/// Removes what a client may not say to the upstream: payments, who paid, where it came from, and another method or path
-/// than the one that was priced.
+/// Removes what a client may not tell the upstream: payments, the payer, the request's origin, and another method or
+/// path than the priced one.
 pub(super) fn strip_request(headers: &mut HeaderMap) {
     remove_where(headers, |name| {
         is_odd(name)
@@ -44,8 +45,8 @@ pub(super) fn strip_request(headers: &mut HeaderMap) {
     remove_values(headers, &header::AUTHORIZATION, names_payment);
 }
 
-/// Removes what an upstream may not say to clients: bills and receipts are the gateway's. What it charges for an answer that is
-/// priced is for the paywall, which removes it.
+/// Removes what an upstream may not tell clients: bills and receipts are the gateway's. If the answer is priced, the
+/// upstream's charge stays: the paywall reads and removes it.
 pub(super) fn strip_answer(headers: &mut HeaderMap, is_priced: bool) {
     let charge: Vec<HeaderValue> = headers.get_all(CHARGE).iter().filter(|_| is_priced).cloned().collect();
     remove_where(headers, |name| {
@@ -56,7 +57,7 @@ pub(super) fn strip_answer(headers: &mut HeaderMap, is_priced: bool) {
     remove_values(headers, &header::WWW_AUTHENTICATE, names_payment);
 }
 
-/// What the upstream charges of a maximum.
+/// The upstream's charge within a maximum.
 const CHARGE: &str = "settlement-overrides";
 
 fn is_payment(name: &str) -> bool {
@@ -74,13 +75,14 @@ fn remove_where(headers: &mut HeaderMap, unwanted: impl Fn(&str) -> bool) {
     }
 }
 
-/// Whether it has a character that is neither letter, digit nor hyphen. Services read such names as others: `X402_Payer` is
-/// `X402-Payer` to a WSGI application, and `SCRIPT_NAME` is the part of the path that a server cuts off.
+/// Returns whether a name has a character other than letters, digits and hyphens. Services read such names as others:
+/// `X402_Payer` is `X402-Payer` to a WSGI application, and `SCRIPT_NAME` is the part of the path that a server cuts
+/// off.
 fn is_odd(name: &str) -> bool {
     name.bytes().any(|byte| !byte.is_ascii_alphanumeric() && byte != b'-')
 }
 
-/// The name with a hyphen for each odd character, as clients may fold it.
+/// Returns the name with a hyphen for each odd character, as clients may read it.
 fn folded(name: &str) -> Cow<'_, str> {
     if is_odd(name) { name.replace(|c: char| !c.is_ascii_alphanumeric(), "-").into() } else { name.into() }
 }
@@ -97,7 +99,7 @@ fn remove_values(headers: &mut HeaderMap, name: &HeaderName, unwanted: impl Fn(&
     }
 }
 
-/// Whether one of the challenges, or the credentials, is of the scheme `Payment`.
+/// Returns whether one of the challenges or credentials is of the scheme `Payment`.
 fn names_payment(value: &[u8]) -> bool {
     let (mut quoted, mut escaped) = (false, false);
     let parts = value.split(|byte| {

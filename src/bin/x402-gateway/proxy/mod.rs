@@ -47,7 +47,8 @@ use super::failure::Failure;
 
 /// How long a connection to the upstream may take to open.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long an unused connection is kept: less than common servers do, since a request that meets its end is not repeated.
+/// How long an unused connection is kept. It is shorter than in common servers: a request whose connection closes is
+/// not retried.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// The upstream, as a service. A clone uses the same connections.
@@ -55,10 +56,9 @@ const IDLE: Duration = Duration::from_secs(1);
 pub(crate) struct Proxy(Arc<Upstream>);
 
 impl Proxy {
-    /// Connects to nothing yet.
+    /// Creates the proxy without connecting.
     ///
-    /// # Errors
-    /// The machine has no root certificates for an https upstream.
+    /// # Errors Fails if the machine has no root certificates for an https upstream.
     pub(crate) fn new(url: Uri, public: Option<Uri>, timeout: Duration) -> Result<Self, Failure> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
@@ -66,7 +66,7 @@ impl Proxy {
         http.set_connect_timeout(Some(timeout.min(CONNECT)));
         let tls = HttpsConnectorBuilder::new();
         let tls = match url.scheme_str() {
-            // Roots are read only where they are needed.
+            // Root certificates are read only if needed.
             Some("https") => tls.with_provider_and_native_roots(aws_lc_rs::default_provider()).map_err(|error| {
                 Failure::world(format!("no root certificates for the https upstream: {error}; install ca-certificates"))
             })?,
@@ -144,7 +144,8 @@ impl Upstream {
         }
     }
 
-    /// The head of the upstream's answer, within the time limit: counted from the last byte of the request that moved.
+    /// Returns the head of the upstream's answer. The time limit counts from the last byte of the request that was
+    /// sent.
     async fn answered(
         &self,
         request: Request<OutboundBody>,
@@ -168,7 +169,7 @@ impl Upstream {
     }
 }
 
-/// Crypto that trusts no certificate: nothing uses it.
+/// Returns a TLS configuration that trusts no certificate, for an upstream without TLS.
 fn no_roots() -> Result<ClientConfig, Failure> {
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let config = config.with_safe_default_protocol_versions().map_err(Failure::world)?;

@@ -1,4 +1,4 @@
-//! The head of the request that the upstream sees.
+//! The head of the request to the upstream.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request::Parts, uri::PathAndQuery};
 use tower_x402::Receipt;
@@ -14,7 +14,7 @@ const X402_PAYER: HeaderName = HeaderName::from_static("x402-payer");
 const X402_PAYMENT_ID: HeaderName = HeaderName::from_static("x402-payment-id");
 const X402_AMOUNT: HeaderName = HeaderName::from_static("x402-amount");
 
-/// Makes it, for a body of this length, if that is known.
+/// Builds the head for a body of this length, if known.
 pub(super) fn head(
     upstream: &Upstream,
     parts: Parts,
@@ -31,7 +31,7 @@ pub(super) fn head(
     if announced.is_some_and(|announced| announced != length) {
         headers.remove(header::CONTENT_LENGTH);
     }
-    // A client of HTTP/1 takes the body of these for none where nothing announces one.
+    // Over HTTP/1, a GET or HEAD without an announced body counts as having none.
     if length.is_none() && matches!(parts.method, Method::GET | Method::HEAD) {
         headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
@@ -53,7 +53,7 @@ pub(super) fn head(
     Ok(request)
 }
 
-/// HTTP/2 may send each cookie on a line of its own, and HTTP/1 has one line (RFC 9113, 8.2.3).
+/// Joins the cookies: HTTP/2 may send each one on its own line, but HTTP/1 has a single line (RFC 9113, 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let lines: Vec<&[u8]> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if lines.len() > 1
@@ -63,7 +63,7 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// The same path and query, below the upstream's URL.
+/// Returns the same path and query below the upstream's URL.
 fn address(upstream: &Upstream, uri: &Uri) -> Result<Uri, http::Error> {
     let base = upstream.url.path().trim_end_matches('/');
     let asked = uri.path_and_query().map_or("/", PathAndQuery::as_str);
@@ -76,7 +76,7 @@ fn address(upstream: &Upstream, uri: &Uri) -> Result<Uri, http::Error> {
     Ok(Uri::from_parts(address)?)
 }
 
-/// Says who paid, and how much, in base units.
+/// Tells the upstream who paid, and how much, in base units.
 fn paid(headers: &mut HeaderMap, receipt: &Receipt) -> Result<(), http::Error> {
     headers.insert(X402_PAYER, HeaderValue::try_from(receipt.payer().to_string())?);
     headers.insert(X402_PAYMENT_ID, HeaderValue::try_from(receipt.payment_id().to_string())?);

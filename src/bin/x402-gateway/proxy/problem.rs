@@ -1,11 +1,11 @@
-//! What the gateway answers itself: `application/problem+json`.
+//! The gateway's own answers: `application/problem+json`.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use tower_x402::protocol::headers::PROBLEM_JSON;
 
-/// A refusal: a short code for programs, a sentence for people.
+/// Returns a refusal: a short code for programs, a sentence for people.
 pub(crate) fn problem(status: StatusCode, error: &str, detail: &str) -> Response<Full<Bytes>> {
     let body = serde_json::json!({
         "title": status.canonical_reason().unwrap_or("Error"),

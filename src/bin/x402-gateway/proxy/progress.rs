@@ -1,4 +1,4 @@
-//! Whether the body of a request still moves: an upload may take longer than an upstream may be silent.
+//! Watches whether the body of a request still moves: an upload may take longer than an upstream may stay silent.
 
 use std::{
     pin::Pin,
@@ -18,22 +18,22 @@ use tokio::time::Instant;
 
 use super::upstream::{BoxError, OutboundBody};
 
-/// When a body moved last, and who keeps it.
+/// When a body last moved, and whether the client delays it.
 #[derive(Debug)]
 pub(super) struct Progress {
     began: Instant,
-    /// Milliseconds since it began.
+    /// Milliseconds since `began`.
     moved: AtomicU64,
     waits_for_client: AtomicBool,
 }
 
 impl Progress {
-    /// For how long nothing moved.
+    /// Returns how long nothing has moved.
     pub(super) fn idle(&self) -> Duration {
         self.began.elapsed().saturating_sub(Duration::from_millis(self.moved.load(Ordering::Relaxed)))
     }
 
-    /// Whether the rest has not come from the client yet.
+    /// Returns whether the client has not sent the rest yet.
     pub(super) fn waits_for_client(&self) -> bool {
         self.waits_for_client.load(Ordering::Relaxed)
     }
@@ -47,7 +47,7 @@ impl Progress {
     }
 }
 
-/// The body for the upstream. Only one that is not at its end yet is watched.
+/// Returns the body for the upstream. It is watched unless it has ended already.
 pub(super) fn watched<B>(body: B) -> (OutboundBody, Option<Arc<Progress>>)
 where
     B: Body<Data = Bytes> + Send + 'static,
@@ -82,7 +82,7 @@ impl<B: Body> Body for Watched<B> {
         let polled = this.body.poll_frame(cx);
         this.progress.note(&polled);
         match polled {
-            // Trailers could say what headers may not.
+            // Trailers could carry what the headers may not.
             Poll::Ready(Some(Ok(frame))) if !frame.is_data() => Poll::Ready(None),
             polled => polled,
         }

@@ -1,4 +1,4 @@
-//! Where redirects lead: to the service itself, or back to what was asked for.
+//! Classifies redirects: to the service itself, or back to the requested resource.
 
 use http::{Method, StatusCode, Uri};
 use url::{Position, Url};
@@ -8,27 +8,27 @@ use super::super::routes::path::CleanPath;
 /// The addresses of a service.
 #[derive(Debug)]
 pub(super) struct Site<'a> {
-    /// Where the upstream is.
+    /// The upstream's URL.
     pub(super) upstream: &'a Uri,
-    /// Where clients find it, as its owner says.
+    /// The service's public URL, if configured.
     pub(super) public: Option<&'a Uri>,
-    /// The host that the upstream was told: the public one, or else what this client calls it.
+    /// The host that the upstream was told: the public one, or else the one that this client named.
     pub(super) told: Option<&'a str>,
 }
 
-/// What the upstream was asked for.
+/// The request that the upstream got.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     pub(super) uri: &'a Uri,
     pub(super) method: &'a Method,
-    /// A GET of it is sold by the same route.
+    /// Whether the same route sells a GET of this path.
     pub(super) get_is_alike: bool,
 }
 
 impl Asked<'_> {
-    /// Whether a redirect of this status to the same path is no answer, because the request that follows is sold by the same route. Clients
-    /// go on with a GET after a 303, and in the place of a POST after a 302. They do after a 301, too, but what has moved for good was not
-    /// done here.
+    /// Returns whether a redirect of this status to the same path is no answer, because the same route sells the
+    /// request that follows. Clients continue with a GET after a 303, and after a 302 to a POST. They do so after a
+    /// 301 too, but a resource that moved permanently did not answer here.
     pub(super) fn is_not_answered_by(&self, status: StatusCode) -> bool {
         let goes_on_by_get = match status {
             StatusCode::MOVED_PERMANENTLY | StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => false,
@@ -40,7 +40,7 @@ impl Asked<'_> {
 }
 
 impl Site<'_> {
-    /// A place on the upstream itself, as clients reach it.
+    /// Rewrites a location on the upstream itself to the path by which clients reach it.
     pub(super) fn relative(&self, place: &str) -> Option<String> {
         let path = match Url::parse(place) {
             Ok(url) if is_at(&url, authority(self.upstream)?) => url[Position::BeforePath..].to_owned(),
@@ -49,14 +49,14 @@ impl Site<'_> {
         };
         let path = path.strip_prefix(self.upstream.path().trim_end_matches('/'))?;
         match path.as_bytes().first() {
-            // Another slash would name another host.
+            // A second slash would name another host.
             Some(b'/') if !path.starts_with("//") && !path.starts_with("/\\") => Some(path.to_owned()),
             None | Some(b'?' | b'#') => Some(format!("/{path}")),
             _ => None,
         }
     }
 
-    /// Whether a redirect leads to what was asked for, in another spelling: with a slash at its end, for instance.
+    /// Returns whether a redirect leads to the requested resource in another spelling, such as with a trailing slash.
     pub(super) fn leads_back(&self, place: &str, asked: &Uri) -> bool {
         let Some((asked, there)) = self.resolved(place, asked) else { return false };
         let is_ours = |of: Option<&Uri>| of.and_then(authority).is_some_and(|authority| is_at(&there, authority));
@@ -66,7 +66,8 @@ impl Site<'_> {
         let segments: fn(&CleanPath) -> &[String] = if is_ours(Some(self.upstream)) || is_ours(self.public) {
             CleanPath::segments
         } else if is_told && !adds {
-            // A client may name the host of others. So such a redirect may tell it no more than it has said itself.
+            // A client may name somebody else's host, so such a redirect may tell the client only what it sent
+            // itself.
             CleanPath::decoded
         } else {
             return false;
@@ -79,7 +80,7 @@ impl Site<'_> {
         bases.any(|base| segments(&there).strip_prefix(segments(&base)) == Some(segments(&asked)))
     }
 
-    /// What was asked for and the place, as URLs. What names no host is at the upstream.
+    /// Resolves the request and the location to URLs. A location without a host is at the upstream.
     fn resolved(&self, place: &str, asked: &Uri) -> Option<(Url, Url)> {
         let asked = format!("http://{}{}", authority(self.upstream)?, asked.path_and_query()?);
         let asked = Url::parse(&asked).ok()?;
@@ -92,7 +93,8 @@ fn authority(url: &Uri) -> Option<&str> {
     url.authority().map(|authority| authority.as_str())
 }
 
-/// Whether a place is at this host. The ports of http and https count as one: behind a proxy, few services know which it is.
+/// Returns whether a URL is at this host. The ports of http and https count as one: behind a proxy, few services know
+/// theirs.
 fn is_at(place: &Url, authority: &str) -> bool {
     let port = |url: &Url| url.port().filter(|port| !matches!(port, 80 | 443));
     let is_host = |host: Url| host.host_str() == place.host_str() && port(&host) == port(place);
@@ -188,7 +190,7 @@ mod tests {
             ("/v1", false),
             ("/v1/v1/reports/1", false),
             ("/v10/reports/1", false),
-            // Where there is a public address, the name that clients use does not count.
+            // With a public address, the host that clients name does not count.
             ("https://shop.example/reports/1/", false),
         ] {
             assert_eq!(leads_back(upstream, public, "/reports/1", place), back, "{place}");

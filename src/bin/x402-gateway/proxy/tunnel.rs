@@ -1,4 +1,4 @@
-//! WebSocket: after both ends have agreed, bytes pass in both directions.
+//! WebSocket: once both ends agree, bytes pass in both directions.
 
 use http::{HeaderMap, Request, Response, Version, header};
 use hyper::{body::Incoming, upgrade::OnUpgrade};
@@ -7,10 +7,10 @@ use tokio::io::copy_bidirectional;
 
 use super::{super::log::TARGET, headers::tokens};
 
-/// The one protocol that is switched to.
+/// The only protocol that the gateway switches to.
 pub(super) const WEBSOCKET: &str = "websocket";
 
-/// The client's end, where it asks to switch to WebSocket.
+/// Returns the client's end if it asks to switch to WebSocket.
 pub(super) fn asked_for<B>(request: &mut Request<B>) -> Option<OnUpgrade> {
     let is_asked = request.version() == Version::HTTP_11 && asks(request.headers());
     is_asked.then(|| hyper::upgrade::on(request))
@@ -22,7 +22,7 @@ fn asks(headers: &HeaderMap) -> bool {
         && tokens(headers, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case("upgrade"))
 }
 
-/// Connects both ends once the answer has reached the client. Where it does not, the upstream's end closes.
+/// Connects both ends once the answer has reached the client. If it never does, the upstream's end closes.
 pub(super) fn open(client: OnUpgrade, answer: &mut Response<Incoming>) {
     let upstream = hyper::upgrade::on(answer);
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The upstream, and what goes there and back.
+//! The upstream, and the types of bodies to and from it.
 
 use std::{error::Error, time::Duration};
 
@@ -14,20 +14,20 @@ use super::{
 };
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
-/// What the upstream answers, or the gateway in its place.
+/// The upstream's answer, or the gateway's in its place.
 pub(crate) type ProxyBody = Either<Answered, Full<Bytes>>;
 pub(super) type OutboundBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// What the gateway knows of a request beside the request.
+/// What the gateway knows about a request beyond the request itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
-    /// The other end of its connection.
+    /// The connection's peer.
     pub(crate) peer: Peer,
-    /// The one method by which it is passed on: the paywall turns the form of a page into a GET.
+    /// The only method to pass it on with: the paywall turns the form of a page into a GET.
     pub(crate) only: Option<Method>,
-    /// A GET of its path goes the same way, at the same price.
+    /// Whether a GET of its path has the same target, at the same price.
     pub(crate) get_is_alike: bool,
-    /// The paywall is before it: what the upstream says of its charge goes there, and no further.
+    /// Whether the paywall is in front: it consumes the upstream's charge, which goes no further.
     pub(crate) is_priced: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Upstream {
     pub(super) host: HeaderValue,
     /// The scheme and host under which clients know the service.
     pub(super) public: Option<Uri>,
-    /// The same, for the upstream.
+    /// The same, in the form of the headers for the upstream.
     pub(super) known: Known,
     pub(super) timeout: Duration,
 }

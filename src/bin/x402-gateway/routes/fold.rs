@@ -1,4 +1,4 @@
-//! [`fold`]: texts that some service takes for the same become equal.
+//! [`fold`]: makes texts equal that some service treats as the same.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use icu_properties::{
     props::{CanonicalCombiningClass, DefaultIgnorableCodePoint},
 };
 
-/// A text without letter case, accents, compatibility forms, and characters that are not shown: services compare texts without some of
-/// these, and databases without all.
+/// Removes letter case, accents, compatibility forms and invisible characters. Services ignore some of these when
+/// they compare texts; databases may ignore all.
 pub(super) fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
     }
     let decomposed: Cow<'_, str> = const { DecomposingNormalizerBorrowed::new_nfkd() }.normalize(text);
-    // By way of upper case, because there `ſ`, `ı` and `ς` become common letters.
+    // Upper case first, because it turns `ſ`, `ı` and `ς` into common letters.
     let upper = decomposed.chars().filter(|c| is_shown(*c)).flat_map(char::to_uppercase);
     upper.flat_map(char::to_lowercase).collect()
 }

@@ -1,4 +1,4 @@
-//! The routes: what becomes of a request, by its method and path.
+//! The routes: where a request goes, by its method and path.
 
 mod fold;
 pub(crate) mod path;
@@ -15,57 +15,57 @@ use self::{
 };
 use super::proxy::Proxy;
 
-/// All routes, in the order of the file, and what becomes of the rest.
+/// All routes, in the order of the file, and the target of unmatched requests.
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) routes: Vec<Route>,
     pub(crate) default: Target,
-    /// The MCP endpoint, which goes before them.
+    /// The MCP endpoint, which takes precedence over the routes.
     pub(crate) mcp: Option<Route>,
 }
 
-/// One of them.
+/// One route.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) pattern: Pattern,
     pub(crate) target: Target,
 }
 
-/// Where a request goes.
+/// The target of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    /// To the upstream.
+    /// To the upstream, without payment.
     Free,
-    /// Nowhere.
+    /// Refused.
     Deny,
     /// Through the paywall to the upstream.
     Sell(Sold),
-    /// To the upstream's MCP endpoint, whose tools are sold.
+    /// To the upstream's MCP endpoint, which sells its tools.
     Tools(Mcp<Proxy>),
 }
 
-/// What is sold.
+/// A priced target.
 #[derive(Clone, Debug)]
 pub(crate) struct Sold {
     pub(crate) service: X402<Proxy>,
-    /// What it costs at most.
+    /// The maximum price.
     pub(crate) most: Amount,
     /// Whether browsers get a page, whose form arrives by POST and is passed on as a GET.
     pub(crate) page: bool,
 }
 
-/// What was found for a request.
+/// The target that was found for a request.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) target: Target,
-    /// The one method by which the upstream may see it. By another, something else would be sold than what was found.
+    /// The only method to pass the request on with: another method would get something else than what was priced.
     pub(crate) only: Option<Method>,
     /// Whether a GET of the path goes to the same target.
     pub(crate) get_is_alike: bool,
 }
 
 impl Routes {
-    /// The first route that matches, or the default.
+    /// Returns the target of the first route that matches, or the default.
     pub(crate) fn find(&self, method: &Method, path: &CleanPath, headers: &HeaderMap) -> Found {
         let named = self.named(method, path);
         if matches!(*method, Method::GET | Method::HEAD) {
@@ -78,7 +78,7 @@ impl Routes {
             Found { target: target.clone(), only, get_is_alike }
         };
         if method == Method::POST {
-            // The form of a page becomes a GET of its path, which must be sold where a GET of it is.
+            // The form of a page becomes a GET of its path, so it must be sold by the route of that GET.
             let page = get.filter(|target| target.has_page());
             return match (named, page) {
                 (None, Some(page)) if is_form(headers) => found(page, Some(Method::GET)),
@@ -89,7 +89,8 @@ impl Routes {
         found(named.unwrap_or(&self.default), None)
     }
 
-    /// Where a request goes that a route names in one of the readings of its path: by the dearest of them.
+    /// Returns the target of the routes that match a reading of the path: the most expensive one. `None` if no
+    /// reading matches.
     fn named(&self, method: &Method, path: &CleanPath) -> Option<&Target> {
         let or_default = |named: Option<_>| named.unwrap_or(&self.default);
         let has_end = path.as_str().ends_with('/');
@@ -100,9 +101,10 @@ impl Routes {
         })?
     }
 
-    /// The same for one reading, of a path that may have a slash at its end.
+    /// Finds the target for one reading of a path, which may end in a slash.
     ///
-    /// A server that is mounted at the MCP endpoint may serve its tools at each path below it, but for what another route of its own takes.
+    /// A server mounted at the MCP endpoint may serve its tools at every path below it, except where its own routes
+    /// take precedence.
     fn read<'a>(&'a self, method: &Method, path: &Reading, has_end: bool) -> Option<&'a Target> {
         let exact = self.all().find(|route| route.pattern.matches_exactly(method, path));
         let read = self.read_alone(method, path, exact);
@@ -117,12 +119,12 @@ impl Routes {
         self.mcp.iter().chain(&self.routes)
     }
 
-    /// The same without what the MCP endpoint may take, where this route matches exactly.
+    /// Finds the target of a reading regardless of the MCP endpoint. `exact` is the route that matches it exactly.
     fn read_alone<'a>(&'a self, method: &Method, path: &Reading, exact: Option<&'a Route>) -> Option<&'a Target> {
         let first = self.all().find(|route| route.pattern.matches(method, path));
         let target = |route: Option<&'a Route>| route.map_or(&self.default, |route| &route.target);
         let read = first.map(|first| first.target.or_dearer(target(exact)));
-        // A route that is written with the extension says what such a path costs.
+        // A route that spells out the extension sets the price of such a path.
         if exact.is_some_and(|route| route.pattern.ends_in_text()) {
             return read;
         }
@@ -139,7 +141,7 @@ impl Target {
         matches!(self, Self::Sell(sold) if sold.page)
     }
 
-    /// The one of both by which a request costs more: the upstream may read its path in either way.
+    /// Returns the more expensive target: the upstream may read the path either way.
     fn or_dearer<'a>(&'a self, other: &'a Self) -> &'a Self {
         match (self, other) {
             (Self::Free, _) | (_, Self::Deny) => other,
@@ -151,7 +153,7 @@ impl Target {
                     other
                 }
             }
-            // Neither costs more in all cases.
+            // Neither is more expensive in every case.
             (Self::Sell(..), Self::Tools(_)) | (Self::Tools(_), Self::Sell(..)) => &Self::Deny,
         }
     }

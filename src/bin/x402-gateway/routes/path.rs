@@ -1,9 +1,10 @@
 //! `CleanPath`: the one spelling of a path that is priced and that the upstream sees.
 //!
 //! Services read paths differently. So everything that some of them take for another path is either spelled as the
-//! service would read it, or refused; and routes are matched by a form in which more paths are equal than in most
-//! services: letter case, accents, trailing slashes, and what follows a `;`, `?` or `#` make no difference. Where another route
-//! takes the path as it is spelled, without an extension, or up to the first `;`, the dearer of them counts.
+//! service would read it, or refused. Routes are matched by a folded form in which more paths are equal than in most
+//! services: letter case, accents, trailing slashes, and what follows a `;`, `?` or `#` make no difference. If
+//! another route matches the path as spelled, without an extension, or up to the first `;`, the more expensive of
+//! both routes counts.
 
 use std::borrow::Cow;
 
@@ -12,10 +13,10 @@ use super::fold::fold;
 /// A path in its one spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CleanPath {
-    /// What the upstream sees.
+    /// The path that the upstream sees.
     spelled: String,
     whole: Reading,
-    /// For a service that ends the path at the first `;`, if this is another path.
+    /// The reading of a service that ends the path at the first `;`, if it differs.
     cut: Option<Reading>,
 }
 
@@ -24,29 +25,29 @@ pub(crate) struct CleanPath {
 pub(crate) struct Reading {
     /// Its segments as they are decoded.
     decoded: Vec<String>,
-    /// The same in the form in which more paths are equal.
+    /// The same segments, folded so that more paths are equal.
     segments: Vec<String>,
 }
 
-/// Why a path is refused.
+/// The reason why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unclear {
     /// It does not begin with a slash.
     NoPath,
-    /// A `%` without two hexadecimal digits behind it, or with what is one once it is decoded.
+    /// A `%` that is not followed by two hexadecimal digits, or an escape that decodes to another escape.
     Escape,
     /// An encoded slash, a backslash or a control character.
     Separator,
     /// It is not UTF-8.
     Encoding,
-    /// A segment of nothing but dots, spaces and parameters, such as `..;` and `;`: services drop it, or step back.
+    /// A segment of dots, spaces and parameters alone, such as `..;` and `;`: services drop it, or step back.
     Dots,
     /// An encoded `?` or `#` before the last segment: for a service that decodes it, the path ends there.
     Query,
 }
 
 impl Unclear {
-    /// What the client is told.
+    /// The sentence for the client.
     pub(crate) const fn detail(self) -> &'static str {
         match self {
             Self::NoPath => "The request names no path.",
@@ -67,7 +68,7 @@ impl CleanPath {
     /// Reads the path of a request.
     ///
     /// # Errors
-    /// Services may take it for another path.
+    /// Fails if services may read it as another path.
     pub(crate) fn read(path: &str) -> Result<Self, Unclear> {
         if !path.starts_with('/') {
             return Err(Unclear::NoPath);
@@ -98,22 +99,22 @@ impl CleanPath {
         Ok(Self { spelled: format!("/{}{end}", spelled.join("/")), whole, cut })
     }
 
-    /// What the upstream sees.
+    /// Returns the path that the upstream sees.
     pub(crate) fn as_str(&self) -> &str {
         &self.spelled
     }
 
-    /// What services may read it as.
+    /// Returns the ways in which services may read it.
     pub(crate) fn readings(&self) -> impl Iterator<Item = &Reading> {
         std::iter::once(&self.whole).chain(&self.cut)
     }
 
-    /// Its segments, decoded.
+    /// Returns the decoded segments.
     pub(crate) fn decoded(&self) -> &[String] {
         self.whole.decoded()
     }
 
-    /// Its segments, as [`key`] makes them.
+    /// Returns the segments in the form of [`key`].
     pub(crate) fn segments(&self) -> &[String] {
         self.whole.segments()
     }
@@ -128,8 +129,8 @@ impl Reading {
         &self.segments
     }
 
-    /// The path of a service that ends it at the first `;`, as Fastify up to version 4 does, if segments follow: in the last one, what comes
-    /// after a `;` counts for no route.
+    /// Returns the path as a service reads it that ends paths at the first `;`, such as Fastify up to version 4.
+    /// `None` unless a segment follows the `;`: in the last segment, no route considers what comes after it.
     fn up_to_parameters(&self) -> Option<Self> {
         let (_, before) = self.decoded.split_last()?;
         let last = before.iter().position(|segment| has_parameters(segment))?;
@@ -141,7 +142,7 @@ impl Reading {
     }
 }
 
-/// What stands between two slashes.
+/// The text between two slashes.
 struct Segment {
     spelled: String,
     decoded: String,
@@ -179,7 +180,8 @@ impl Segment {
         Ok(Self { spelled, decoded })
     }
 
-    /// Whether a service that drops parameters, a query, trailing dots or spaces sees a dot segment, or none at all.
+    /// Returns whether a service that drops parameters, a query, trailing dots or spaces sees a dot segment or an
+    /// empty one.
     fn is_dots(&self) -> bool {
         let folded: Cow<'_, str> = match self.decoded.is_ascii() {
             true => (&*self.decoded).into(),
@@ -193,13 +195,13 @@ fn has_parameters(decoded: &str) -> bool {
     decoded.contains(';') || !decoded.is_ascii() && fold(decoded).contains(';')
 }
 
-/// What comes before the parameters, and before what a service that decodes too early takes for a query.
+/// Returns what precedes the parameters, and what a service that decodes too early takes for a query.
 fn plain_part(decoded: &str) -> &str {
     decoded.split([';', '?', '#']).next().unwrap_or(decoded)
 }
 
-/// A decoded segment as routes are matched with it: [folded](fold), which makes some of them, without parameters, and without dots and
-/// spaces at its end.
+/// Returns a decoded segment in the form that routes match: [folded](fold), then without parameters and without
+/// trailing dots and spaces. Folding comes first because it can produce the characters that start parameters.
 fn key(decoded: &str) -> String {
     let mut folded = fold(decoded);
     folded.truncate(plain_part(&folded).trim_end_matches(['.', ' ']).len());
@@ -211,12 +213,12 @@ fn escaped(high: Option<u8>, low: Option<u8>) -> Option<u8> {
     Some(digit(high)? << 4 | digit(low)?)
 }
 
-/// Characters that mean the same encoded and plain.
+/// Returns whether a character means the same encoded and plain.
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Characters that a segment may have as they are.
+/// Returns whether a segment may contain this character unencoded.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@')
 }

@@ -1,4 +1,4 @@
-//! `Pattern`: which requests a route is for.
+//! `Pattern`: which requests a route matches.
 
 use std::{fmt, str::FromStr as _};
 
@@ -9,10 +9,10 @@ use super::path::{CleanPath, Reading};
 /// A method and a path, such as `GET /reports/{id}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// Without one, all methods.
+    /// `None` matches all methods.
     method: Option<Method>,
     segments: Vec<Segment>,
-    /// Whether one segment or more may follow.
+    /// Whether one or more segments may follow.
     rest: bool,
     text: String,
 }
@@ -41,10 +41,10 @@ fn takes_each(mine: &[Segment], theirs: &[String]) -> bool {
 }
 
 impl Pattern {
-    /// Reads one.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// What to write instead.
+    /// The error says what to write instead.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (method, path) = match text.trim().split_once(char::is_whitespace) {
             Some((method, path)) => (Some(self::method(method)?), path.trim()),
@@ -69,12 +69,12 @@ impl Pattern {
         Ok(Self { method, segments, rest, text })
     }
 
-    /// Whether a request belongs to it. A HEAD belongs to the GET.
+    /// Returns whether the pattern matches a request. A HEAD matches the pattern of a GET.
     pub(crate) fn matches(&self, method: &Method, path: &Reading) -> bool {
         self.takes(method) && self.takes_path(path)
     }
 
-    /// The same, if the path is spelled as the route is.
+    /// Returns whether it matches a path that is spelled as in the pattern.
     pub(crate) fn matches_exactly(&self, method: &Method, path: &Reading) -> bool {
         let is_spelled = |(mine, theirs): (&Segment, &String)| match mine {
             Segment::Any => true,
@@ -83,7 +83,8 @@ impl Pattern {
         self.matches(method, path) && self.segments.iter().zip(path.decoded()).all(is_spelled)
     }
 
-    /// The same for a service that takes the text at its end with any extension, such as `.json`, too.
+    /// Returns whether it matches in a service that also accepts any extension, such as `.json`, after the last
+    /// segment.
     pub(crate) fn matches_with_extension(&self, method: &Method, path: &Reading) -> bool {
         let (Some((Segment::Is { key, .. }, mine)), Some((end, theirs))) =
             (self.segments.split_last(), path.segments().split_last())
@@ -94,40 +95,40 @@ impl Pattern {
         !self.rest && self.takes(method) && mine.len() == theirs.len() && is_extended() && takes_each(mine, theirs)
     }
 
-    /// Whether the last segment of its paths is a text.
+    /// Returns whether the pattern ends in a literal segment.
     pub(crate) fn ends_in_text(&self) -> bool {
         !self.rest && matches!(self.segments.last(), Some(Segment::Is { .. }))
     }
 
-    /// Whether a request of this path belongs to it, in one of the methods.
+    /// Returns whether it matches the path, in at least one method.
     fn takes_path(&self, path: &Reading) -> bool {
         let (mine, theirs) = (&self.segments, path.segments());
         let long_enough = if self.rest { theirs.len() > mine.len() } else { theirs.len() == mine.len() };
         long_enough && takes_each(mine, theirs)
     }
 
-    /// Whether a path is below its own.
+    /// Returns whether a path lies below the pattern's path.
     pub(crate) fn is_above(&self, path: &Reading) -> bool {
         let (mine, theirs) = (&self.segments, path.segments());
         theirs.len() > mine.len() && takes_each(mine, theirs)
     }
 
-    /// Whether it names a path below the other's by a text, and does not merely take what is there.
+    /// Returns whether the pattern has a literal segment below the other's path, instead of a wildcard.
     pub(crate) fn names_below(&self, other: &Self) -> bool {
         matches!(self.segments.get(other.segments.len()), Some(Segment::Is { .. }))
     }
 
-    /// Whether it is the path of the whole service.
+    /// Returns whether it is the path of the whole service.
     pub(crate) const fn is_root(&self) -> bool {
         self.segments.is_empty() && !self.rest
     }
 
-    /// Its method, if its answers are never sold: they have no content, or the gateway refuses it.
+    /// Returns its method if that is never sold: its answers have no content, or the gateway refuses it.
     pub(crate) fn never_sold(&self) -> Option<&Method> {
         self.method.as_ref().filter(|method| matches!(**method, Method::HEAD | Method::CONNECT | Method::TRACE))
     }
 
-    /// Whether requests of this method belong to it, if their path does.
+    /// Returns whether it matches this method.
     pub(crate) fn takes(&self, method: &Method) -> bool {
         match &self.method {
             None => true,
@@ -135,7 +136,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches every request that the other one matches.
+    /// Returns whether it matches every request that the other pattern matches.
     pub(crate) fn shadows(&self, other: &Self) -> bool {
         let methods = match (&self.method, &other.method) {
             (None, _) => true,
