@@ -42,7 +42,7 @@ impl Address {
     /// Parses 40 hexadecimal digits in any case, whether they are a checksum or not.
     pub(super) fn from_digits(digits: &str) -> Option<Self> {
         let mut bytes = [0; 20];
-        // Before the decoding, which skips another `0x`.
+        // Checked before decoding, which would skip another `0x`.
         let fits = digits.len() == 40;
         (fits && const_hex::decode_to_slice(digits, &mut bytes).is_ok()).then_some(Self(bytes))
     }

@@ -65,7 +65,7 @@ impl Amount {
         self.0.to_be_bytes()
     }
 
-    /// Returns the number of those bytes without the leading zeros.
+    /// Returns the length of these bytes without leading zeros.
     pub(crate) const fn byte_len(self) -> usize {
         self.0.byte_len()
     }
@@ -78,7 +78,7 @@ impl Amount {
         if !is_canonical_integer(text) {
             return Err(MALFORMED);
         }
-        // Nearly every amount; the long ones take ten times as much.
+        // A fast path for nearly every amount; longer ones take ten times as long.
         if let Ok(units) = text.parse::<u64>() {
             return Ok(Self(U256::from(units)));
         }
@@ -128,25 +128,25 @@ impl Amount {
         self.0.checked_sub(other.0).map(Self)
     }
 
-    /// So many of so many equal parts of it, rounded down; at most [`MAX`](Self::MAX).
+    /// Returns `parts` of `of` equal parts, rounded down and capped at [`MAX`](Self::MAX).
     pub(crate) fn share(self, parts: u64, of: u64) -> Self {
         let (parts, of) = (U256::from(parts), U256::from(of.max(1)));
         let (each, rest) = self.0.div_rem(of);
-        // The rest is less than 64 bits long, so that this part cannot overflow.
+        // The remainder is less than 64 bits long, so this product cannot overflow.
         Self(each.saturating_mul(parts).saturating_add(rest * parts / of))
     }
 
-    /// So many times the amount, at most [`MAX`](Self::MAX).
+    /// Returns the amount times `count`, capped at [`MAX`](Self::MAX).
     pub(crate) fn times(self, count: u32) -> Self {
         Self(self.0.saturating_mul(U256::from(count)))
     }
 
-    /// The number of base units, if it has at most 128 bits.
+    /// Returns the number of base units, if it fits into 128 bits.
     pub(crate) fn to_u128(self) -> Option<u128> {
         self.0.try_into().ok()
     }
 
-    /// The number of base units, or the largest number of 64 bits.
+    /// Returns the number of base units, capped at the largest 64-bit number.
     pub(crate) fn saturating_to_u64(self) -> u64 {
         self.0.saturating_to()
     }

@@ -44,7 +44,7 @@ impl Asset {
         Self { network, contract: Address::new(contract), decimals: 6, symbol: Cow::Borrowed(symbol) }
     }
 
-    /// Creates any other token. Its decimals are checked against the chain when the merchant is built.
+    /// Creates another token. Its decimals are checked against the chain when the merchant is built.
     #[must_use]
     pub fn new(network: Network, contract: Address, decimals: u8, symbol: impl Into<Cow<'static, str>>) -> Self {
         Self { network, contract, decimals, symbol: symbol.into() }

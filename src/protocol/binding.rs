@@ -1,4 +1,4 @@
-//! `Binding`: for which secret a transfer says that it was made.
+//! `Binding`: what a transfer is bound to, and so which proof redeems it.
 
 use std::{fmt, sync::Arc};
 
@@ -24,28 +24,29 @@ use super::PaymentTag;
 pub struct Binding {
     nonce: Option<[u8; 32]>,
     permit: Option<ByPermit>,
-    /// Only where a tag may be in it. Shared by all transfers of a transaction.
+    /// Stored only if it may contain a tag. Shared by all transfers of a transaction.
     call_data: Option<Arc<[u8]>>,
 }
 
-/// The Permit2 permit that a transfer was made from, by one of the standard's proxies.
+/// The Permit2 permit that one of the standard's proxies executed to make a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ByPermit {
-    /// The payer's permit of this nonce: the transaction calls the proxy itself, and says so.
+    /// The payer's permit with this nonce: the transaction calls the proxy directly, so its call data names the
+    /// permit.
     Nonce([u8; 32]),
-    /// One that the transaction does not tell: it calls the proxy by way of another contract.
+    /// An unknown permit: the transaction calls the proxy through another contract.
     Untold,
 }
 
 impl Binding {
-    /// Returns the binding of a transfer that says nothing.
+    /// Returns the binding of an unbound transfer.
     #[must_use]
     pub const fn none() -> Self {
         Self { nonce: None, permit: None, call_data: None }
     }
 
-    /// Binds the transfer by the permit that it was made from: it is the payment of that permit, and no other.
+    /// Binds the transfer to the permit that it was made from: it pays for that permit only.
     #[must_use]
     pub const fn with_permit(mut self, permit: ByPermit) -> Self {
         self.permit = Some(permit);
@@ -86,7 +87,7 @@ impl Binding {
         self.nonce.is_some() || self.permit.is_some() || self.call_data.is_some()
     }
 
-    /// Returns the call data, where a tag may be in it.
+    /// Returns the call data, if it may contain a tag.
     pub(crate) const fn call_data(&self) -> Option<&Arc<[u8]>> {
         self.call_data.as_ref()
     }
@@ -104,7 +105,7 @@ impl Binding {
     }
 }
 
-/// Without its nonce, as a binding is shown.
+/// Omits the nonce, as `Binding` does.
 impl fmt::Debug for ByPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -131,11 +132,11 @@ impl fmt::Debug for Binding {
     }
 }
 
-/// How a redemption showed that it is the payer's.
+/// How a redemption proved that it comes from the payer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProvedBy {
-    /// Not at all: the transfer is unbound, and this redemption came first.
+    /// No proof: the transfer is unbound, and this redemption came first.
     Nothing,
     /// By the secret of the tag in the call data of the payer's transaction.
     Tag,
@@ -143,7 +144,7 @@ pub enum ProvedBy {
     Nonce,
     /// By a signature of the payer.
     Signature,
-    /// By the authorization itself, which only its payer had before it was settled; or, once this merchant has settled
+    /// By the authorization itself, which only its payer had before it was settled. Once this merchant has settled
     /// it, by its intent.
     Authorization,
 }

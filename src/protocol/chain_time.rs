@@ -22,7 +22,7 @@ impl ChainTime {
         self.0
     }
 
-    /// Returns the moment that much later. Fractions of a second are dropped.
+    /// Returns the moment `span` later. Fractions of a second are dropped.
     #[must_use]
     pub const fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span.as_secs()))

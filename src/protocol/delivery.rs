@@ -1,10 +1,11 @@
-//! Which answers deliver something, by their head.
+//! Decides by its head whether an answer delivers something.
 
 use http::{HeaderMap, StatusCode};
 
 use super::headers::GRPC_STATUS;
 
-/// The rule of a route that sets none. Our client counts the answers that a pass bought by the same rule.
+/// Returns whether an answer delivers, by the rule of a route that sets none. The client counts the answers of a pass
+/// by the same rule.
 pub(crate) fn delivers(status: StatusCode, headers: &HeaderMap) -> bool {
     let by_status = status == StatusCode::SWITCHING_PROTOCOLS
         || status.is_success()
@@ -12,8 +13,8 @@ pub(crate) fn delivers(status: StatusCode, headers: &HeaderMap) -> bool {
     by_status && !is_grpc_failure(headers)
 }
 
-/// Whether an answer says that it is a failure of gRPC, which is HTTP 200 all the same.
+/// Returns whether an answer is a failure of gRPC, which has HTTP status 200 too.
 fn is_grpc_failure(headers: &HeaderMap) -> bool {
-    // By the names that are there: one that is looked for would have to be hashed.
+    // Compares each name that is present: a lookup would have to hash the name.
     headers.iter().any(|(name, status)| name == GRPC_STATUS && status != "0")
 }

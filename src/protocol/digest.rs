@@ -13,20 +13,20 @@ use super::{
     redemption::{is_absent, is_proof_member, is_shown_in_head},
 };
 
-/// The owner of JSON members that have the names of a proof's members.
+/// Who owns JSON members that have the names of a proof's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProofMembers {
-    /// The payer: the body was searched for a proof, whose members are not part of the request that was quoted.
+    /// The payer: the body was searched for a proof, whose members are not part of the quoted request.
     Payer,
-    /// The service: the proof is in the head. Except for those that are `null` or empty, once each, and for the same proof once more: a body
-    /// that was quoted has none that are filled, because it was searched.
+    /// The service: the proof is in a header. Members that are `null`, empty, or repeat the header's proof are left
+    /// out, once per name. A quoted body has no filled ones, because it was searched.
     Filled,
-    /// The service, on a route that accepts proofs in the header only: its price may depend on them.
+    /// The service, on a route that accepts proofs in headers only: its price may depend on these members.
     Service,
 }
 
 impl ProofMembers {
-    /// Whether a member belongs to the request that is digested.
+    /// Returns whether a member belongs to the digested request.
     fn keep(self, name: &str, value: &RawValue, headers: &HeaderMap) -> bool {
         match self {
             Self::Service => true,
@@ -37,7 +37,7 @@ impl ProofMembers {
     }
 }
 
-/// A request's headers, and those that the route binds besides the ones that describe its body.
+/// A request's headers, and the names that the route binds besides those that describe the body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DigestedHeaders<'a> {
     pub(crate) all: &'a HeaderMap,
@@ -46,8 +46,9 @@ pub(crate) struct DigestedHeaders<'a> {
 
 /// Computes a digest of method, path, query, content type and encoding, the bound headers, and the body.
 ///
-/// Of a JSON object the members are digested, without those that `proof_members` leaves out, sorted by name, and without white space between tokens;
-/// of any other body its bytes. An empty body counts as an object without members.
+/// For a JSON object, its members are digested, sorted by name, without those that `proof_members` leaves out and
+/// without white space between tokens. For any other body, its bytes are. An empty body counts as an object without
+/// members.
 pub(crate) fn digest_request(
     key: DigestKey<'_>,
     method: &http::Method,
@@ -69,7 +70,8 @@ pub(crate) fn digest_request(
     fields.header(headers.all, &header::CONTENT_ENCODING);
     for name in headers.bound {
         fields.header(headers.all, name);
-        // A request of HTTP/2 has its host in the target alone. Apart from the header: a price may look at either.
+        // An HTTP/2 request has its host in the target alone. It is digested apart from the header: a price may look
+        // at either.
         if *name == header::HOST {
             fields.push(uri.authority().map_or(b"-" as &[u8], |_| b"+"));
             fields.push(uri.authority().map_or("", http::uri::Authority::as_str).as_bytes());
@@ -91,11 +93,11 @@ pub(crate) fn digest_request(
     fields.digest()
 }
 
-/// Computes the digest of a call inside a request, such as that of a tool, of its canonical text.
+/// Computes the digest of a call inside a request, such as that of a tool, from its canonical text.
 #[cfg(feature = "mcp")]
 pub(crate) fn digest_call(seal: &super::RouteSeal, call: &[u8]) -> RequestDigest {
     let mut fields = Fields::new(seal.digest_key());
-    // No method of HTTP.
+    // Not a method of HTTP.
     fields.push(b"call");
     fields.push(call);
     fields.digest()
@@ -115,13 +117,13 @@ fn is_json_or_none(headers: &HeaderMap) -> bool {
 /// Hashes fields, each prefixed by its length, so that no two lists of fields give the same input.
 struct Fields<'k> {
     key: DigestKey<'k>,
-    /// What was hashed so far, once there is more than can be collected.
+    /// Set once there is more than fits into `collected`.
     hasher: Option<Box<blake3::Hasher>>,
-    /// Short fields that are not hashed yet: to hash each alone costs more than to collect them.
+    /// Short fields that are not hashed yet: hashing each alone costs more than collecting them.
     collected: Vec<u8>,
 }
 
-/// The longest field that is collected, and how much is collected before it is hashed.
+/// The length of the longest collected field, and of the collection before it is hashed.
 const SHORT: usize = 512;
 
 impl<'k> Fields<'k> {
@@ -172,7 +174,7 @@ fn members<'b>(
     let Members(mut members) = serde_json::from_slice(body).ok()?;
     let mut left_out = Vec::new();
     members.retain(|(name, value)| {
-        // A quoted body has none twice.
+        // A quoted body has no such member twice.
         let is_first = proof_members == ProofMembers::Payer || !left_out.contains(name);
         let keep = !is_first || proof_members.keep(name, value, headers);
         if !keep {
@@ -184,9 +186,9 @@ fn members<'b>(
     Some(members)
 }
 
-/// Returns a JSON object without the members of a proof; `None` where it has none, or is no object.
+/// Returns a JSON object without the members of a proof; `None` if it has none or is no object.
 ///
-/// The other members keep their order, and their values every byte.
+/// The other members keep their order and their exact bytes.
 pub(crate) fn without_proof_members(body: &[u8]) -> Option<Vec<u8>> {
     let Members(members) = serde_json::from_slice(body).ok()?;
     let mut kept = members.iter().filter(|(name, _)| !is_proof_member(name)).peekable();
@@ -207,7 +209,7 @@ pub(crate) fn without_proof_members(body: &[u8]) -> Option<Vec<u8>> {
     Some(object)
 }
 
-/// The members of a JSON object, in their order, each as it is written.
+/// The members of a JSON object in their order, each as written.
 pub(crate) struct Members<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -236,7 +238,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 fn without_space(json: &str) -> Cow<'_, [u8]> {
     let json = json.as_bytes();
     let mut kept = Vec::new();
-    // Up to `from` all is kept or dropped.
+    // Everything before `from` is kept or dropped already.
     let (mut from, mut at) = (0, 0);
     while let Some(byte) = json.get(at) {
         match byte {

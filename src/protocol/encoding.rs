@@ -20,8 +20,8 @@ pub(crate) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
 /// Encodes a header's value in the standard alphabet, padded.
 pub(crate) fn base64_header(text: &[u8]) -> HeaderValue {
     let mut encoded = vec![0; text.len().div_ceil(3) * 4];
-    // Cannot fail: there is room for all of it.
+    // Cannot fail: the buffer has room for all of it.
     let _ = general_purpose::STANDARD.encode_slice(text, &mut encoded);
-    // Base64 is a header's value; the fall-back cannot be reached.
+    // Base64 is a valid header value, so the fall-back is unreachable.
     HeaderValue::from_maybe_shared(Bytes::from(encoded)).unwrap_or(HeaderValue::from_static(""))
 }

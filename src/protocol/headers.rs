@@ -22,10 +22,11 @@ pub const PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-respon
 
 /// `X-PAYMENT`, on a request: the payment of the standard's first version, a [`PaymentPayload`](super::v1::PaymentPayload).
 pub const X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
-/// `X-PAYMENT-RESPONSE`, on the answer to an `X-PAYMENT`, beside [`PAYMENT_RESPONSE`]: the same, with the chain by its name.
+/// `X-PAYMENT-RESPONSE`, on the answer to an `X-PAYMENT`, beside [`PAYMENT_RESPONSE`]: the same content, with the
+/// chain's name.
 pub const X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-payment-response");
 
-/// `Payment-Authorization`, on a request: the payment of MPP, where its challenge asks for it there.
+/// `Payment-Authorization`, on a request: a payment of MPP, if its challenge asks for this header.
 pub const PAYMENT_AUTHORIZATION: HeaderName = HeaderName::from_static("payment-authorization");
 /// `Payment-Receipt`, on a paid answer to a payment of MPP, beside [`PAYMENT_RESPONSE`].
 pub const PAYMENT_RECEIPT: HeaderName = HeaderName::from_static("payment-receipt");
@@ -36,7 +37,7 @@ pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key
 
 /// `x402-pass`, on a request: the token of a [`Pass`](crate::Pass), or the ticket of an answer.
 pub const X402_PASS: HeaderName = HeaderName::from_static("x402-pass");
-/// `X402-Pass-Remaining`, on an answer that was called by a pass: what is left of it.
+/// `X402-Pass-Remaining`, on an answer to a call by a pass: what is left of the pass.
 pub const X402_PASS_REMAINING: HeaderName = HeaderName::from_static("x402-pass-remaining");
 /// `X402-Ticket`, on a sold answer: with this value in [`X402_PASS`], the same request is free for a while.
 pub const X402_TICKET: HeaderName = HeaderName::from_static("x402-ticket");
@@ -47,10 +48,10 @@ pub const X402_ERROR: HeaderName = HeaderName::from_static("x402-error");
 /// `x402-page`, on a request: the script of a page sends it, and receives a sold redirect in [`X402_LOCATION`] instead
 /// of following it, and the `detail` of a problem in the visitor's language.
 pub const X402_PAGE: HeaderName = HeaderName::from_static("x402-page");
-/// `x402-location`, on a paid answer to the script of a page: where the answer lies that was sold as a redirect.
+/// `x402-location`, on a paid answer to the script of a page: the location of a redirect that was sold.
 pub const X402_LOCATION: HeaderName = HeaderName::from_static("x402-location");
 
-/// `grpc-status`, of gRPC: `0` where a call succeeded.
+/// `grpc-status`, of gRPC: `0` if a call succeeded.
 pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// The content type of every body that the layer writes (RFC 9457).
@@ -72,8 +73,8 @@ pub const EXPOSED: [HeaderName; 12] = [
     X402_TICKET,
 ];
 
-/// The headers that a browser's script may send, as tower-http's `CorsLayer::allow_headers` accepts them. The official client of the standard
-/// sends the last one. A `*` does not cover `Authorization`.
+/// The headers that a browser's script may send, as tower-http's `CorsLayer::allow_headers` accepts them. The
+/// standard's official client sends the last one. A `*` does not cover `Authorization`.
 pub const ALLOWED: [HeaderName; 10] = [
     header::CONTENT_TYPE,
     X402_PAYMENT,
@@ -87,12 +88,13 @@ pub const ALLOWED: [HeaderName; 10] = [
     header::ACCESS_CONTROL_EXPOSE_HEADERS,
 ];
 
-/// [`EXPOSED`] as one line, but for what only answers to passes, and to payments of version 1 and of MPP have.
+/// [`EXPOSED`] as one line, without the headers that only answers to passes and to payments of version 1 and MPP
+/// have.
 pub(crate) const EXPOSED_LINE: HeaderValue = HeaderValue::from_static(
     "Pay, X-Price-Intent, X-Payment-Contracts, PAYMENT-REQUIRED, PAYMENT-RESPONSE, x402-error, Retry-After",
 );
 
-/// What the answer to a pass exposes. An answer with a ticket exposes that as well.
+/// The headers that the answer to a pass exposes. An answer with a ticket exposes the ticket as well.
 pub(crate) const EXPOSED_BY_PASS: HeaderValue =
     HeaderValue::from_static("X402-Pass-Remaining, x402-error, Retry-After");
 
@@ -101,11 +103,11 @@ pub(crate) const PRIVATE_NO_STORE: HeaderValue = HeaderValue::from_static("priva
 
 /// Removes the headers that only the layer may send, so that no handler can imitate it.
 pub(crate) fn strip_payment_headers(headers: &mut HeaderMap) {
-    // By the names that are there: each that is looked for would have to be hashed.
+    // Checks each name that is present: a lookup would have to hash the name.
     remove_where(headers, |name| {
         name.starts_with("payment-")
             || name.starts_with("x402-pass")
-            // What a service tells the layer of its charge.
+            // A service's charge, which it tells the layer.
             || name == "settlement-overrides"
             || [PAY, X_PRICE_INTENT, X_PAYMENT_CONTRACTS, X_PAYMENT_RESPONSE, X402_ERROR, X402_TICKET]
                 .iter()
@@ -151,7 +153,7 @@ pub(crate) fn expose_line(headers: &mut HeaderMap, line: HeaderValue) {
         line
     } else {
         merged.extend_from_slice(line.as_bytes());
-        // Values joined by a comma are a value; the fall-back cannot be reached.
+        // Values joined by a comma are a valid value, so the fall-back is unreachable.
         HeaderValue::from_bytes(&merged).unwrap_or(line)
     };
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);

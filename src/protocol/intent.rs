@@ -11,7 +11,7 @@ use super::{ParseError, PaymentId};
 /// The maximum length of an intent id, in characters.
 pub const INTENT_ID_MAX: usize = 192;
 
-/// The longest intent id that is sealed here; others may be [`INTENT_ID_MAX`] long.
+/// The longest intent id that this crate seals; others may have up to [`INTENT_ID_MAX`] characters.
 pub(super) const SEALED_MAX: usize = 128;
 
 /// An intent id as sent on the wire. Only the seller can check its seal.
@@ -67,18 +67,19 @@ impl fmt::Display for IntentId {
     }
 }
 
-/// Without the text, which together with a transaction is a bearer proof.
+/// Omits the text, which together with a transaction is a bearer proof.
 impl fmt::Debug for IntentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IntentId(..)")
     }
 }
 
-/// The key of an intent in a ledger: 128 bits derived from its seal. Logs show its beginning, and that of a sale all of it: it opens nothing.
+/// The key of an intent in a ledger: 128 bits derived from its seal. Logs show its first digits, and all of it for a
+/// sale: it opens nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IntentKey([u8; 16]);
 
-/// As one number: a ledger hashes each key many times.
+/// Hashes the key as one number: a ledger hashes each key many times.
 impl Hash for IntentKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u128(u128::from_ne_bytes(self.0));
@@ -92,7 +93,8 @@ impl IntentKey {
         Self(bytes)
     }
 
-    /// Returns the key of a payment that was signed without a quote: its authorization is the only one that it can be for.
+    /// Returns the key for a payment that was signed without a quote. It is derived from the payment, so no other
+    /// payment has it.
     pub(crate) fn of_payment(payment: &PaymentId) -> Self {
         let hash = blake3::derive_key("tower-x402 2026-11 intent of an authorization", payment.to_string().as_bytes());
         let mut key = [0; 16];

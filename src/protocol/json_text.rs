@@ -14,7 +14,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// Reads a valid JSON value that is a string: unescapes it, where there is anything to unescape.
+/// Reads a valid JSON value if it is a string, unescaping it if necessary.
 pub(crate) fn parse_text(json: &str) -> Option<Cow<'_, str>> {
     match plain_text(json) {
         Some(text) => Some(text.into()),
@@ -22,21 +22,21 @@ pub(crate) fn parse_text(json: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Returns what stands between the quotes of a valid JSON string without escapes.
+/// Returns the text between the quotes of a valid JSON string without escapes.
 pub(crate) fn plain_text(json: &str) -> Option<&str> {
     let text = json.strip_prefix('"')?.strip_suffix('"')?;
     memchr::memchr(b'\\', text.as_bytes()).is_none().then_some(text)
 }
 
-/// A value as it is written.
+/// A value as it was written.
 pub(crate) enum Written<'a> {
-    /// A string without escapes: what stands between its quotes.
+    /// A string without escapes: the text between its quotes.
     Plain(&'a str),
     /// Valid JSON of any kind.
     Json(&'a str),
 }
 
-/// A place in a JSON text. Strings without escapes are read here, which most are; every other value is serde_json's.
+/// A position in a JSON text. Most strings have no escapes and are read here; serde_json reads every other value.
 pub(crate) struct JsonCursor<'a> {
     json: &'a str,
     at: usize,
@@ -47,20 +47,20 @@ impl<'a> JsonCursor<'a> {
         Self { json, at: 0 }
     }
 
-    /// Passes white space, and this byte if it is next.
+    /// Skips white space, and this byte if it is next.
     pub(crate) fn takes(&mut self, byte: u8) -> bool {
         let is_next = self.is_at(byte);
         self.at += usize::from(is_next);
         is_next
     }
 
-    /// Passes white space, and returns whether this byte is next.
+    /// Skips white space, and returns whether this byte is next.
     pub(crate) fn is_at(&mut self, byte: u8) -> bool {
         self.skip_space();
         self.json.as_bytes().get(self.at) == Some(&byte)
     }
 
-    /// Passes white space, and returns whether nothing else follows.
+    /// Skips white space, and returns whether nothing else follows.
     pub(crate) fn is_at_end(&mut self) -> bool {
         self.skip_space();
         self.at == self.json.len()
@@ -70,7 +70,7 @@ impl<'a> JsonCursor<'a> {
         self.at
     }
 
-    /// Returns the text from there to here.
+    /// Returns the text from `start` to the current position.
     pub(crate) fn since(&self, start: usize) -> &'a str {
         self.json.get(start..self.at).unwrap_or_default()
     }
@@ -96,12 +96,12 @@ impl<'a> JsonCursor<'a> {
         Some(Written::Json(value.get()))
     }
 
-    /// Reads the string that begins here, if it has neither escapes nor control characters.
+    /// Reads the string at the current position, if it has neither escapes nor control characters.
     fn plain(&mut self) -> Option<&'a str> {
         let rest = self.json.get(self.at + 1..)?;
         let end = memchr::memchr2(b'"', b'\\', rest.as_bytes())?;
         let (text, close) = (rest.get(..end)?, rest.as_bytes().get(end)?);
-        // Without an early end the compiler compares many bytes at once.
+        // Without an early exit, the compiler compares many bytes at once.
         let is_plain = text.bytes().fold(*close == b'"', |plain, byte| plain & (byte >= b' '));
         is_plain.then(|| {
             self.at += end + 2;

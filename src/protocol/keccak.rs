@@ -6,7 +6,7 @@ const RATE: usize = 136;
 /// Returns the Keccak-256 hash of the concatenated parts.
 pub(super) fn keccak256(parts: &[&[u8]]) -> [u8; 32] {
     let mut input = parts.concat();
-    // Padded to whole blocks, as Keccak did before it became SHA-3: a one bit, zeros, a one bit.
+    // Pads to whole blocks, as Keccak did before it became SHA-3: a one bit, zeros, a one bit.
     let length = input.len();
     input.resize(length + RATE - length % RATE, 0);
     input[length] |= 0x01;

@@ -1,4 +1,4 @@
-//! Which hosts are this machine.
+//! Recognises the hosts that are this machine.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 /// its usual form.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    // 127.0.0.1, 0:0:0:0:0:0:0:1, ::1. Names, which are parsed in vain, rarely begin so.
+    // For 127.0.0.1, 0:0:0:0:0:0:0:1, ::1. Names rarely begin like this, and parsing them would be wasted.
     let begins_so = bare.starts_with(['1', '0', ':']);
     host.eq_ignore_ascii_case("localhost") || begins_so && bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }

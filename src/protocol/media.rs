@@ -1,4 +1,4 @@
-//! `Media`: what a content type says about a body, and about the answers that its sender can read.
+//! `Media`: the content type of a body, and the answers that its sender can read.
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -6,9 +6,9 @@ use http::{HeaderMap, HeaderValue, header};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
-    /// `application/x-www-form-urlencoded`, which some clients send with any body.
+    /// `application/x-www-form-urlencoded`, which some clients send with every body.
     Form,
-    /// gRPC, with the content type that its answer has.
+    /// gRPC, with the content type of its answer.
     Grpc(&'static str),
     Other,
 }
@@ -33,13 +33,13 @@ impl Media {
     }
 }
 
-/// Whether a reader may take the body's text for other text than UTF-8: a charset is named that is not UTF-8, in whatever way a
-/// reader may look for one, or there are two content types.
+/// Returns whether a reader may decode the body as something other than UTF-8: because a foreign charset is named, in
+/// any way that a reader may look for it, or because there are two content types.
 pub(crate) fn has_foreign_charset(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let Some(content_type) = types.next() else { return false };
     let content_type = content_type.as_bytes();
-    // Most have no parameter at all.
+    // Most content types have no parameters.
     let names_foreign = || {
         let mut parameters = content_type.split(|byte| *byte == b';');
         content_type.contains(&b'=') && parameters.any(|parameter| names_charset(parameter) && !is_utf_8(parameter))
@@ -52,7 +52,7 @@ fn names_charset(parameter: &[u8]) -> bool {
     parameter.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME))
 }
 
-/// By letters and digits alone, as decoders compare names of charsets.
+/// Compares letters and digits only, as decoders compare charset names.
 fn is_utf_8(parameter: &[u8]) -> bool {
     let letters = parameter.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase);
     letters.eq(*b"charsetutf8")
@@ -63,8 +63,8 @@ pub(super) fn essence(content_type: &HeaderValue) -> &[u8] {
     content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
-/// Returns the content type of the answer to a gRPC request. The part after the `+`, which may be `json`, is the encoding of framed
-/// messages, not of the body.
+/// Returns the content type of the answer to a gRPC request. The part after the `+`, which may be `json`, encodes the
+/// framed messages, not the body.
 fn grpc(essence: &[u8]) -> Option<&'static str> {
     let base = essence.split(|byte| *byte == b'+').next().unwrap_or_default();
     let known = [

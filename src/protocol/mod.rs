@@ -1,4 +1,4 @@
-//! The values that go over the wire, and their text. Nothing here does I/O, reads a clock, or is async.
+//! The values on the wire, and their text forms. Nothing here does I/O, reads a clock, or is async.
 
 mod address;
 mod amount;

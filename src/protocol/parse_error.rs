@@ -1,4 +1,4 @@
-//! `ParseError`: a text is not what it should be.
+//! `ParseError`: a text has an unexpected form.
 
 /// The error returned when a text, or the bytes behind it, is not a value of the type it was parsed as.
 ///

@@ -1,4 +1,4 @@
-//! What a payer shows beside intent and transaction: the secret that its transfer was made for, or a signature.
+//! A payer's proof beside intent and transaction: the secret of its transfer's tag, or a signature.
 
 use std::{fmt, str::FromStr};
 
@@ -7,9 +7,10 @@ use super::{IntentId, Network, ParseError, PaymentTag, TxHash};
 /// The longest signature that is read, in bytes.
 pub(crate) const SIGNATURE_MAX: usize = 4_096;
 
-/// The secret that a transfer was made for: 16 to 192 of the characters `A` to `Z`, `a` to `z`, `0` to `9`, `_` and `-`.
+/// The secret that a transfer is bound to: 16 to 192 of the characters `A` to `Z`, `a` to `z`, `0` to `9`, `_` and
+/// `-`.
 ///
-/// Its [tag](PaymentTag) is public, on the chain; the secret itself goes to the seller alone.
+/// Its [tag](PaymentTag) is public on the chain; the secret itself goes to the seller alone.
 ///
 /// ```
 /// use tower_x402::protocol::PaymentSecret;
@@ -48,7 +49,7 @@ impl FromStr for PaymentSecret {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for PaymentSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PaymentSecret(…)")
@@ -65,10 +66,9 @@ const INVALID_SIGNATURE: ParseError =
     ParseError::new("invalid payment signature: it is 0x and the hexadecimal digits of 1 to 4096 bytes");
 
 impl PaymentSignature {
-    /// Takes 1 to 4096 bytes.
+    /// Creates a signature from 1 to 4096 bytes.
     ///
-    /// # Errors
-    /// [`ParseError`] for none, and for more.
+    /// # Errors Returns [`ParseError`] if there are none or more.
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, ParseError> {
         let bytes = bytes.into();
         (1..=SIGNATURE_MAX).contains(&bytes.len()).then_some(Self(bytes)).ok_or(INVALID_SIGNATURE)
@@ -97,15 +97,15 @@ impl fmt::Display for PaymentSignature {
     }
 }
 
-/// Shows its length only: the text itself redeems the payment.
+/// Shows the length only: the signature redeems the payment.
 impl fmt::Debug for PaymentSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PaymentSignature({} bytes)", self.0.len())
     }
 }
 
-/// Returns the text that a payer signs (EIP-191) to redeem this transaction with this intent: four lines, without a line break at the
-/// end.
+/// Returns the text that a payer signs (EIP-191) to redeem this transaction with this intent: four lines, without a
+/// final line break.
 ///
 /// ```
 /// use tower_x402::protocol::{IntentId, Network, TxHash, redemption_message};

@@ -1,11 +1,11 @@
-//! `Payment`: what can be reserved and sold for, one case for each way to pay.
+//! `Payment`: what a ledger reserves and records as sold; one variant for each way to pay.
 
 use super::{
     Address, Amount, ChainTime, Network, PaymentId, Transfer, TxHash, channel::VoucherPayment, permit2::Permit,
     v2::Authorization,
 };
 
-/// A payment: what a ledger reserves, and what a sale is recorded with.
+/// A payment: what a ledger reserves and records a sale with.
 ///
 /// ```
 /// use tower_x402::protocol::{Address, ChainTime, Network, Payment, SignedTransfer, Transfer, TxHash};
@@ -18,21 +18,21 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Payment {
-    /// A transfer that was mined.
+    /// A mined transfer.
     Transfer(Transfer),
-    /// An EIP-3009 authorization that its payer signed. No block is known that it was mined in.
+    /// An EIP-3009 authorization that its payer signed. Its block, if any, is unknown.
     Authorization(SignedTransfer),
-    /// A [permit](Permit) that its payer signed for Permit2. No block is known that it was mined in. Once it is settled, its amount is what
-    /// was charged.
+    /// A [permit](Permit) that its payer signed for Permit2. Its block, if any, is unknown. Once it is settled, its
+    /// amount is the charge.
     Permit(SignedTransfer),
-    /// A [voucher](super::channel::Voucher) that its payer signed for a channel. It never has a transaction of its own: what it is charged is
-    /// claimed later, with other charges.
+    /// A [voucher](super::channel::Voucher) that its payer signed for a channel. It never has a transaction of its
+    /// own: its charge is claimed later, together with other charges.
     Voucher(VoucherPayment),
 }
 
-/// A transfer that is signed, and was not seen in a block.
+/// A signed transfer that was not seen in a block.
 ///
-/// [`new`](Self::new) names it; the rest is set on the result.
+/// [`new`](Self::new) identifies it; the rest is set on the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SignedTransfer {
@@ -48,14 +48,14 @@ pub struct SignedTransfer {
     pub recipient: Address,
     /// The amount, in base units.
     pub amount: Amount,
-    /// When it was shown, in chain time.
+    /// When the payment was shown, in chain time.
     pub shown: ChainTime,
-    /// The transaction that settled it by the settler's word, where nothing reads the chain.
+    /// The transaction that settled it, as reported by the settler if nothing reads the chain.
     pub transaction: Option<TxHash>,
 }
 
 impl SignedTransfer {
-    /// Returns what a permit pays at most, shown at that time.
+    /// Returns the payment of at most a permit's amount, shown at that time.
     ///
     /// ```
     /// use tower_x402::protocol::{Address, ChainTime, Network, Payment, SignedTransfer, permit2::{Permit, PermitScheme}};
@@ -71,14 +71,14 @@ impl SignedTransfer {
             .with_shown(shown)
     }
 
-    /// Returns an authorization of nothing, to the zero address, shown at the beginning of chain time: the rest is set on it.
+    /// Returns an authorization with amount, recipient and time of showing zero: the rest is set on it.
     #[must_use]
     pub const fn new(network: Network, token: Address, payer: Address, nonce: [u8; 32]) -> Self {
         let (recipient, amount, shown) = (Address::ZERO, Amount::ZERO, ChainTime::from_unix(0));
         Self { network, token, payer, nonce, recipient, amount, shown, transaction: None }
     }
 
-    /// Returns what an authorization of this token pays, shown at that time.
+    /// Returns the payment of an authorization of this token, shown at that time.
     #[must_use]
     pub fn of(network: Network, token: Address, authorization: &Authorization, shown: ChainTime) -> Self {
         Self::new(network, token, authorization.from, authorization.nonce)
@@ -101,22 +101,22 @@ impl SignedTransfer {
         self
     }
 
-    /// Sets when it was shown, in chain time.
+    /// Sets when the payment was shown, in chain time.
     #[must_use]
     pub const fn with_shown(mut self, shown: ChainTime) -> Self {
         self.shown = shown;
         self
     }
 
-    /// Sets the transaction that settled it, by the settler's word.
+    /// Sets the transaction that settled it, as reported by the settler.
     #[must_use]
     pub const fn with_transaction(mut self, transaction: TxHash) -> Self {
         self.transaction = Some(transaction);
         self
     }
 
-    /// Returns the name of this payment if it is an authorization: that of the transfer that will be made from it. One that is a permit
-    /// has the name that [`Payment::id`] returns.
+    /// Returns the id of this payment if it is an authorization: the id of the transfer that will be made from it.
+    /// The id of a permit is returned by [`Payment::id`].
     #[must_use]
     pub const fn payment_id(&self) -> PaymentId {
         PaymentId::of_authorization(self.network, self.token, self.payer, self.nonce)
@@ -154,7 +154,8 @@ impl PartialEq<SignedTransfer> for Payment {
 }
 
 impl Payment {
-    /// Returns the name of this payment. It stays the same when an authorization becomes a transfer, and when a permit is settled.
+    /// Returns the id of this payment. It stays the same when an authorization becomes a transfer, and when a permit
+    /// is settled.
     #[must_use]
     pub const fn id(&self) -> PaymentId {
         match self {
@@ -215,7 +216,7 @@ impl Payment {
         }
     }
 
-    /// The same with this amount in place of the one that its payer allowed. What was mined has the amount that it has.
+    /// Replaces the amount that the payer allowed by the charge. A mined transfer keeps its amount.
     pub(crate) fn charged(self, charge: Amount) -> Self {
         match self {
             Self::Transfer(transfer) => Self::Transfer(transfer),
@@ -235,13 +236,13 @@ impl Payment {
         }
     }
 
-    /// Returns whether the payment was made: whether it has a transaction. That of a voucher has none, and counts once it is charged.
+    /// Returns whether the payment has a transaction. A voucher never has one; it counts once it is charged.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         self.transaction().is_some()
     }
 
-    /// Returns the position of its log in the transaction's receipt, from 0.
+    /// Returns the position of its log in the transaction's receipt, from 0; `None` unless it is a mined transfer.
     #[must_use]
     pub const fn position(&self) -> Option<u32> {
         match self {
@@ -250,7 +251,7 @@ impl Payment {
         }
     }
 
-    /// Returns the height of its block.
+    /// Returns the height of its block; `None` unless it is a mined transfer.
     #[must_use]
     pub const fn block_number(&self) -> Option<u64> {
         match self {
@@ -259,7 +260,7 @@ impl Payment {
         }
     }
 
-    /// Returns the chain time from which its age counts: that of its block, or that at which it was shown.
+    /// Returns the chain time from which its age counts: its block's, or the time at which it was shown.
     #[must_use]
     pub const fn time(&self) -> ChainTime {
         match self {
@@ -269,7 +270,7 @@ impl Payment {
         }
     }
 
-    /// Returns the nonce of the authorization or permit that it is, or was made from; of a voucher, what names it.
+    /// Returns the nonce of its authorization or permit, or the bytes that identify a voucher's payment.
     #[must_use]
     pub const fn nonce(&self) -> Option<&[u8; 32]> {
         match self {

@@ -1,4 +1,4 @@
-//! `PaymentId`: the name of a payment, the same everywhere and for ever.
+//! `PaymentId`: the id of a payment, the same everywhere and for ever.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 
 use super::{Address, Network, ParseError, TxHash, permit2::PERMIT2};
 
-/// The name of one payment, fit to be an idempotency key.
+/// The id of one payment, usable as an idempotency key.
 ///
 /// | Payment | Named by | Text |
 /// |---|---|---|
@@ -18,10 +18,10 @@ use super::{Address, Network, ParseError, TxHash, permit2::PERMIT2};
 /// | what a [voucher](super::channel::VoucherPayment) pays | chain, contract of the channels, payer, hash of channel, total and intent | `eip155:8453/0x4020074e9df2ce…/0x…/0x…` |
 ///
 /// The position is not the block-wide log index: a reorganisation can move that one, and the same transfer would be
-/// spendable twice. An authorization can be used once, in any transaction, so it identifies its transfer in advance. So can a permit: its
-/// nonce is one of Permit2's, for all tokens together, so that the contract stands in the token's place.
+/// spendable twice. An authorization can be used once, in any transaction, so it identifies its transfer in advance.
+/// So does a permit: Permit2 counts its nonces across all tokens, so its contract takes the place of the token.
 ///
-/// Each id has one text, in lower case. Parsing takes that spelling and nothing else.
+/// Each id has exactly one text, in lower case. Parsing accepts no other spelling.
 ///
 /// ```
 /// use tower_x402::protocol::{Address, Asset, Network, PaymentId, TxHash};
@@ -48,19 +48,19 @@ const INVALID: ParseError = ParseError::new(
 );
 
 impl PaymentId {
-    /// Names the transfer at `position` (from 0) among the logs of the transaction's receipt.
+    /// Returns the id of the transfer at `position` (from 0) among the logs of the transaction's receipt.
     #[must_use]
     pub const fn of_transfer(network: Network, transaction: TxHash, position: u32) -> Self {
         Self(Kind::Transfer { network, transaction, position })
     }
 
-    /// Names the transfer that is made from the payer's authorization of this nonce.
+    /// Returns the id of the transfer made from the payer's authorization with this nonce.
     #[must_use]
     pub const fn of_authorization(network: Network, token: Address, payer: Address, nonce: [u8; 32]) -> Self {
         Self(Kind::Authorization { network, token, payer, nonce })
     }
 
-    /// Names the transfer that is made from the payer's Permit2 permit of this nonce, of whichever token.
+    /// Returns the id of the transfer made from the payer's Permit2 permit with this nonce, for any token.
     #[must_use]
     pub const fn of_permit(network: Network, payer: Address, nonce: [u8; 32]) -> Self {
         Self::of_authorization(network, PERMIT2, payer, nonce)
@@ -74,8 +74,8 @@ impl PaymentId {
         }
     }
 
-    /// In 32 bytes and a number, for tables of millions. No transfer has the number of the authorizations, and what is hashed into
-    /// their bytes no one can choose to meet another's.
+    /// Returns the id in 32 bytes and a number, for tables of millions. No transfer has the number of authorizations,
+    /// and nobody can choose hashed bytes to collide with another's.
     pub(crate) fn compact(&self) -> CompactPaymentId {
         let (name, position) = match self.0 {
             Kind::Transfer { transaction, position, .. } => (*transaction.as_bytes(), position),
@@ -91,10 +91,11 @@ impl PaymentId {
     }
 }
 
-/// The position of no transfer: a receipt of so many logs would be hundreds of gigabytes long.
+/// The position that marks authorizations. No transfer has it: a receipt of so many logs would be hundreds of
+/// gigabytes long.
 const AUTHORIZATION: u32 = u32::MAX;
 
-/// What tells a payment from every other, in little space.
+/// A payment's id in little space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CompactPaymentId {
     network: Network,
@@ -109,7 +110,8 @@ impl CompactPaymentId {
     }
 }
 
-/// As three numbers, by name and position: a ledger hashes each id many times, and chains hardly ever share transactions.
+/// Hashes three numbers, of name and position: a ledger hashes each id many times, and chains hardly ever share
+/// transactions.
 impl Hash for CompactPaymentId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for half in self.name.as_chunks().0 {
@@ -155,7 +157,7 @@ impl FromStr for PaymentId {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // One id, one text: no upper case, no leading zeros or signs.
+        // Each id has one text: no upper case, no leading zeros or signs.
         parse(text).filter(|id| id.to_string() == text).ok_or(INVALID)
     }
 }
@@ -246,7 +248,7 @@ mod tests {
             authorized(1, 3, 3),
             authorized(1, 2, 4),
             PaymentId::of_authorization(Network::BASE_SEPOLIA, Address::new([1; 20]), Address::new([2; 20]), [3; 32]),
-            // A transaction that has the nonce's bytes.
+            // A transaction hash with the bytes of the nonce.
             PaymentId::of_transfer(Network::BASE, TxHash::new([3; 32]), u32::MAX),
         ];
         for (at, one) in ids.iter().enumerate() {

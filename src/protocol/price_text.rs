@@ -1,8 +1,8 @@
-//! `PriceText`: a price as a quote writes it.
+//! `PriceText`: the text forms of a price in quotes.
 
 use super::Amount;
 
-/// A price, written once for every quote that asks it.
+/// A price, written once for all its quotes.
 #[derive(Clone, Debug)]
 pub(crate) struct PriceText {
     /// In units of the token.
@@ -12,7 +12,7 @@ pub(crate) struct PriceText {
 }
 
 impl PriceText {
-    /// Writes an amount of a token with so many decimals.
+    /// Writes an amount of a token with `decimals` decimals.
     pub(crate) fn new(amount: Amount, decimals: u8) -> Self {
         Self { decimal: amount.to_decimal(decimals), units: amount.to_string() }
     }

@@ -1,4 +1,4 @@
-//! `PurchaseName`: a client's own name for one purchase, which stays the same when it is signed again.
+//! `PurchaseName`: a client's own name for one purchase, which stays the same when the purchase is signed again.
 
 use std::{fmt, str::FromStr};
 
@@ -6,9 +6,9 @@ use super::ParseError;
 
 /// A client's name for one purchase: 16 to 128 characters of `[A-Za-z0-9_-]`.
 ///
-/// A client chooses a fresh one for each purchase, and repeats it with each attempt. A seller that reads it charges the purchase
-/// once, also where the client signs a second payment for it. It is the `id` of the x402 extension `payment-identifier`, and the
-/// value of `Idempotency-Key` in MPP.
+/// A client chooses a fresh one for each purchase, and repeats it with each attempt. A seller that reads it charges
+/// the purchase once, even if the client signs a second payment for it. It is the `id` of the x402 extension
+/// `payment-identifier`, and the value of `Idempotency-Key` in MPP.
 ///
 /// ```
 /// use tower_x402::protocol::PurchaseName;
@@ -63,15 +63,15 @@ impl fmt::Display for PurchaseName {
     }
 }
 
-/// Without the text: another client that knows it could make its owner wait.
+/// Omits the text: another client that knows it could delay its owner.
 impl fmt::Debug for PurchaseName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PurchaseName(..)")
     }
 }
 
-/// The key of a purchase in a ledger: 128 bits derived from the realm, the resource and the [`PurchaseName`]. The same id names
-/// another purchase on another resource.
+/// The key of a purchase in a ledger: 128 bits derived from the realm, the resource and the [`PurchaseName`]. The
+/// same name identifies another purchase on another resource.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PurchaseKey([u8; 16]);
 
@@ -86,7 +86,7 @@ impl PurchaseKey {
     pub(crate) fn of(realm: &str, resource: &str, id: &PurchaseName) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("tower-x402 2026-11 key of a purchase");
         for part in [realm, resource, id.as_str()] {
-            // With its length, so that no two triples are one text.
+            // The length makes different triples hash differently.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }

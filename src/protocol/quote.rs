@@ -1,4 +1,4 @@
-//! `Quote`: a quote, as the payer reads it from the headers of a 402.
+//! `Quote`: the quote in the headers of a 402, as read by a payer.
 
 use http::{HeaderMap, HeaderName};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use super::{
     headers::{PAY, X_PAYMENT_CONTRACTS, X_PRICE_INTENT},
 };
 
-/// A quote, as a payer reads it from the headers of a 402.
+/// The quote in the headers of a 402, as read by a payer.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue};

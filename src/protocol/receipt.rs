@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Address, Amount, ChainTime, IntentId, Network, Payment, PaymentId, ProvedBy, TxHash};
 
-/// The payment that is to buy an answer, for the handler. The layer puts it into the request's extensions.
+/// The payment for an answer, for the handler. The layer puts it into the request's extensions.
 ///
 /// **A receipt without a [`transaction`](Self::transaction) is not money.** It is a signed payment, which the layer settles only once
 /// the handler has answered, and which can still fail: the payer may have emptied the wallet by then. A handler with side effects,
@@ -36,13 +36,14 @@ pub struct Receipt {
     maximum: Option<Amount>,
 }
 
-/// Which pass a call was made by.
+/// The pass by which a call was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassCall {
     /// The seller's name of the pass.
     pub name: Arc<str>,
-    /// The number of the call: how many calls of this pass were begun up to this one, whatever became of them.
+    /// The number of the call: how many calls of this pass were started up to and including this one, whatever their
+    /// outcome.
     pub number: u64,
 }
 
@@ -54,35 +55,36 @@ impl Receipt {
         Self::of(resource.into(), intent, Arc::new(payment.into()))
     }
 
-    /// Returns the same for a payment that is shared.
+    /// Returns the receipt of a shared payment.
     pub(crate) const fn of(resource: Arc<str>, intent: IntentId, payment: Arc<Payment>) -> Self {
         Self { resource, intent, payment, proved_by: ProvedBy::Nothing, pass: None, maximum: None }
     }
 
-    /// Sets how the redemption showed that it is the payer's.
+    /// Sets how the redemption proved that it comes from the payer.
     #[must_use]
     pub const fn with_proof(mut self, proved_by: ProvedBy) -> Self {
         self.proved_by = proved_by;
         self
     }
 
-    /// Marks it as the receipt for a call by a pass, which the payment bought before.
+    /// Marks it as the receipt of a call by a pass, which the payment bought before.
     #[must_use]
     pub fn with_pass(mut self, name: impl Into<Arc<str>>, number: u64) -> Self {
         self.pass = Some(PassCall { name: name.into(), number });
         self
     }
 
-    /// Returns the pass by which the request was made; `None` if it was paid for by itself.
+    /// Returns the pass by which the request was made; `None` if the request was paid for by itself.
     ///
-    /// With a pass, everything else in the receipt is of the payment that bought the pass, and [`intent`](Self::intent) is a name
-    /// of the pass. Payment and number together are the idempotency key of side effects.
+    /// With a pass, all other parts of the receipt describe the payment that bought the pass, and
+    /// [`intent`](Self::intent) identifies the pass. Payment and number together are the idempotency key of side
+    /// effects.
     #[must_use]
     pub const fn pass(&self) -> Option<&PassCall> {
         self.pass.as_ref()
     }
 
-    /// Sets the most that the handler may charge.
+    /// Sets the maximum that the handler may charge.
     #[must_use]
     pub const fn with_maximum(mut self, maximum: Amount) -> Self {
         self.maximum = Some(maximum);
@@ -105,16 +107,16 @@ impl Receipt {
         self
     }
 
-    /// Returns how the redemption showed that it is the payer's.
+    /// Returns how the redemption proved that it comes from the payer.
     #[must_use]
     pub const fn proved_by(&self) -> ProvedBy {
         self.proved_by
     }
 
-    /// Returns the name of this payment.
+    /// Returns the id of this payment.
     ///
-    /// It is no proof that the money came: see [`transaction`](Self::transaction) first. It is the idempotency key of side effects,
-    /// since a handler may be started several times for one payment.
+    /// It does not prove that the money came: check [`transaction`](Self::transaction) first. It is the idempotency
+    /// key of side effects, since a handler may be started several times for one payment.
     #[must_use]
     pub fn payment_id(&self) -> PaymentId {
         self.payment.id()
@@ -162,8 +164,8 @@ impl Receipt {
         self.payment.network()
     }
 
-    /// Returns the transaction; `None` for a signed payment, which is settled once the handler's answer is there. Without a
-    /// transaction no money has moved yet.
+    /// Returns the transaction; `None` for a signed payment, which is settled once the handler has answered. Without
+    /// a transaction, no money has moved yet.
     #[must_use]
     pub fn transaction(&self) -> Option<TxHash> {
         self.payment.transaction()
@@ -175,7 +177,7 @@ impl Receipt {
         self.payment.position()
     }
 
-    /// Returns the time of its block; of a signed payment, the time at which it was shown.
+    /// Returns the time of its block, or the time at which a signed payment was shown.
     #[must_use]
     pub fn block_time(&self) -> ChainTime {
         self.payment.time()

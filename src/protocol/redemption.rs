@@ -18,12 +18,12 @@ use super::{
 
 const INTENT: &str = "intentId";
 const TX: &str = "txHash";
-/// Read in the header alone: in a body it is the service's own.
+/// Read in headers only: in a body it belongs to the service.
 const CHAIN: &str = "chainId";
 const SECRET: &str = "paymentSecret";
 const SIGNATURE: &str = "paymentSignature";
 
-/// The depth to which arrays, and strings that hold JSON, are searched for a proof.
+/// How many levels of arrays, and of strings that hold JSON, are searched for a proof.
 const WRAPPINGS: u32 = 3;
 
 /// A proof of payment in a request: an intent id, a transaction hash, or both.
@@ -52,7 +52,7 @@ pub enum Proof {
     Payment(Box<PaymentPayload>),
     /// A payment of the standard's first version, from the `X-PAYMENT` header.
     PaymentV1(Box<v1::PaymentPayload>),
-    /// A payment of MPP, from the `Authorization` header of a merchant that speaks it.
+    /// A payment of MPP, from the `Authorization` header, if the merchant accepts MPP.
     Mpp(Box<mpp::Credential>),
 }
 
@@ -64,9 +64,9 @@ pub struct Redemption {
     pub intent: IntentId,
     /// The transaction that paid.
     pub transaction: TxHash,
-    /// The network of that transaction. `None` where it is not named: then it is the first one of the quote.
+    /// The network of that transaction. `None` if it is not named: the first network of the quote.
     pub network: Option<Network>,
-    /// The secret that the transfer was made for, where it is not the intent.
+    /// The secret that the transfer is bound to, unless that is the intent.
     pub secret: Option<PaymentSecret>,
     /// A signature of the payer over [`redemption_message`](super::redemption_message).
     pub signature: Option<PaymentSignature>,
@@ -138,7 +138,7 @@ impl Proof {
             Some(b'{') => Cow::Borrowed(bytes),
             _ => Cow::Owned(decode_base64(bytes).ok_or(InvalidRedemption)?),
         };
-        // serde_json does not check the UTF-8 of what it skips.
+        // serde_json does not check the UTF-8 of skipped values.
         let text = std::str::from_utf8(&json).map_err(|_| InvalidRedemption)?;
         let members: Members<'_> = serde_json::from_str(text).map_err(|_| InvalidRedemption)?;
         match members.proof()? {
@@ -155,13 +155,13 @@ pub(crate) fn is_proof_member(name: &str) -> bool {
     [INTENT, TX, SECRET, SIGNATURE].contains(&name)
 }
 
-/// Returns whether a member's value counts as a missing one.
+/// Returns whether a member's value counts as missing.
 pub(crate) fn is_absent(value: &RawValue) -> bool {
     Member::read(value).is_absent()
 }
 
-/// Returns whether the redemption in the header `x402-payment` has the same value of a member: a client may show one proof in both
-/// places.
+/// Returns whether the redemption in the header `x402-payment` has the same value for a member: a client may show one
+/// proof in both places.
 pub(crate) fn is_shown_in_head(name: &str, value: &RawValue, headers: &HeaderMap) -> bool {
     let Ok(Some(Proof::Redemption(shown))) = Proof::from_headers(headers) else { return false };
     let Member::Text(text) = Member::read(value) else { return false };
@@ -174,7 +174,7 @@ pub(crate) fn is_shown_in_head(name: &str, value: &RawValue, headers: &HeaderMap
     }
 }
 
-/// Returns whether a text that is not parsed as JSON contains the name of a proof's member, however it is quoted.
+/// Returns whether a text that is not parsed as JSON contains the name of a proof's member, in any kind of quotes.
 pub(crate) fn names_proof(text: &[u8]) -> bool {
     [INTENT, TX].iter().any(|name| memmem::find(text, name.as_bytes()).is_some())
 }
@@ -184,17 +184,19 @@ pub(crate) fn begins_json(text: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(text).map_or_else(|error| error.is_eof(), |_| true)
 }
 
-/// Returns whether a query has fields with the names of both members: one alone may be the service's own.
+/// Returns whether a query has fields with both members' names: one alone may belong to the service.
 pub(crate) fn query_names_proof(query: &str) -> bool {
     has_field(query.as_bytes(), INTENT) && has_field(query.as_bytes(), TX)
 }
 
-/// Returns whether a form has a field with the name of a proof's member. Proofs do not belong in forms, so this is a client's mistake.
+/// Returns whether a form has a field with the name of a proof's member. Proofs do not belong in forms, so this is a
+/// mistake of the client.
 pub(crate) fn form_names_proof(form: &[u8]) -> bool {
     has_field(form, INTENT) || has_field(form, TX)
 }
 
-/// Reads the proof in a form that a page sends: the members of a redemption as fields, each once and by the rules of the JSON object.
+/// Reads the proof in a form that a page sends: the members of a redemption as fields, each once, under the rules of
+/// the JSON object.
 ///
 /// Only a complete redemption counts. Any other form that names a proof is a mistake, as in other encodings.
 pub(crate) fn scan_form(form: &[u8]) -> ScanResult {
@@ -221,7 +223,7 @@ fn form_members(form: &[u8]) -> Option<String> {
     Some(members)
 }
 
-/// A name or a value of a form; `None` where it is not UTF-8.
+/// Decodes a name or a value of a form; `None` if it is not UTF-8.
 fn form_text(encoded: &[u8]) -> Option<String> {
     let spaced: Vec<u8> = encoded.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     String::from_utf8(percent_decoded(&spaced).collect()).ok()
@@ -249,21 +251,22 @@ fn percent_decoded(mut encoded: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// Reads a proof's members from a JSON text in one pass. All other members are skipped.
+/// Reads a proof's members from a JSON text in one pass, and skips all others.
 pub(crate) fn scan_body(json: &[u8]) -> ScanResult {
-    // serde_json does not check the UTF-8 of what it skips.
+    // serde_json does not check the UTF-8 of skipped values.
     let Ok(text) = std::str::from_utf8(json) else { return ScanResult::NotJson };
     match serde_json::from_str::<Members>(text) {
         Ok(members) => members.scan_result(),
         Err(_) if serde_json::from_str::<IgnoredAny>(text).is_err() => ScanResult::NotJson,
-        // JSON all the same: an object with a name that is no Unicode may carry a proof.
+        // It is valid JSON nonetheless: an object with a name that is no Unicode may carry a proof.
         Err(_) if text.trim_start().starts_with('{') => ScanResult::Invalid,
         Err(_) if wraps_proof(text, WRAPPINGS) => ScanResult::Invalid,
         Err(_) => ScanResult::Nothing,
     }
 }
 
-/// Returns whether an array, or a string that holds JSON, contains a proof: a client's mistake, not the absence of a proof.
+/// Returns whether an array, or a string that holds JSON, contains a proof: a mistake of the client, not a missing
+/// proof.
 fn wraps_proof(json: &str, wrappings: u32) -> bool {
     let json = json.trim_start();
     let Some(deeper) = wrappings.checked_sub(1) else { return false };
@@ -310,8 +313,8 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Reads the value as it is written: a value that no Rust type can hold (`1e999`, half a surrogate pair) is an invalid
-    /// proof, not malformed JSON.
+    /// Reads the value from its JSON. A value that no Rust type can hold (`1e999`, half a surrogate pair) is an
+    /// invalid proof, not malformed JSON.
     fn read(value: &'a RawValue) -> Self {
         match value.get() {
             "null" => Self::Absent,
@@ -324,7 +327,7 @@ impl<'a> Member<'a> {
     }
 }
 
-/// The values of an object's four members that belong to the payer, and of the one that does so in the header.
+/// The values of an object's four members that belong to the payer, and of `chainId`, which does so in a header only.
 struct Members<'a> {
     intent: Member<'a>,
     tx: Member<'a>,
@@ -333,7 +336,7 @@ struct Members<'a> {
     chain: Chain<'a>,
 }
 
-/// What an object has as `chainId`.
+/// The value of `chainId`.
 #[derive(Default)]
 enum Chain<'a> {
     #[default]
@@ -343,7 +346,7 @@ enum Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// The network of that chain. `null` and an empty text count as absent.
+    /// Returns the network of that chain. `null` and an empty text count as absent.
     fn network(&self) -> Result<Option<Network>, InvalidRedemption> {
         match self {
             Self::Absent => Ok(None),
@@ -373,7 +376,7 @@ impl Members<'_> {
             }
             (Some(intent), None) => Ok(Proof::IntentOnly(intent)),
             (None, Some(transaction)) => Ok(Proof::TransactionOnly(transaction)),
-            // A proof of the payer is no proof of payment.
+            // A proof of the payer alone proves no payment.
             (None, None) => Err(InvalidRedemption),
         }
     }

@@ -1,13 +1,13 @@
-//! `RequestDigest`: binds an intent to one request. `DigestKey`: what it is computed with.
+//! `RequestDigest`: binds an intent to one request. `DigestKey`: the key that it is computed with.
 
 use std::fmt;
 
-/// What a digest is keyed with.
+/// The key of a digest.
 #[derive(Clone, Copy)]
 pub(crate) enum DigestKey<'k> {
-    /// A secret, for digests that only its holder can compute.
+    /// A secret: only its holder can compute the digest.
     Secret(&'k [u8; 32]),
-    /// Nothing but the purpose of the digest, for those that a seal vouches for.
+    /// Only the digest's purpose: a seal protects the digest itself.
     Purpose(&'static str),
 }
 
@@ -19,7 +19,8 @@ impl DigestKey<'_> {
         }
     }
 
-    /// The hash of this alone, without a hasher, whose two kilobytes take longer than a short request.
+    /// Hashes these bytes without a hasher, whose two kilobytes take longer to set up than a short request takes to
+    /// hash.
     pub(super) fn hash(self, bytes: &[u8]) -> [u8; 32] {
         match self {
             Self::Secret(key) => *blake3::keyed_hash(key, bytes).as_bytes(),

@@ -1,16 +1,16 @@
-//! Times of the calendar, as RFC 3339 writes them.
+//! Calendar times in the form of RFC 3339.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The last second of the year 9999, behind which the format has no years.
+/// The last second of the year 9999, the format's last year.
 const LAST: u64 = 253_402_300_799;
 
-/// `2026-11-22T18:40:05Z`, for seconds of Unix time.
+/// Formats Unix seconds as `2026-11-22T18:40:05Z`.
 pub(crate) fn rfc3339(unix: u64) -> String {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(unix.min(LAST))).to_string()
 }
 
-/// Seconds of Unix time, of a text with any offset; parts of a second are cut off.
+/// Parses a text with any offset to Unix seconds. Fractions of a second are cut off.
 #[cfg(feature = "client")]
 pub(crate) fn parse_rfc3339(text: &str) -> Option<u64> {
     let text = text.to_ascii_uppercase();
@@ -25,7 +25,7 @@ pub(crate) fn parse_rfc3339(text: &str) -> Option<u64> {
     u64::try_from(i64::try_from(local.as_secs()).ok()? - ahead).ok()
 }
 
-/// An offset: `+01:30`.
+/// Parses an offset such as `+01:30` to seconds.
 #[cfg(feature = "client")]
 fn seconds(offset: &str) -> Option<i64> {
     let sign = match offset.as_bytes().first()? {

@@ -2,7 +2,7 @@
 //!
 //! The token, before base64url: version (1 byte), key id (4), nonce (12), issue time (8), lifetime in seconds (4),
 //! amount (length byte and that many bytes, no leading zero), digest flag (1) and, if set, digest (16), tag (16).
-//! Chain, recipient, realm and resource are not carried: they are part of the key that a route seals with.
+//! Chain, recipient, realm and resource are not in the token: the key that a route seals with is derived from them.
 
 use std::fmt;
 
@@ -70,7 +70,7 @@ impl SealingKeys {
         Ok(self)
     }
 
-    /// Returns a key for another use than intents, for each sealing key in their order.
+    /// Derives a key for another use than intents from each sealing key, in their order.
     pub(super) fn derived(&self, usage: &[u8], fields: &[&[u8]]) -> Vec<(KeyId, [u8; 32])> {
         let derive = |(key, id): &([u8; 32], KeyId)| {
             let mut hasher = blake3::Hasher::new_keyed(key);
@@ -104,7 +104,7 @@ impl SealingKeys {
         }
     }
 
-    /// Generates a key for this process only: its quotes cannot be redeemed after a restart or at a replica.
+    /// Generates a key for this process only: its quotes cannot be redeemed after a restart or at another replica.
     ///
     /// # Errors
     /// Returns [`SealingKeyError`] if the operating system provides no randomness.
@@ -144,7 +144,7 @@ fn key_id(key: &[u8; 32]) -> KeyId {
     [hash[0], hash[1], hash[2], hash[3]]
 }
 
-/// The terms that a token carries. All others are part of its route's key.
+/// The terms that a token carries. The route's key binds all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IntentTerms {
     pub(crate) amount: Amount,
@@ -185,7 +185,7 @@ impl RouteSeal {
         Self { id, key, digest_key: blake3::derive_key("tower-x402 2026-11 request digest", &key) }
     }
 
-    /// Returns the key of request digests, independent of the one for tags.
+    /// Returns the key of request digests, which is independent of the key for tags.
     pub(crate) const fn digest_key(&self) -> DigestKey<'_> {
         DigestKey::Secret(&self.digest_key)
     }
@@ -231,7 +231,7 @@ impl RouteSeal {
     }
 }
 
-/// A token's tag. It does not implement `==`: the duration would tell a forger how many bytes are right.
+/// A token's tag. It does not implement `==`, whose duration would tell a forger how many bytes are right.
 struct Tag([u8; TAG]);
 
 impl Tag {
@@ -261,7 +261,7 @@ impl Seals {
         )
     }
 
-    /// Returns the seal of new intents: of the current recipient, under the current key.
+    /// Returns the seal for new intents: the current recipient's, under the current key.
     #[expect(clippy::indexing_slicing, reason = "there is always a recipient and a key")]
     pub(crate) fn current(&self) -> &RouteSeal {
         &self.0[0].1
@@ -277,7 +277,7 @@ impl Seals {
         self.current().seal_into(terms, out);
     }
 
-    /// Opens an intent id: returns its terms, the recipient it was sealed for, its key in the ledger, and the seal.
+    /// Opens an intent id. Returns its terms, the recipient it was sealed for, its key in the ledger, and the seal.
     pub(crate) fn open(&self, id: &IntentId) -> Option<(IntentTerms, Address, IntentKey, &RouteSeal)> {
         let mut buffer = [0; TOKEN_MAX + 2];
         let length = URL_SAFE_NO_PAD.decode_slice(id.as_str(), &mut buffer).ok()?;

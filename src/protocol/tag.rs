@@ -1,19 +1,19 @@
-//! `PaymentTag`: what a transfer says of the secret that it was made for.
+//! `PaymentTag`: binds a transfer to a secret.
 
 use std::fmt;
 
 use super::keccak::keccak256;
 
-/// Stands before every secret, so that no other hash is ever a tag.
+/// The prefix of every hashed secret, so that a hash for another purpose is never a tag.
 const DOMAIN: &[u8] = b"x402-tag:v1:";
-/// The four bytes that stand before a tag in call data: `x402`.
+/// The four bytes before a tag in call data: `x402`.
 const MARK: &[u8; 4] = b"x402";
 
-/// Binds a transfer to a secret without telling it: `keccak256("x402-tag:v1:" + secret)`.
+/// Binds a transfer to a secret without revealing it: `keccak256("x402-tag:v1:" + secret)`.
 ///
 /// A payer appends it to the call data of its transfer ([`to_call_data`](Self::to_call_data)). Token contracts ignore
-/// bytes behind their arguments; the secret identifies its transfer. The secret is an intent id, or a text of the
-/// payer's own.
+/// bytes after their arguments; the secret identifies its transfer. The secret is an intent id, or a text that the
+/// payer chose.
 ///
 /// ```
 /// use tower_x402::protocol::PaymentTag;
@@ -27,10 +27,10 @@ const MARK: &[u8; 4] = b"x402";
 pub struct PaymentTag([u8; 32]);
 
 impl PaymentTag {
-    /// How many bytes a tag takes in call data, its mark included.
+    /// The number of bytes that a tag takes in call data, including its mark.
     pub const CALL_DATA_LEN: usize = 36;
 
-    /// From the bytes.
+    /// Creates a tag from its bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -42,7 +42,7 @@ impl PaymentTag {
         Self(keccak256(&[DOMAIN, secret.as_bytes()]))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -57,14 +57,14 @@ impl PaymentTag {
         bytes
     }
 
-    /// Whether bytes hold anything that may be a tag: the mark, and 32 bytes behind it. The last mark that has room is as good as
-    /// the first, so one look is enough.
+    /// Returns whether bytes may contain a tag: the mark and 32 bytes after it. Any mark with that much room
+    /// suffices, so one search is enough.
     pub(crate) fn any_in(bytes: &[u8]) -> bool {
         let room = bytes.len().saturating_sub(Self::CALL_DATA_LEN - MARK.len());
         holds(&bytes[..room], MARK)
     }
 
-    /// Whether call data holds this tag, mark included, anywhere behind its four-byte selector.
+    /// Returns whether call data contains this tag with its mark, anywhere after the four-byte selector.
     #[must_use]
     pub fn is_in(&self, call_data: &[u8]) -> bool {
         let wanted = self.to_call_data();
@@ -72,12 +72,13 @@ impl PaymentTag {
     }
 }
 
-/// Whether bytes hold others, which begin with the mark. A searcher costs more to build than call data costs to look through.
+/// Returns whether bytes contain `wanted`, which begins with the mark. Building a searcher costs more than searching
+/// call data.
 fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
     memchr::memchr_iter(MARK[0], bytes).any(|at| bytes[at..].starts_with(wanted))
 }
 
-/// As hexadecimal digits behind `0x`.
+/// Formats the tag as `0x` and hexadecimal digits.
 impl fmt::Display for PaymentTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(const_hex::Buffer::<32, true>::new().format(&self.0))
@@ -113,7 +114,7 @@ mod tests {
         }
     }
 
-    /// It would bind a payment to an impossible tag.
+    /// Such a mark would bind a payment to a tag that cannot exist.
     #[test]
     fn a_mark_without_room_for_a_tag_behind_it_is_none() {
         let tail = PaymentTag::of("an intent").to_call_data();

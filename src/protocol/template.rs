@@ -1,4 +1,4 @@
-//! `QuoteTemplate`: a route's quote with everything written that is the same for every request.
+//! `QuoteTemplate`: a route's quote, with everything written that is the same for every request.
 
 use std::{fmt::Write as _, ops::Range};
 
@@ -16,52 +16,52 @@ use super::{
     v2::Reason,
 };
 
-/// Each marks the place of a header that hangs on the request. No other header of a quote says this.
+/// Placeholders for the headers that depend on the request. No other header of a quote has such a value.
 const LENGTH: &[u8] = b"0";
 const INTENT: &[u8] = b"1";
 const PAYMENT: &[u8] = b"2";
 const STANDARD: &[u8] = b"3";
 
-/// A quote's body and headers, but for price, intent and expiry.
+/// A quote's body and headers, without price, intent and expiry.
 #[derive(Clone, Debug)]
 pub(crate) struct QuoteTemplate {
-    /// The body, cut where these go, in this order; the price once as a decimal and once in base units.
+    /// The body, split at the variable parts in this order. The price occurs as a decimal and in base units.
     before_decimal: Box<str>,
-    /// By [`RedeemBy`].
+    /// Indexed by [`RedeemBy`].
     before_intent: [Box<str>; 2],
     before_expiry: Box<str>,
     before_units: Box<str>,
     after_units: Box<str>,
-    /// Where the `Pay` object begins in `before_expiry`, and ends in `after_units`.
+    /// The offset in `before_expiry` where the `Pay` object begins, and the one in `after_units` where it ends.
     pay: (usize, usize),
-    /// All eight; what hangs on the request has its place marked.
+    /// All eight headers; those that depend on the request hold placeholders.
     headers: HeaderMap,
-    /// The same, and the standard's.
+    /// The same headers, and the standard's.
     headers_of_both: HeaderMap,
 }
 
-/// Where a quote says that its payment is to be shown.
+/// Where the quote asks clients to show the payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RedeemBy {
     /// In the body or in the header.
     Any,
-    /// In the header: the body is not looked at, or too long to be.
+    /// In the header: the body is not read, or too long to be read.
     Header,
 }
 
-/// A quote on the wire: those of its headers that hang on the request are slices of what its body stands in.
+/// A quote on the wire. Its headers that depend on the request are slices of the buffer of the body.
 #[derive(Debug)]
 pub(crate) struct RenderedQuote {
     pub(crate) body: Bytes,
     pub(crate) headers: HeaderMap,
-    /// Where the intent stands in the body.
+    /// The range of the intent in the body.
     intent: Range<usize>,
-    /// How long the demand of version 1 is, before the body's last brace.
+    /// The length of version 1's demand, which precedes the body's last brace.
     version_1: usize,
 }
 
 impl RenderedQuote {
-    /// Takes back what asks for a transfer: the header `PAYMENT-REQUIRED` says how to pay.
+    /// Rewrites the body to ask for a signature instead of a transfer: the header `PAYMENT-REQUIRED` says how to pay.
     pub(crate) fn ask_for_signature(&mut self) {
         let problem = ProblemCode::PaymentRequired;
         let detail =
@@ -80,7 +80,7 @@ impl RenderedQuote {
         self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
     }
 
-    /// Says why a payment was refused: what stands before the intent is replaced.
+    /// States why a payment was refused: replaces the body's text before the intent.
     pub(crate) fn explain(&mut self, code: ProblemCode, reason: &Reason) {
         let (title, detail, status) = (code.title(), code.detail(), code.status().as_u16());
         let reason = ascii_json(reason.as_str());
@@ -93,12 +93,12 @@ impl RenderedQuote {
         self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
     }
 
-    /// Says why the pass that was shown buys nothing, before all other members.
+    /// States as the body's first member why the shown pass buys nothing.
     pub(crate) fn note_pass(&mut self, state: &str) {
         self.lead_with("pass", state);
     }
 
-    /// Adds the member `type`, before all others.
+    /// Adds `type` as the body's first member.
     pub(crate) fn set_type(&mut self, uri: &str) {
         self.lead_with("type", uri);
     }
@@ -111,37 +111,38 @@ impl RenderedQuote {
         self.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(self.body.len()));
     }
 
-    /// The intent id.
+    /// Returns the intent id.
     pub(crate) fn intent(&self) -> &[u8] {
         self.body.get(self.intent.clone()).unwrap_or_default()
     }
 }
 
-/// A JSON object with the member `type`, before all others. The address needs no escapes.
+/// Returns a JSON object with `type` added as its first member. `uri` needs no escapes.
 pub(crate) fn with_type(object: &[u8], uri: &str) -> Bytes {
     with_first(object, "type", uri)
 }
 
-/// The same with any member. Neither name nor value needs escapes.
+/// Returns a JSON object with this member added first. Neither name nor value needs escapes.
 fn with_first(object: &[u8], name: &str, value: &str) -> Bytes {
     let members = object.get(1..).unwrap_or_default();
     [format!(r#"{{"{name}":"{value}","#).as_bytes(), members].concat().into()
 }
 
 impl QuoteTemplate {
-    /// `assets`: at least one, all of the same decimals; `label` was checked. `bound`: no unbound payment is accepted.
+    /// Creates the template. `assets` has at least one element, all with the same decimals; `label` is checked
+    /// already. `bound`: unbound payments are refused.
     pub(crate) fn new(recipient: Address, network: Network, label: &str, assets: &[Asset], bound: bool) -> Self {
         let (decimals, symbol) = assets.first().map_or((0, ""), |asset| (asset.decimals(), asset.symbol()));
         let contracts: Vec<String> = assets.iter().map(|asset| asset.contract().to_string()).collect();
         let problem = ProblemCode::PaymentRequired;
-        // Said before anything is paid: some wallets can do neither.
+        // Stated before anything is paid, because some wallets can do neither.
         let condition = match bound {
             true => {
                 " The payment must carry this intent's tag, or be signed for by its payer: an ordinary transfer alone is refused."
             }
             false => "",
         };
-        // The detail goes on behind the price.
+        // The detail continues after the price.
         let before_intent = ["", " in the x402-payment header"].map(|place| {
             let how = ascii_json(&format!(
                 " {symbol} on {network} to {recipient} before the expiry, then send this request again with intentId and txHash{place}.{condition}",
@@ -180,14 +181,14 @@ impl QuoteTemplate {
         }
     }
 
-    /// Adds a member to the body, behind all others. Everything in it is ASCII then.
+    /// Adds a member at the end of the body, in ASCII.
     pub(crate) fn with_member(mut self, name: &str, value: &serde_json::Value) -> Self {
         let before = self.after_units.strip_suffix('}').unwrap_or(&self.after_units);
         self.after_units = format!(r#"{before},"{name}":{}}}"#, ascii_text(value)).into();
         self
     }
 
-    /// Writes one quote, in the standard's words as well where there are any; `seal` appends its intent id.
+    /// Writes one quote, including the standard's form if there is one. `seal` appends its intent id.
     pub(crate) fn render(
         &self,
         price: &PriceText,
@@ -215,7 +216,8 @@ impl QuoteTemplate {
         body.extend_from_slice(self.after_units.as_bytes());
         let url = standard.map(Challenged::url).unwrap_or_default();
         let version_1 = standard.map_or(0, |standard| standard.write_version_1(price, &url, &mut body));
-        // Behind the body its length, and the standard's header: they need no memory of their own.
+        // The body's length and the standard's header follow the body in its buffer, so they need no memory of their
+        // own.
         let length = body.len();
         body.extend_from_slice(numbers.format(length).as_bytes());
         let end = body.len();
@@ -227,7 +229,7 @@ impl QuoteTemplate {
             None => self.headers.clone(),
         };
         let mut written = Bytes::from(body);
-        // Found by what stands in it: each name would have to be hashed.
+        // Finds the headers by their placeholders: a lookup would have to hash each name.
         for value in headers.values_mut() {
             let range = match value.as_bytes() {
                 LENGTH => length..end,
@@ -242,7 +244,8 @@ impl QuoteTemplate {
         RenderedQuote { body: written, headers, intent, version_1 }
     }
 
-    /// How long the header `PAYMENT-REQUIRED` may be, so that all headers of the answer stay below what platforms pass on.
+    /// Returns how long the header `PAYMENT-REQUIRED` may be, so that all headers of the answer stay below what
+    /// platforms accept.
     pub(crate) fn room_for_challenge(&self) -> usize {
         const ALL: usize = 2_900;
         let constant = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
@@ -250,7 +253,7 @@ impl QuoteTemplate {
         ALL.saturating_sub(constant + pay + SEALED_MAX + PAYMENT_REQUIRED.as_str().len() + 4)
     }
 
-    /// How long the demand of version 1 may be, so that the body stays small.
+    /// Returns how long version 1's demand may be, so that the body stays small.
     pub(crate) fn room_for_version_1(&self) -> usize {
         const ALL: usize = 4_000;
         let own = [&*self.before_decimal, &self.before_intent[RedeemBy::Header as usize], &self.before_expiry];
@@ -258,7 +261,7 @@ impl QuoteTemplate {
         ALL.saturating_sub(own + SEALED_MAX + 4 * 20)
     }
 
-    /// At least as long as any quote at this price, its length behind it.
+    /// Returns an upper bound of the length of any quote at this price, including the digits of its length.
     fn longest(&self, price: &PriceText, before_intent: &str) -> usize {
         let constant =
             [&*self.before_decimal, before_intent, &self.before_expiry, &self.before_units, &self.after_units];
@@ -268,7 +271,7 @@ impl QuoteTemplate {
 }
 
 fn headers(contracts: &str) -> HeaderMap {
-    // Addresses and commas are a header value; the fall-back cannot be reached.
+    // Addresses and commas are a valid header value, so the fall-back is unreachable.
     let contracts = HeaderValue::try_from(contracts).unwrap_or(HeaderValue::from_static(""));
     HeaderMap::from_iter([
         (header::CONTENT_TYPE, PROBLEM_JSON),
@@ -282,13 +285,14 @@ fn headers(contracts: &str) -> HeaderMap {
     ])
 }
 
-/// The header that is replaced in each quote.
+/// Returns a placeholder, which each quote replaces.
 fn mark(place: &[u8]) -> HeaderValue {
-    // A digit is a header value; the fall-back cannot be reached.
+    // A digit is a valid header value, so the fall-back is unreachable.
     HeaderValue::from_bytes(place).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// Digits, base64, base64url and `ascii_json` leave nothing that a header refuses; the fall-back cannot be reached.
+/// Returns a range of the buffer as a header. Digits, base64, base64url and `ascii_json` are valid values, so the
+/// fall-back is unreachable.
 fn header_slice(written: &Bytes, range: Range<usize>) -> HeaderValue {
     HeaderValue::from_maybe_shared(written.slice(range)).unwrap_or(HeaderValue::from_static(""))
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Address, Amount, Asset, Network, Transfer};
 
-/// The terms that a payment is judged by.
+/// The terms that a payment must meet.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,7 +45,7 @@ impl TermsBuilder {
         self
     }
 
-    /// Sets the tokens that count.
+    /// Sets the accepted tokens.
     pub fn assets(mut self, assets: impl Into<Arc<[Asset]>>) -> Self {
         self.assets = Some(assets.into());
         self
@@ -91,13 +91,13 @@ impl Terms {
         self.recipient
     }
 
-    /// Returns the tokens that count.
+    /// Returns the accepted tokens.
     #[must_use]
     pub fn assets(&self) -> &[Asset] {
         &self.assets
     }
 
-    /// Returns the least that one transfer must carry, in base units.
+    /// Returns the minimum that one transfer must carry, in base units.
     #[must_use]
     pub const fn amount(&self) -> Amount {
         self.amount
@@ -109,8 +109,8 @@ impl Terms {
         self.max_payment_age
     }
 
-    /// Returns whether this transfer, on its own, pays what these terms ask: chain, recipient, token and amount.
-    /// Its age is judged by chain time, elsewhere.
+    /// Returns whether this transfer alone meets the terms on chain, recipient, token and amount. Its age is judged
+    /// elsewhere, by chain time.
     #[must_use]
     pub fn are_met_by(&self, transfer: &Transfer) -> bool {
         transfer.network == self.network

@@ -28,7 +28,7 @@ pub(crate) fn ascii_text(value: &serde_json::Value) -> String {
         if c.is_ascii() {
             out.push(c);
         } else {
-            // It stands in a string: elsewhere JSON is ASCII.
+            // It is inside a string: the rest of JSON is ASCII.
             for unit in c.encode_utf16(&mut [0; 2]) {
                 out.push_str(&format!("\\u{unit:04x}"));
             }
@@ -37,7 +37,7 @@ pub(crate) fn ascii_text(value: &serde_json::Value) -> String {
     out
 }
 
-/// Implements serde by `Display` and `FromStr`: the values are written as their canonical text.
+/// Implements serde by `Display` and `FromStr`: values are written as their canonical text.
 macro_rules! serde_as_text {
     ($($name:ident),+) => {$(
         impl serde::Serialize for $name {

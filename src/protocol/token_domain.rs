@@ -1,8 +1,8 @@
-//! `TokenDomain`: under which name a token's authorizations are signed.
+//! `TokenDomain`: the EIP-712 domain under which a token's authorizations are signed.
 
 use super::Address;
 
-/// The EIP-712 domain of a token with EIP-3009, but for the chain: what an authorization of the token is signed under.
+/// The EIP-712 domain of a token with EIP-3009, without the chain. The token's authorizations are signed under it.
 ///
 /// ```
 /// use tower_x402::protocol::{Asset, Network, TokenDomain};
@@ -14,7 +14,7 @@ use super::Address;
 pub struct TokenDomain {
     /// The token contract.
     pub token: Address,
-    /// The token's name, as its domain has it.
+    /// The token's name in its domain.
     pub name: String,
     /// The domain's version.
     pub version: String,
@@ -27,10 +27,10 @@ impl TokenDomain {
         Self { token, name: name.into(), version: version.into() }
     }
 
-    /// Returns the domain of the network's USDC, where it is known here: on Base and Base Sepolia.
+    /// Returns the domain of the network's USDC, if this crate knows it: on Base and Base Sepolia.
     #[must_use]
     pub fn usdc_of(network: super::Network) -> Option<Self> {
-        // As the contracts state it: the two names differ.
+        // As in the contracts: the two names differ.
         let name = match network {
             super::Network::BASE => "USD Coin",
             super::Network::BASE_SEPOLIA => "USDC",

@@ -1,6 +1,7 @@
-//! `TokenSeal`: tokens that a seller hands out and recognises again, under its sealing keys.
+//! `TokenSeal`: tokens that a seller issues and recognises later, under its sealing keys.
 //!
-//! A token is a prefix and, in base64url: version (1 byte), key id (4), payload, tag (16). What it is for is part of its key.
+//! A token is a prefix and, in base64url: version (1 byte), key id (4), payload, tag (16). Its use is part of its
+//! key.
 
 use std::fmt;
 
@@ -10,10 +11,10 @@ use super::seal::{KeyId, SealingKeys};
 
 const VERSION: u8 = 1;
 const TAG: usize = 16;
-/// The longest token that is read, in bytes: longer than any that is made here.
+/// The longest token that is read, in bytes: longer than any that this crate issues.
 const LONGEST: usize = 96;
 
-/// The keys of one use of tokens: the first one seals, all of them open.
+/// The keys for one use of tokens: the first one seals, all of them open.
 #[derive(Clone)]
 pub(crate) struct TokenSeal {
     prefix: &'static str,
@@ -21,12 +22,12 @@ pub(crate) struct TokenSeal {
 }
 
 impl TokenSeal {
-    /// Derives the keys for one use, which these fields name. None of them opens a token of another use.
+    /// Derives the keys for the use that `fields` name. None of them opens a token of another use.
     pub(crate) fn new(keys: &SealingKeys, prefix: &'static str, fields: &[&[u8]]) -> Self {
         Self { prefix, keys: keys.derived(prefix.as_bytes(), fields) }
     }
 
-    /// Returns the token of this payload: the same one each time, under the present key.
+    /// Returns the token of this payload under the current key. The same payload always gives the same token.
     pub(crate) fn seal(&self, payload: &[u8]) -> String {
         let Some((id, key)) = self.keys.first() else { return String::new() };
         let mut token = Vec::with_capacity(1 + id.len() + payload.len() + TAG);
@@ -59,7 +60,7 @@ fn tag(key: &[u8; 32], bytes: &[u8]) -> [u8; TAG] {
     tag
 }
 
-/// Shows nothing of the keys.
+/// Hides the keys.
 impl fmt::Debug for TokenSeal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TokenSeal").field("prefix", &self.prefix).finish_non_exhaustive()

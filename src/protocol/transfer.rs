@@ -1,10 +1,11 @@
-//! `Transfer`: one token transfer, the unit that is spent.
+//! `Transfer`: one token transfer, the unit of spending.
 
 use super::{Address, Amount, Binding, ByPermit, ChainTime, Network, PaymentId, TxHash};
 
 /// One transfer of an accepted token to the recipient, as it was mined.
 ///
-/// A verifier makes them. [`new`](Self::new) names the transfer; the fields that follow from the chain are set on the result.
+/// Verifiers create transfers. [`new`](Self::new) identifies the transfer; the fields that follow from the chain are
+/// set on the result.
 ///
 /// ```
 /// use tower_x402::protocol::{Address, Amount, Asset, ChainTime, Network, Transfer, TxHash};
@@ -37,7 +38,7 @@ pub struct Transfer {
     pub block_number: u64,
     /// The time of its block.
     pub block_time: ChainTime,
-    /// Its rule about the redemption.
+    /// What it is bound to, and so which proof redeems it.
     pub binding: Binding,
 }
 
@@ -94,14 +95,14 @@ impl Transfer {
         self
     }
 
-    /// Sets its rule about the redemption.
+    /// Sets what it is bound to.
     #[must_use]
     pub fn with_binding(mut self, binding: Binding) -> Self {
         self.binding = binding;
         self
     }
 
-    /// Returns the name of this transfer.
+    /// Returns the id of this transfer.
     #[must_use]
     pub const fn payment_id(&self) -> PaymentId {
         match (self.binding.nonce(), self.binding.permit()) {

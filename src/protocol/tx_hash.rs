@@ -22,7 +22,7 @@ pub struct TxHash([u8; 32]);
 const INVALID: ParseError = ParseError::new("a transaction hash is 0x and 64 hexadecimal digits");
 
 impl TxHash {
-    /// Whether this is the hash that some write where there is no transaction.
+    /// Returns whether this is the zero hash, which some write if there is no transaction.
     pub(crate) fn is_zero(&self) -> bool {
         self.0 == [0; 32]
     }

@@ -1,4 +1,4 @@
-//! `Challenge`: a route's `PAYMENT-REQUIRED` header with everything encoded that is the same for every request.
+//! `Challenge`: a route's `PAYMENT-REQUIRED` header, with all parts encoded that are the same for every request.
 
 mod resource_url;
 mod way;
@@ -14,42 +14,42 @@ pub(crate) use way::Way;
 
 use super::{Address, Network, ascii_json, channel::Correction, intent::SEALED_MAX, price_text::PriceText, v1::Offers};
 
-/// The standard's quote of one route, but for price, intent and URL.
+/// The standard's quote for one route, without price, intent and URL.
 ///
-/// All constant texts are base64. White space fills them, and what goes between them, up to multiples of three bytes, so that each is
-/// encoded without the others.
+/// All constant texts are base64. White space pads them, and the values between them, to multiples of three bytes, so
+/// that each can be encoded on its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Challenge {
-    /// For each way to pay.
+    /// One entry for each way to pay.
     entries: Vec<Entry>,
     before_url: Box<str>,
-    /// Behind the URL, but for the last brace.
+    /// The text after the URL, without the last brace.
     end: Box<str>,
-    /// The extensions and the last brace, by what chooses one of them.
+    /// For each method, its extensions and the last brace.
     extensions: Vec<(Method, Box<str>)>,
-    /// A member of all extensions, in JSON; empty where there is none.
+    /// A JSON member that all extensions have; empty if there is none.
     common: String,
-    /// The extensions of other requests, and the last brace.
+    /// The extensions for all other methods, and the last brace.
     closing: Box<str>,
-    /// The same demand in the words of version 1, which stands in the body.
+    /// The demand of version 1 for the body.
     version_1: Option<Offers>,
 }
 
-/// One way to pay: the texts before the amount, and behind it before the intent.
+/// One way to pay: the texts before the amount and between amount and intent.
 #[derive(Clone, Debug)]
 struct Entry {
     before_amount: Box<str>,
     before_intent: Box<str>,
-    /// Network and token of a channel.
+    /// Network and token, if the way is a channel.
     channel: Option<(Network, Address)>,
 }
 
 const BEFORE_EXTENSIONS: &str = r#","extensions":"#;
-/// The last brace, where there are no extensions.
+/// The last brace, without extensions.
 const CLOSING: &str = "fQ==";
 
 impl Challenge {
-    /// `ways`: those that clients are to prefer first.
+    /// Creates the challenge. `ways` are in the order in which clients should prefer them.
     pub(crate) fn new(recipient: Address, ways: &[Way], description: &str) -> Self {
         let entries = ways.iter().enumerate().map(|(index, way)| {
             let begin = if index == 0 { r#"{"x402Version":2,"accepts":["# } else { "}}," };
@@ -76,28 +76,28 @@ impl Challenge {
         }
     }
 
-    /// The same with the demand of version 1 in the body, which has so much room for it.
+    /// Adds the demand of version 1 to the body, within `room` bytes.
     pub(crate) fn with_version_1(mut self, recipient: Address, ways: &[Way], description: &str, room: usize) -> Self {
         let signed = ways.iter().filter_map(|way| Some((way.network, way.signed.as_ref()?, way.timeout)));
         self.version_1 = Offers::new(recipient, description, signed, room, URL_MAX);
         self
     }
 
-    /// The same with this member of the extensions, in JSON, for requests of every method.
+    /// Adds a JSON member to the extensions for every method.
     pub(crate) fn declaring(mut self, member: &str) -> Self {
         self.closing = STANDARD.encode(format!("{BEFORE_EXTENSIONS}{{{member}}}}}")).into();
         self.common = member.to_owned();
         self
     }
 
-    /// The same where a header of that length has room for it.
+    /// Adds the member if a header of `room` bytes can hold it.
     pub(crate) fn declaring_within(self, room: usize, member: &str) -> Self {
         let declared = self.clone().declaring(member);
         if declared.longest_header() <= room { declared } else { self }
     }
 
-    /// The same with extensions for requests of this method, as far as a header of that length has room for one of these, which is
-    /// written in JSON.
+    /// Adds extensions for one method. `fitting` gets the room that a header of `room` bytes leaves, and returns JSON
+    /// that fits.
     pub(crate) fn extended<'a>(
         mut self,
         room: usize,
@@ -114,8 +114,8 @@ impl Challenge {
         self
     }
 
-    /// The same as far as a header of that length has room for it: without the description, if that is enough, or else with fewer
-    /// ways to pay as well, the first of them in any case.
+    /// Shortens the challenge to a header of `room` bytes: first without the description, then with fewer ways to
+    /// pay. The first way always stays.
     pub(crate) fn fitting(mut self, room: usize) -> Self {
         if self.longest_header() > room {
             self.end = encoded("}", "");
@@ -127,20 +127,20 @@ impl Challenge {
         self
     }
 
-    /// At a price of at most 20 digits, and without extensions.
+    /// Returns the longest header without extensions, at a price of at most 20 digits.
     pub(crate) fn longest_header(&self) -> usize {
         self.longest(20, SEALED_MAX) + self.closing.len()
     }
 
-    /// At least the length of the text for a price and an intent of these lengths, up to its extensions, unless its URL
-    /// has characters that must be escaped.
+    /// Returns an upper bound of the text's length up to its extensions, for a price and an intent of these lengths.
+    /// It ignores characters of the URL that must be escaped.
     fn longest(&self, price: usize, intent: usize) -> usize {
         let entry = |entry: &Entry| entry.before_amount.len() + entry.before_intent.len();
         let holes = self.entries.len() * (hole_length(price) + hole_length(intent)) + hole_length(URL_MAX);
         self.entries.iter().map(entry).sum::<usize>() + self.before_url.len() + self.end.len() + holes
     }
 
-    /// The extensions for a request of this method, and the end: HEAD gets those of GET.
+    /// Returns the extensions and the end for a method. HEAD gets those of GET.
     fn closing(&self, method: &Method) -> &str {
         let known = |asked: &Method| self.extensions.iter().find(|(method, _)| method == asked);
         let get = || if *method == Method::HEAD { known(&Method::GET) } else { None };
@@ -148,13 +148,13 @@ impl Challenge {
     }
 }
 
-/// Both texts in base64, with as much white space between them that their length is a multiple of three.
+/// Encodes both texts as base64, with white space between them to make the length a multiple of three.
 fn encoded(begin: &str, rest: &str) -> Box<str> {
     let fill = (3 - (begin.len() + rest.len()) % 3) % 3;
     STANDARD.encode(format!("{begin}{}{rest}", &"  "[..fill])).into()
 }
 
-/// How long a text is in base64, with a quote behind it, and white space up to a multiple of three.
+/// Returns the length in base64 of a text, its closing quote and the padding to a multiple of three.
 const fn hole_length(text: usize) -> usize {
     (text + 1).div_ceil(3) * 4
 }
@@ -165,16 +165,16 @@ pub(crate) struct Challenged<'a> {
     pub(crate) challenge: &'a Challenge,
     pub(crate) method: &'a Method,
     pub(crate) url: ResourceUrl<'a>,
-    /// Why a payment was refused, where one was.
+    /// Why the payment was refused, if one was.
     pub(crate) error: Option<&'a str>,
-    /// What the payer of a channel is to know, where it lost count.
+    /// The state of the channel, for a payer that lost count.
     pub(crate) correction: Option<&'a Correction>,
 }
 
 impl Challenged<'_> {
-    /// At least as long as the text.
+    /// Returns an upper bound of the text's length.
     pub(super) fn longest(&self, price: &PriceText) -> usize {
-        // Reasons are short, and rare.
+        // Refusals are rare and their reasons short.
         let error = self.error.map_or(0, |error| 2 * error.len() + 16);
         let correction = self.correction.map_or(0, |correction| 2 * correction.len() + 16);
         let version_1 =
@@ -184,14 +184,15 @@ impl Challenged<'_> {
         header + version_1 + error + correction
     }
 
-    /// The URL as both demands have it, inside a JSON string, and room for what else goes between constant texts.
+    /// Returns the URL escaped for a JSON string, as both demands contain it, with spare room for the other variable
+    /// texts.
     pub(super) fn url(&self) -> Vec<u8> {
         let mut url = Vec::with_capacity(URL_MAX + SEALED_MAX + 16);
         self.url.write(&mut url);
         url
     }
 
-    /// Adds the demand of version 1 to a body, before its last brace; returns how long it is.
+    /// Inserts the demand of version 1 before the body's last brace, and returns its length.
     pub(super) fn write_version_1(&self, price: &PriceText, url: &[u8], body: &mut Vec<u8>) -> usize {
         let Some(offers) = &self.challenge.version_1 else { return 0 };
         let before = body.len();
@@ -201,7 +202,7 @@ impl Challenged<'_> {
         body.len() - before
     }
 
-    /// Appends the header's value. `intent`: where the intent id stands before it.
+    /// Appends the header's value. `intent` is the range of `out` that holds the intent id.
     pub(super) fn write(&self, price: &PriceText, mut url: Vec<u8>, intent: Range<usize>, out: &mut Vec<u8>) {
         let end = url.len();
         for Entry { before_amount, before_intent, channel } in &self.challenge.entries {
@@ -226,14 +227,15 @@ impl Challenged<'_> {
     }
 }
 
-/// Appends a text from there on in base64, with a quote behind it, and white space up to a multiple of three. It is taken.
+/// Appends `text[from..]` as base64, with a closing quote and padding to a multiple of three, and truncates `text` to
+/// `from`.
 fn fill(text: &mut Vec<u8>, from: usize, out: &mut Vec<u8>) {
     text.push(b'"');
     let length = (text.len() - from).next_multiple_of(3);
     text.resize(from + length, b' ');
     let start = out.len();
     out.resize(start + length / 3 * 4, 0);
-    // Cannot fail: there is room for all of it.
+    // Cannot fail: the buffer has room for all of it.
     let _ = STANDARD.encode_slice(&text[from..], &mut out[start..]);
     text.truncate(from);
 }

@@ -1,4 +1,4 @@
-//! `ResourceUrl`: where a quote says that its resource is.
+//! `ResourceUrl`: the URL of a resource in its quote.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use crate::protocol::{ascii_json, is_loopback};
 /// The longest URL in a quote, in bytes. A longer one is cut: clients only display it.
 pub(super) const URL_MAX: usize = 256;
 
-/// The resource of this URL.
+/// The URL of a resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceUrl<'a> {
     pub(crate) origin: Origin<'a>,
-    /// Without its query.
+    /// The path, without the query.
     pub(crate) path: &'a str,
 }
 
-/// Where a service is reached.
+/// The origin of a service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin<'a> {
-    /// At this URL.
+    /// This URL.
     Public(&'a str),
-    /// At the host that the client named: by `https`, or by `http` on this machine.
+    /// The host that the client named: `https`, or `http` on this machine.
     Host(&'a str),
-    /// The client named none.
+    /// Unknown: the client named none.
     Unknown,
 }
 
@@ -36,7 +36,7 @@ impl<'a> ResourceUrl<'a> {
         }
     }
 
-    /// Returns it as a text.
+    /// Returns the URL as a text.
     pub(crate) fn text(&self) -> String {
         let parts = self.parts();
         match parts.iter().map(|part| part.len()).sum::<usize>() <= URL_MAX {
@@ -45,12 +45,12 @@ impl<'a> ResourceUrl<'a> {
         }
     }
 
-    /// Appends it to a JSON string.
+    /// Appends the URL to a JSON string.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let end = out.len() + URL_MAX;
         for part in self.parts() {
             let room = end.saturating_sub(out.len());
-            // What a URL may have needs no escape.
+            // The usual characters of URLs need no escape.
             if part.len() <= room && part.bytes().all(is_plain) {
                 out.extend_from_slice(part.as_bytes());
             } else {
@@ -60,18 +60,18 @@ impl<'a> ResourceUrl<'a> {
     }
 }
 
-/// Whether a JSON string has this byte as it is.
+/// Returns whether a JSON string contains this byte unescaped.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
 }
 
-/// Appends a text to a JSON string, until that has this length.
+/// Appends a text to a JSON string until that has reached the length `end`.
 fn escape(text: &str, end: usize, out: &mut Vec<u8>) {
     for c in text.chars() {
         if out.len() >= end {
             break;
         }
-        // Without the quotes around it, and only those: it may be one itself.
+        // Removes the surrounding quotes only: the character may be a quote itself.
         let escaped = ascii_json(c.encode_utf8(&mut [0; 4]));
         out.extend_from_slice(escaped.as_bytes().get(1..escaped.len() - 1).unwrap_or_default());
     }
@@ -82,7 +82,7 @@ impl fmt::Display for ResourceUrl<'_> {
         let mut room = URL_MAX;
         for part in self.parts() {
             let cut = || part.char_indices().nth(room).map_or(part, |(end, _)| &part[..end]);
-            // A text has no more characters than bytes.
+            // A text has at most as many characters as bytes.
             let part = if part.len() <= room { part } else { cut() };
             f.write_str(part)?;
             room -= part.chars().count();
@@ -91,7 +91,7 @@ impl fmt::Display for ResourceUrl<'_> {
     }
 }
 
-/// The host of `host:port`.
+/// Returns the host of `host:port`.
 fn host_name(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

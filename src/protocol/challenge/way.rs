@@ -1,24 +1,24 @@
-//! `Way`: one way to pay, as the standard's quote names it.
+//! `Way`: one way to pay, in the form of the standard's quote.
 
 use crate::protocol::{Address, Network, TokenDomain, ascii_json, channel::ChannelTerms, permit2::PermitScheme};
 
-/// One way to pay a route: network, token, and what hangs on the way.
+/// One way to pay for a route: network, token, and what the way needs besides.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(super) scheme: &'static str,
     pub(super) network: Network,
     pub(super) token: Address,
     pub(super) timeout: u64,
-    /// The members of `extra` in JSON, but for the intent.
+    /// The JSON members of `extra`, without the intent.
     pub(super) extra: String,
-    /// The token's domain, where the payer signs for it.
+    /// The token's domain, if the payer signs an authorization.
     pub(super) signed: Option<TokenDomain>,
     pub(super) by_permit: bool,
     pub(super) by_channel: bool,
 }
 
 impl Way {
-    /// By a method of that name, which needs nothing else.
+    /// Returns a way with this transfer method and no other members.
     #[cfg(all(test, feature = "test-util"))]
     pub(crate) fn by_method(network: Network, token: Address, timeout: u64, method: &str) -> Self {
         Self {
@@ -33,7 +33,8 @@ impl Way {
         }
     }
 
-    /// By an authorization, which is settled for the payer. `timeout`: how long clients are asked to make it valid, in seconds.
+    /// Returns payment by an authorization that is settled for the payer. `timeout`: how many seconds clients should
+    /// make it valid.
     pub(crate) fn authorization(network: Network, token: &TokenDomain, timeout: u64) -> Self {
         let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));
         let extra = format!(r#""name":{name},"version":{version}"#);
@@ -49,17 +50,17 @@ impl Way {
         }
     }
 
-    /// Whether it is a permit.
+    /// Returns whether it is paid by a permit.
     pub(crate) const fn is_by_permit(&self) -> bool {
         self.by_permit
     }
 
-    /// Whether it is an authorization of this token.
+    /// Returns whether it is paid by an authorization of this token.
     pub(crate) fn is_signed_for(&self, network: Network, token: Address) -> bool {
         (self.network, self.token) == (network, token) && self.signed.is_some()
     }
 
-    /// By a transfer that the payer sends and shows. It counts for `max_age` seconds.
+    /// Returns payment by a transfer that the payer sends and shows. The transfer counts for `max_age` seconds.
     pub(crate) fn submitted_transfer(network: Network, token: Address, quote_life: u64, max_age: u64) -> Self {
         let extra = format!(
             r#""assetTransferMethod":"txid","paymentFlow":"upfront","binding":["tag","nonce","signature"],"maxProofAge":{max_age}"#
@@ -76,7 +77,8 @@ impl Way {
         }
     }
 
-    /// By a voucher for a channel of these terms, whose deposits are EIP-3009 authorizations of this token.
+    /// Returns payment by a voucher for a channel of these terms, whose deposits are EIP-3009 authorizations of this
+    /// token.
     pub(crate) fn channel(network: Network, token: &TokenDomain, timeout: u64, terms: &ChannelTerms) -> Self {
         let (name, version) = (ascii_json(&token.name), ascii_json(&token.version));
         let extra = format!(r#"{},"name":{name},"version":{version}"#, asked_of_channels(terms));
@@ -84,7 +86,7 @@ impl Way {
         Self { scheme, network, token, timeout, extra, signed: None, by_permit: false, by_channel: true }
     }
 
-    /// The same with deposits by Permit2. `domain`: name and version of the token's, where it has one.
+    /// Returns the same with deposits by Permit2. `domain`: name and version of the token's domain, if it has one.
     pub(crate) fn channel_by_permit2(
         network: Network,
         token: Address,
@@ -96,13 +98,14 @@ impl Way {
         Self { scheme, network, token, timeout, extra, signed: None, by_permit: false, by_channel: true }
     }
 
-    /// By a permit of the whole amount, which is settled for the payer. `domain`: name and version of the token's, where it has one.
+    /// Returns payment by a permit of the whole amount, settled for the payer. `domain`: name and version of the
+    /// token's domain, if it has one.
     pub(crate) fn permit(network: Network, token: Address, timeout: u64, domain: Option<(&str, &str)>) -> Self {
         let (scheme, extra) = (PermitScheme::Exact.name(), by_permit2(domain));
         Self { scheme, network, token, timeout, extra, signed: None, by_permit: true, by_channel: false }
     }
 
-    /// The same of a permit up to the amount, which this account settles.
+    /// Returns payment by a permit of up to the amount, which only `facilitator` can settle.
     pub(crate) fn up_to(
         network: Network,
         token: Address,
@@ -122,14 +125,14 @@ const BATCH_SETTLEMENT: &str = "batch-settlement";
 /// The scheme of most ways.
 const EXACT: &str = PermitScheme::Exact.name();
 
-/// The members of `extra` for the terms of channels.
+/// Returns the members of `extra` for the terms of channels.
 fn asked_of_channels(terms: &ChannelTerms) -> String {
     let ChannelTerms { receiver_authorizer, withdraw_delay, min_deposit } = terms;
     let least = min_deposit.map(|least| format!(r#","minDeposit":"{least}""#)).unwrap_or_default();
     format!(r#""receiverAuthorizer":"{receiver_authorizer}","withdrawDelay":{withdraw_delay}{least}"#)
 }
 
-/// The members of `extra` for a permit. Clients sign an allowance by the domain.
+/// Returns the members of `extra` for a permit. Clients sign an EIP-2612 allowance for this domain.
 fn by_permit2(domain: Option<(&str, &str)>) -> String {
     let method = r#""assetTransferMethod":"permit2""#;
     match domain {

@@ -1,4 +1,4 @@
-//! `ChannelConfig`: what a channel is, for as long as it exists.
+//! `ChannelConfig`: the immutable definition of a channel.
 
 use serde::Serialize;
 
@@ -9,7 +9,8 @@ use crate::protocol::{
     v2::{InvalidMessage, object::Object, values},
 };
 
-/// The parties, the token and the rule of a channel. They never change: any other config is another channel.
+/// The parties, the token and the withdrawal delay of a channel. They never change: another config is another
+/// channel.
 ///
 /// [`new`](Self::new) names the parties; the rest is set on the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -18,7 +19,7 @@ use crate::protocol::{
 pub struct ChannelConfig {
     /// The account that deposits, and that gets back what is not claimed.
     pub payer: Address,
-    /// The key that signs vouchers. Zero: the payer's own account decides, by EIP-1271 where it has code.
+    /// The key that signs vouchers. Zero: the payer's own account decides, by EIP-1271 if it has code.
     pub payer_authorizer: Address,
     /// The account that is paid.
     pub receiver: Address,
@@ -29,7 +30,7 @@ pub struct ChannelConfig {
     /// How long the payer waits for a withdrawal, in seconds: within [`WITHDRAW_DELAYS`](super::WITHDRAW_DELAYS) in any channel that holds
     /// a deposit.
     pub withdraw_delay: u32,
-    /// Tells channels of the same parties apart.
+    /// Distinguishes channels of the same parties.
     #[serde(serialize_with = "values::write_bytes32")]
     pub salt: [u8; 32],
 }
@@ -71,20 +72,20 @@ impl ChannelConfig {
         self
     }
 
-    /// Sets what tells it apart from other channels of the same parties.
+    /// Sets the salt that distinguishes it from other channels of the same parties.
     #[must_use]
     pub const fn with_salt(mut self, salt: [u8; 32]) -> Self {
         self.salt = salt;
         self
     }
 
-    /// Returns the key whose signature makes a voucher; `None` where the payer's own account decides, which only the chain can tell.
+    /// Returns the key that signs vouchers; `None` if the payer's own account decides, which only the chain can tell.
     #[must_use]
     pub fn voucher_key(&self) -> Option<Address> {
         Some(self.payer_authorizer).filter(|key| *key != Address::ZERO)
     }
 
-    /// Reads what its serialisation wrote.
+    /// Reads the JSON of its serialisation.
     #[cfg(feature = "client")]
     pub(crate) fn from_json(json: &str) -> Option<Self> {
         message::from_json(json.as_bytes(), Self::read).ok()

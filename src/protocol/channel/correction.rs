@@ -1,9 +1,9 @@
-//! `Correction`: what a corrective 402 says in `extra`, so that a payer who lost count goes on.
+//! `Correction`: the members of a corrective 402's `extra`, from which a payer that lost count recovers.
 
 use super::{ChannelState, VoucherState};
 use crate::protocol::{Address, Network, v2::ascii::to_ascii_json};
 
-/// The members of a corrective 402, in JSON, for the one way to pay that is by this channel's token.
+/// The JSON members of a corrective 402, for the one way to pay by this channel's token.
 #[derive(Debug)]
 pub(crate) struct Correction {
     network: Network,
@@ -12,7 +12,8 @@ pub(crate) struct Correction {
 }
 
 impl Correction {
-    /// `voucher`: the last one that is known, which only its payer may see. A client that is told of none begins at what is claimed.
+    /// Creates a correction. `voucher` is the last known voucher, which only its payer may see. Without one, a client
+    /// starts from the claimed total.
     pub(crate) fn new(network: Network, token: Address, state: &ChannelState, voucher: Option<&VoucherState>) -> Self {
         let mut members = format!(r#","channelState":{}"#, to_ascii_json(state));
         if let Some(voucher) = voucher {
@@ -21,12 +22,12 @@ impl Correction {
         Self { network, token, members }
     }
 
-    /// The members, each behind a comma, if they are for a way to pay of this token.
+    /// Returns the members, each preceded by a comma, if they are for this token.
     pub(crate) fn members_for(&self, network: Network, token: Address) -> Option<&str> {
         ((self.network, self.token) == (network, token)).then_some(&*self.members)
     }
 
-    /// How long the members are.
+    /// Returns the length of the members.
     pub(crate) const fn len(&self) -> usize {
         self.members.len()
     }

@@ -1,4 +1,4 @@
-//! `ChannelDeposit`: what opens a channel or tops it up.
+//! `ChannelDeposit`: a deposit that opens a channel or tops it up.
 
 use serde::{Serialize, Serializer};
 
@@ -42,16 +42,17 @@ pub struct Erc3009Deposit {
     /// The authorization is valid before this moment.
     #[serde(serialize_with = "values::write_time")]
     pub valid_before: ChainTime,
-    /// What makes the authorization's nonce, together with the channel: see [`ChannelId::deposit_nonce`].
+    /// The salt that, together with the channel, determines the authorization's nonce: see
+    /// [`ChannelId::deposit_nonce`].
     #[serde(serialize_with = "values::write_bytes32")]
     pub salt: [u8; 32],
-    /// The payer's signature of [`digest`](Self::digest), or what the payer's contract takes for one.
+    /// The payer's signature of [`digest`](Self::digest), or one that the payer's contract accepts.
     #[serde(serialize_with = "values::write_text")]
     pub signature: PaymentSignature,
 }
 
-/// A Permit2 transfer for the [collector](PERMIT2_COLLECTOR), as its payer signed it. It deposits only if payer, token, amount and channel
-/// are those of the deposit.
+/// A Permit2 transfer for the [collector](PERMIT2_COLLECTOR), as the payer signed it. It deposits only if payer,
+/// token, amount and channel match the deposit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Permit2Deposit {
@@ -63,24 +64,24 @@ pub struct Permit2Deposit {
     pub amount: u128,
     /// The contract that may use it: the collector.
     pub spender: Address,
-    /// The payer's number of this permit, used once for all tokens together: 32 big-endian bytes.
+    /// The payer's permit nonce, used once across all tokens: 32 big-endian bytes.
     pub nonce: [u8; 32],
     /// The permit is valid up to this moment.
     pub deadline: ChainTime,
-    /// The channel, as the witness has it.
+    /// The channel in the witness.
     pub channel: ChannelId,
-    /// The payer's signature of [`digest`](Self::digest), or what the payer's contract takes for one.
+    /// The payer's signature of [`digest`](Self::digest), or one that the payer's contract accepts.
     pub signature: PaymentSignature,
 }
 
 impl ChannelDeposit {
-    /// Deposits this amount, in base units.
+    /// Creates a deposit of this amount, in base units.
     #[must_use]
     pub fn new(amount: u128, authorization: impl Into<DepositAuthorization>) -> Self {
         Self { amount, authorization: authorization.into() }
     }
 
-    /// Returns the contract that takes it.
+    /// Returns the contract that collects the deposit.
     #[must_use]
     pub const fn collector(&self) -> Address {
         match self.authorization {
@@ -120,7 +121,7 @@ impl From<Permit2Deposit> for DepositAuthorization {
 }
 
 impl Erc3009Deposit {
-    /// Returns an authorization with this salt that is valid after the one moment and before the other.
+    /// Returns an authorization with this salt, valid after the first moment and before the second.
     #[must_use]
     pub const fn new(salt: [u8; 32], [after, before]: [ChainTime; 2], signature: PaymentSignature) -> Self {
         Self { valid_after: after, valid_before: before, salt, signature }
@@ -137,7 +138,8 @@ impl Erc3009Deposit {
 }
 
 impl Permit2Deposit {
-    /// Returns a permit of a channel's payer over this amount of the channel's token, in base units, for the collector.
+    /// Returns a permit of a channel's payer for the collector, over this amount of the channel's token, in base
+    /// units.
     #[must_use]
     pub const fn new(
         channel: &ChannelConfig,
@@ -200,7 +202,7 @@ impl Serialize for Permit2Deposit {
             from: self.from,
             permitted: Permitted { token: self.token, amount: self.amount.to_string() },
             spender: self.spender,
-            // A number of the same form, in decimal digits.
+            // Serialised like an amount: in decimal digits.
             nonce: Amount::from_be_bytes(self.nonce),
             deadline: self.deadline,
             witness: Witness { channel_id: self.channel },

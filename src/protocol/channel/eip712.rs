@@ -1,4 +1,5 @@
-//! The signed messages: EIP-712 over the contract's domain, and, of a deposit, over the token's or Permit2's.
+//! The signed messages: EIP-712 over the domain of the channels' contract; for deposits, over the domain of the token
+//! or of Permit2.
 
 use std::sync::OnceLock;
 
@@ -30,7 +31,7 @@ pub(super) const WITNESS_TYPE: [u8; 32] = *b"\xba\x00\x00\x09\x7e\x86\xda\xbe\x6
 pub(super) const PERMIT_TYPE: [u8; 32] = *b"\x43\x6a\x25\xc0\x1a\x21\xa6\xed\x02\x58\x16\xc4\xc9\xea\x3d\x61\x32\xaa\x87\x9d\xd7\xef\x16\xf6\x18\x8d\xd3\xb0\xae\xbc\xcc\x52";
 
 impl ChannelConfig {
-    /// Returns the name of this channel on this chain.
+    /// Returns the id of this channel on this chain.
     #[must_use]
     pub fn id(&self, network: Network) -> ChannelId {
         let [payer, payer_authorizer] = [self.payer, self.payer_authorizer].map(account);
@@ -50,15 +51,15 @@ impl ChannelConfig {
 }
 
 impl ChannelId {
-    /// Returns the hash that makes a voucher up to this total, in base units, once the payer authorizer has signed it.
+    /// Returns the hash that the payer authorizer signs for a voucher up to this total, in base units.
     #[must_use]
     pub fn voucher_digest(&self, max_claimable: u128, network: Network) -> [u8; 32] {
         let voucher = keccak256(&[&VOUCHER_TYPE, self.as_bytes(), &number(max_claimable)]);
         signed(&domain_separator(network), &voucher)
     }
 
-    /// Returns the hash that the receiver authorizer signs to pay back this amount, in base units. `nonce`: how many refunds of this
-    /// channel there were.
+    /// Returns the hash that the receiver authorizer signs to pay back this amount, in base units. `nonce`: the
+    /// number of earlier refunds of this channel.
     #[must_use]
     pub fn refund_digest(&self, nonce: u64, amount: u128, network: Network) -> [u8; 32] {
         let refund = keccak256(&[&REFUND_TYPE, self.as_bytes(), &number(nonce.into()), &number(amount)]);
@@ -73,14 +74,15 @@ impl ChannelId {
 }
 
 impl Voucher {
-    /// Returns the hash that its signer signed, on this chain.
+    /// Returns the hash that the voucher's signature covers on this chain.
     #[must_use]
     pub fn digest(&self, network: Network) -> [u8; 32] {
         self.channel.voucher_digest(self.max_claimable, network)
     }
 }
 
-/// Returns the hash that the receiver authorizer of all these channels signs, so that anyone may send the claims in this order.
+/// Returns the hash that the common receiver authorizer of these channels signs, so that anyone may send the claims
+/// in this order.
 #[must_use]
 pub fn claim_digest(claims: &[VoucherClaim], network: Network) -> [u8; 32] {
     let entry = |claim: &VoucherClaim| {
@@ -93,8 +95,8 @@ pub fn claim_digest(claims: &[VoucherClaim], network: Network) -> [u8; 32] {
 }
 
 impl Erc3009Deposit {
-    /// Returns the hash that the payer signs to deposit this amount, in base units, into that channel: a `ReceiveWithAuthorization` for the
-    /// [collector](ERC3009_COLLECTOR). `domain`: that of the channel's token.
+    /// Returns the hash that the payer signs to deposit this amount, in base units, into the channel: a
+    /// `ReceiveWithAuthorization` for the [collector](ERC3009_COLLECTOR). `domain` is that of the channel's token.
     #[must_use]
     pub fn digest(&self, channel: &ChannelConfig, amount: u128, domain: &TokenDomain, network: Network) -> [u8; 32] {
         let receive = keccak256(&[
@@ -112,7 +114,8 @@ impl Erc3009Deposit {
 }
 
 impl Permit2Deposit {
-    /// Returns the hash that its payer signs: a permit for the [collector](super::PERMIT2_COLLECTOR), if that is its spender.
+    /// Returns the hash that the payer signs: a permit for the [collector](super::PERMIT2_COLLECTOR), if that is its
+    /// spender.
     #[must_use]
     pub fn digest(&self, network: Network) -> [u8; 32] {
         let permitted = keccak256(&[&permit2::PERMITTED_TYPE, &account(self.token), &number(self.amount)]);
@@ -128,7 +131,8 @@ impl Permit2Deposit {
     }
 }
 
-/// The domain separator, which the contract uses as well. That of the first network is kept: most sellers have one, and each voucher needs it twice.
+/// Returns the domain separator, equal to the contract's. The first network's is cached: most sellers have one
+/// network, and each voucher needs it twice.
 pub(super) fn domain_separator(network: Network) -> [u8; 32] {
     static FIRST: OnceLock<(Network, [u8; 32])> = OnceLock::new();
     let separator = || separator(&NAME, &VERSION, network, BATCH_SETTLEMENT);

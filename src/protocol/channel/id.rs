@@ -1,11 +1,11 @@
-//! `ChannelId`: the name of a channel on its chain.
+//! `ChannelId`: the id of a channel on its chain.
 
 use std::{fmt, str::FromStr};
 
 use crate::protocol::{Network, ParseError, TxHash, keccak::keccak256};
 
-/// The name of a channel: the EIP-712 hash of its [config](super::ChannelConfig) under the contract's domain, so that it differs from
-/// chain to chain.
+/// The id of a channel: the EIP-712 hash of its [config](super::ChannelConfig) under the contract's domain, so it
+/// differs from chain to chain.
 ///
 /// Parsing accepts `0x` and 64 hexadecimal digits in either case; `Display` writes lower case.
 ///
@@ -33,7 +33,8 @@ impl ChannelId {
         &self.0
     }
 
-    /// Returns the bytes of the [account](crate::ledger::AccountId) that a ledger keeps of this channel on this chain.
+    /// Returns the bytes of the [account](crate::ledger::AccountId) that a ledger keeps for this channel on this
+    /// chain.
     #[must_use]
     pub fn account_bytes(&self, network: Network) -> [u8; 16] {
         let hash = keccak256(&[b"x402 channel", &network.chain_id().to_be_bytes(), &self.0]);

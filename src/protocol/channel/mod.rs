@@ -11,7 +11,8 @@
 //! | claim | [`claim_digest`] | the channel's receiver authorizer |
 //! | pay back | [`ChannelPayload::Refund`], [`ChannelId::refund_digest`] | payer authorizer, receiver authorizer |
 //!
-//! Amounts are numbers of base units with 128 bits, as the contract has them. These are values: nothing here asks a chain.
+//! Amounts are 128-bit numbers of base units, as in the contract. All types here are values: none of them asks a
+//! chain.
 //!
 //! ```
 //! use tower_x402::protocol::{Asset, Network, PaymentSignature, channel::{ChannelConfig, Voucher}};
@@ -67,5 +68,5 @@ pub const ERC3009_COLLECTOR: Address =
 pub const PERMIT2_COLLECTOR: Address =
     Address::new(*b"\x40\x20\x42\x5f\xaf\x3b\x74\x6c\x08\x2c\x2f\x94\x2b\x4e\x51\x59\x88\x7b\x00\x05");
 
-/// How long a channel's payer has to wait for a withdrawal: what the contract allows, in seconds.
+/// The seconds that the contract allows for `withdraw_delay`: how long a channel's payer waits for a withdrawal.
 pub const WITHDRAW_DELAYS: RangeInclusive<u32> = 900..=2_592_000;

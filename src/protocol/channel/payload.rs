@@ -7,9 +7,9 @@ use super::{ChannelConfig, ChannelDeposit, Voucher};
 use crate::protocol::v2::message;
 use crate::protocol::v2::{InvalidMessage, object::Object, values};
 
-/// A payment of the scheme `batch-settlement`: a voucher, and what is to happen with its channel.
+/// A payment of the scheme `batch-settlement`: a voucher, and what to do with its channel.
 ///
-/// Nothing is checked of what is read: neither that the voucher is of this channel, nor that anybody signed it.
+/// Reading checks nothing: neither that the voucher belongs to this channel, nor that anybody signed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 #[non_exhaustive]
@@ -19,9 +19,9 @@ pub enum ChannelPayload {
     Deposit {
         /// The channel.
         channel_config: ChannelConfig,
-        /// What pays.
+        /// The voucher that pays.
         voucher: Voucher,
-        /// What is deposited.
+        /// The deposit.
         deposit: ChannelDeposit,
     },
     /// Pays by a voucher.
@@ -29,17 +29,17 @@ pub enum ChannelPayload {
     Voucher {
         /// The channel.
         channel_config: ChannelConfig,
-        /// What pays.
+        /// The voucher that pays.
         voucher: Voucher,
     },
-    /// Asks for what is left in the channel, and buys nothing.
+    /// Asks for the channel's remaining balance, and buys nothing.
     #[serde(rename_all = "camelCase")]
     Refund {
         /// The channel.
         channel_config: ChannelConfig,
-        /// A voucher over what was charged so far.
+        /// A voucher over the total charged so far.
         voucher: Voucher,
-        /// How much is asked for, in base units; `None`: all that is left.
+        /// The amount asked for, in base units; `None` for the whole remainder.
         #[serde(skip_serializing_if = "Option::is_none", serialize_with = "values::write_some_text")]
         amount: Option<u128>,
     },
@@ -62,13 +62,13 @@ impl ChannelPayload {
         voucher
     }
 
-    /// Reads what its serialisation wrote.
+    /// Reads the JSON of its serialisation.
     #[cfg(feature = "client")]
     pub(crate) fn from_json(json: &str) -> Option<Self> {
         message::from_json(json.as_bytes(), Self::read).ok()?
     }
 
-    /// Reads a payload; `None` where it is of none of the three types.
+    /// Reads a payload; `None` if it has none of the three types.
     pub(in crate::protocol) fn read(object: &Object<'_>) -> Result<Option<Self>, InvalidMessage> {
         const CONFIG: &str = "channelConfig";
         const VOUCHER: &str = "voucher";

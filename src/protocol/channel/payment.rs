@@ -3,9 +3,11 @@
 use super::{BATCH_SETTLEMENT, ChannelConfig, ChannelId};
 use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, PaymentId};
 
-/// What a voucher pays for one answer. No transaction makes it: it is charged to the channel, and claimed later with other charges.
+/// A voucher's payment for one answer. No transaction makes it: it is charged to the channel, and claimed later with
+/// other charges.
 ///
-/// Channel, total and intent name it: after an answer that cost nothing, an honest client signs the same total again, for another one.
+/// Channel, total and intent identify it: after an answer that cost nothing, an honest client signs the same total
+/// again for another answer.
 ///
 /// ```
 /// use tower_x402::protocol::{Amount, Address, Asset, IntentKey, Network, Payment, channel::{ChannelConfig, VoucherPayment}};
@@ -21,32 +23,33 @@ use crate::protocol::{Address, Amount, ChainTime, IntentKey, Network, PaymentId}
 pub struct VoucherPayment {
     network: Network,
     channel: ChannelId,
-    /// As bytes, so that a payment of any kind has the alignment of a transfer: lists of transfers become payments in place.
+    /// Bytes instead of a `u128` keep the alignment of [`Transfer`](crate::protocol::Transfer), so that a list of
+    /// transfers is converted to payments in place.
     total: [u8; 16],
     intent: IntentKey,
-    /// Made of channel, total and intent.
+    /// Derived from channel, total and intent.
     name: [u8; 32],
-    /// The account whose channel it is.
+    /// The account that owns the channel.
     pub payer: Address,
     /// The token contract.
     pub token: Address,
     /// The account that is paid.
     pub recipient: Address,
-    /// What the answer costs, in base units: the price, or at most, and once it is known the charge.
+    /// The cost of the answer, in base units: the price or the maximum, and the charge once it is known.
     pub amount: Amount,
-    /// When it was shown, in chain time.
+    /// When the voucher was shown, in chain time.
     pub shown: ChainTime,
 }
 
 impl VoucherPayment {
-    /// Returns the payment of a channel's voucher over this total, in base units, for this intent. It costs nothing yet, and was shown at
-    /// the beginning of chain time: the rest is set on it.
+    /// Returns the payment for this intent by a channel's voucher over this total, in base units. Amount and time of
+    /// showing are zero until they are set.
     #[must_use]
     pub fn new(network: Network, channel: &ChannelConfig, total: u128, intent: IntentKey) -> Self {
         Self::of_channel(network, (channel, channel.id(network)), total, intent)
     }
 
-    /// The same where the channel's name is known: it has five rounds of Keccak.
+    /// Like [`new`](Self::new), with the channel's id, which takes five rounds of Keccak to compute.
     pub(crate) fn of_channel(
         network: Network,
         (channel, id): (&ChannelConfig, ChannelId),
@@ -57,7 +60,7 @@ impl VoucherPayment {
         Self::restored(network, id, total, intent).between(payer, token, receiver)
     }
 
-    /// Returns the payment of a channel of which only the name is known. Its parties are not set.
+    /// Returns the payment of a channel of which only the id is known. Its parties are not set.
     pub(crate) fn restored(network: Network, channel: ChannelId, total: u128, intent: IntentKey) -> Self {
         let mut named = [0; 64];
         named[..32].copy_from_slice(channel.as_bytes());
@@ -76,14 +79,14 @@ impl VoucherPayment {
         self
     }
 
-    /// Sets what the answer costs, in base units.
+    /// Sets the cost of the answer, in base units.
     #[must_use]
     pub const fn with_amount(mut self, amount: Amount) -> Self {
         self.amount = amount;
         self
     }
 
-    /// Sets when it was shown, in chain time.
+    /// Sets when the voucher was shown, in chain time.
     #[must_use]
     pub const fn with_shown(mut self, shown: ChainTime) -> Self {
         self.shown = shown;
@@ -114,7 +117,7 @@ impl VoucherPayment {
         self.intent
     }
 
-    /// Returns the 32 bytes that tell it from all other payments of its payer.
+    /// Returns the 32 bytes that identify it among all payments of its payer.
     #[must_use]
     pub const fn nonce(&self) -> &[u8; 32] {
         &self.name

@@ -1,4 +1,4 @@
-//! `ChannelState` and `VoucherState`: what a seller tells of a channel.
+//! `ChannelState` and `VoucherState`: what a seller reports about a channel.
 
 use serde::Serialize;
 
@@ -8,31 +8,31 @@ use crate::protocol::{
     v2::{InvalidMessage, object::Object, values},
 };
 
-/// What a seller, or a facilitator, says about a channel: `extra.channelState`.
+/// A seller's or a facilitator's report on a channel: `extra.channelState`.
 ///
-/// It is a stranger's word. What is claimed and what is there, the chain tells.
+/// It is untrusted. Claimed total and balance are read from the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ChannelState {
     /// The channel.
     pub channel_id: ChannelId,
-    /// All that was deposited and not withdrawn or paid back, in base units: claimed and not.
+    /// All deposits minus withdrawals and refunds, in base units, claimed or not.
     pub balance: Amount,
-    /// What of it is claimed, in base units.
+    /// The claimed part, in base units.
     pub total_claimed: Amount,
-    /// When the payer began to withdraw; chain time zero: it did not.
+    /// When the payer began to withdraw; zero if it did not.
     #[serde(serialize_with = "values::write_seconds")]
     pub withdraw_requested_at: ChainTime,
-    /// How many refunds of this channel there were.
+    /// The number of refunds of this channel.
     #[serde(serialize_with = "values::write_text")]
     pub refund_nonce: u64,
-    /// All that the seller charged so far, in base units, claimed or not.
+    /// The total that the seller has charged so far, in base units, claimed or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charged_cumulative_amount: Option<Amount>,
 }
 
-/// The last voucher that a seller has, towards the payer that signed it: `extra.voucherState`.
+/// The last voucher that a seller has, reported to the payer that signed it: `extra.voucherState`.
 ///
 /// `Debug` does not show the signature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -68,21 +68,22 @@ impl ChannelState {
         self
     }
 
-    /// Sets how many refunds there were.
+    /// Sets the number of refunds.
     #[must_use]
     pub const fn with_refund_nonce(mut self, nonce: u64) -> Self {
         self.refund_nonce = nonce;
         self
     }
 
-    /// Sets all that was charged so far, in base units.
+    /// Sets the total charged so far, in base units.
     #[must_use]
     pub const fn with_charged(mut self, total: Amount) -> Self {
         self.charged_cumulative_amount = Some(total);
         self
     }
 
-    /// Reads a state. Sellers and facilitators write the two numbers as numbers or as texts.
+    /// Reads a state. Sellers and facilitators write `withdrawRequestedAt` and `refundNonce` as numbers or as
+    /// strings.
     pub(in crate::protocol) fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         let number = |name| match object.json::<u64>(name) {
             Ok(number) => number.ok_or(InvalidMessage::member(name)),

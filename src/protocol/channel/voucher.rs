@@ -1,4 +1,4 @@
-//! `Voucher`: a payer's leave to claim up to a total, and `VoucherClaim`: what is claimed of it.
+//! `Voucher`: a payer's permission to claim up to a total, and `VoucherClaim`: a claim of part of it.
 
 use serde::{Serialize, Serializer};
 
@@ -8,7 +8,7 @@ use crate::protocol::{
     v2::{InvalidMessage, object::Object, values},
 };
 
-/// A payer's leave to claim up to this total of a channel, of which all earlier vouchers are a part.
+/// A payer's permission to claim up to this total of a channel. The total includes all earlier vouchers.
 ///
 /// `Debug` does not show the signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,27 +16,27 @@ use crate::protocol::{
 pub struct Voucher {
     /// The channel.
     pub channel: ChannelId,
-    /// The total, in base units: all that may be claimed of the channel, from its first voucher on.
+    /// The total, in base units: the maximum that may be claimed of the channel since its first voucher.
     pub max_claimable: u128,
-    /// The signature of the payer authorizer, or what the payer's contract takes for one.
+    /// The signature of the payer authorizer, or one that the payer's contract accepts.
     pub signature: PaymentSignature,
 }
 
-/// How much of a voucher is claimed: one row of a claim.
+/// The claimed part of a voucher: one row of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VoucherClaim {
-    /// The channel, as the voucher names it.
+    /// The channel of the voucher.
     pub config: ChannelConfig,
-    /// The voucher. Of a key, the contract takes 65 bytes with a low `s` and a `v` of 27 or 28 alone: any other signature makes all
-    /// claims of its transaction fail.
+    /// The voucher. From a key, the contract accepts only 65 bytes with a low `s` and a `v` of 27 or 28: any other
+    /// signature makes all claims of its transaction fail.
     pub voucher: Voucher,
-    /// The total that the channel has then paid, in base units: at most what the voucher allows.
+    /// The total that the channel has paid after the claim, in base units: at most the voucher's.
     pub total_claimed: u128,
 }
 
 impl Voucher {
-    /// Combines what is signed and its signature.
+    /// Combines the signed values and their signature.
     #[must_use]
     pub const fn new(channel: ChannelId, max_claimable: u128, signature: PaymentSignature) -> Self {
         Self { channel, max_claimable, signature }
@@ -70,7 +70,7 @@ impl Serialize for Voucher {
 }
 
 impl VoucherClaim {
-    /// Claims so much of a voucher of that channel.
+    /// Claims this total of a voucher of that channel.
     #[must_use]
     pub const fn new(config: ChannelConfig, voucher: Voucher, total_claimed: u128) -> Self {
         Self { config, voucher, total_claimed }

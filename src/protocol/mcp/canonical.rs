@@ -1,13 +1,13 @@
-//! The canonical text of a JSON value: two values have the same if they are equal.
+//! The canonical text of a JSON value: equal values have the same text.
 
 use serde_json::{Number, Value};
 
-/// The largest integer up to which a double has all of them.
+/// Two to the power of 53: up to here, doubles represent every integer.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Writes a value by the rules of RFC 8785: members sorted by the UTF-16 units of their names, no white space.
 ///
-/// Integers that no double holds are written with all of their digits, where the RFC would make different ones equal.
+/// Integers beyond the precision of doubles keep all their digits; the RFC would make different ones equal.
 pub(crate) fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
@@ -58,7 +58,7 @@ fn write_number(number: &Number, out: &mut String) {
     out.push_str(&plain(number).to_string());
 }
 
-/// The number, as an integer if it is one: `1.0` and `1` are one number; so are `-0.0` and `0`.
+/// Returns a number as an integer if it is one: `1.0` equals `1`, and `-0.0` equals `0`.
 pub(super) fn plain(number: &Number) -> Number {
     match number.as_f64().filter(|_| number.is_f64()) {
         #[expect(clippy::cast_possible_truncation, reason = "it is an integer, and small enough")]
@@ -80,7 +80,7 @@ mod tests {
         for (json, text) in [
             (r#" { "b" : [ 1 , 2.0, -0.0 ], "a" : { } } "#, r#"{"a":{},"b":[1,2,0]}"#),
             (r#"{"\u0061":"\u20ac\/\n","":null}"#, "{\"\":null,\"a\":\"€/\\n\"}"),
-            // By UTF-16, surrogates come before what is behind them in Unicode.
+            // In UTF-16, surrogates sort before code points that follow them in Unicode.
             (r#"{"\ufb33":1,"\ud83d\ude00":2,"1":3}"#, "{\"1\":3,\"😀\":2,\"\u{fb33}\":1}"),
             ("[1e3,1E3,1000,0.5,5e-1]", "[1000,1000,1000,0.5,0.5]"),
             ("[true,false,null,\"\"]", r#"[true,false,null,""]"#),

@@ -1,4 +1,4 @@
-//! `Envelope`: one JSON-RPC message, read so that no other reader can see another call in it.
+//! `Envelope`: one JSON-RPC message, read so strictly that no other reader can see a different call in it.
 
 use std::borrow::Cow;
 
@@ -25,19 +25,19 @@ pub(crate) struct Envelope<'a> {
     pub(crate) params: Option<&'a RawValue>,
 }
 
-/// Why a message is not handed on.
+/// Why a message is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     NotJson,
-    /// Another reader may see another call in it.
+    /// Another reader may see a different call in it.
     Ambiguous,
-    /// The call of a tool that names none, or with arguments that are none.
+    /// A tool call without a tool's name, or with invalid arguments.
     NoCall,
 }
 
 /// The method that calls a tool.
 const CALL: &str = "tools/call";
-/// The members that decide about a message.
+/// The members that determine what a message does.
 const DECIDING: [&str; 4] = ["jsonrpc", "id", "method", "params"];
 
 impl<'a> Message<'a> {
@@ -54,7 +54,8 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads one message: an object. A server may read the members of an object from an array, by their order.
+    /// Reads one message, which must be an object: some servers read an object's members from an array, by their
+    /// order.
     fn read(value: &'a RawValue) -> Result<Self, Unreadable> {
         if !value.get().starts_with('{') {
             return Err(Unreadable::Ambiguous);
@@ -71,18 +72,18 @@ impl<'a> Envelope<'a> {
         Ok(envelope)
     }
 
-    /// Whether it calls a tool.
+    /// Returns whether the message calls a tool.
     pub(crate) fn calls_tool(&self) -> bool {
         self.method.as_deref() == Some(CALL)
     }
 
-    /// The members of the parameters, of which each that decides about a call is there once.
+    /// Returns the members of the parameters. Each one that affects the call is given at most once.
     pub(super) fn call_params(&self) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, Unreadable> {
         let params = self.params.filter(|params| params.get().starts_with('{')).ok_or(Unreadable::NoCall)?;
         deciding(params, &["name", "arguments", "_meta", "task"])
     }
 
-    /// The name of the tool that is called.
+    /// Returns the name of the called tool.
     pub(crate) fn tool(&self) -> Result<Cow<'a, str>, Unreadable> {
         let params = self.call_params()?;
         let name = params.iter().find(|(name, _)| name == "name").ok_or(Unreadable::NoCall)?;
@@ -90,8 +91,8 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The name of a method or a tool; `None` if this is no text. Readers differ about what such a name is with half a character in it,
-/// and some end it at a control character.
+/// Reads the name of a method or a tool; `None` if it is no string. Readers differ about names with half a surrogate
+/// pair, and some end a name at a control character; both are ambiguous.
 fn name_in(value: &RawValue) -> Result<Option<Cow<'_, str>>, Unreadable> {
     match parse_text(value.get()) {
         Some(name) if name.contains(char::is_control) => Err(Unreadable::Ambiguous),
@@ -100,7 +101,8 @@ fn name_in(value: &RawValue) -> Result<Option<Cow<'_, str>>, Unreadable> {
     }
 }
 
-/// The method of a message. Some servers take a number for its place in a list, or an array for its one text, and some may ignore its case.
+/// Reads the method of a message. Some servers read a number as an index into a list, or an array as its only string,
+/// and some may ignore case; all three are ambiguous.
 fn method(value: &RawValue) -> Result<Cow<'_, str>, Unreadable> {
     let method = name_in(value)?.ok_or(Unreadable::Ambiguous)?;
     match method != CALL && folded(method.trim()) == CALL {
@@ -109,8 +111,9 @@ fn method(value: &RawValue) -> Result<Cow<'_, str>, Unreadable> {
     }
 }
 
-/// The members of an object, of which none that decides is given twice, not even in another case: some readers ignore it. Some end a
-/// name at U+0000, and some read another object in the place of one with a name of `serde_json`'s own.
+/// Returns the members of an object if no deciding name is given twice, not even in another case: some readers ignore
+/// case. Names with U+0000 are refused, since some readers end them there. So are `serde_json`'s private names, for
+/// which some readers substitute another object.
 fn deciding<'a>(object: &'a RawValue, names: &[&str]) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, Unreadable> {
     let Members(members) = serde_json::from_str(object.get()).map_err(|_| Unreadable::NotJson)?;
     for (index, (name, _)) in members.iter().enumerate() {

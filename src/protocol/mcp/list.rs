@@ -1,15 +1,17 @@
-//! The list of tools, with prices, and what a server says of its extensions.
+//! The list of tools with prices, and a server's announcement of its extensions.
 
 use serde_json::{Value, json};
 
 use super::{EXTENSION, reply::members, tool_call::object};
 
-/// The member of a tool's `_meta` that tells its price.
+/// The member of a tool's `_meta` that has its price.
 const PRICE: &str = "x402/price";
 
-/// Adds prices to the tools of a list; `None` if the message is no list with a priced tool. `price` gives a tool's as JSON.
+/// Adds prices to the tools of a list; `None` if the message is no list with a priced tool. `price` returns a tool's
+/// price as JSON.
 ///
-/// Clients that check structured content by a tool's schema check a bill, too: where there is a schema, it also admits bills and refusals.
+/// Clients that check structured content against a tool's schema check bills too, so a schema is widened to admit
+/// bills and refusals.
 pub(crate) fn annotate(message: &str, price: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut priced = false;
     let written = edit(message, "result", |result| {
@@ -32,7 +34,7 @@ pub(crate) fn annotate(message: &str, price: impl Fn(&str) -> Option<String>) ->
     priced.then_some(written)
 }
 
-/// Says in the answer to `server/discover` that this server asks for payments by the extension; `None` for another message.
+/// Announces the payment extension in the answer to `server/discover`; `None` for any other message.
 pub(crate) fn announce(message: &str) -> Option<String> {
     edit(message, "result", |result| {
         edit(result, "capabilities", |capabilities| {
@@ -47,7 +49,7 @@ pub(crate) fn announce(message: &str) -> Option<String> {
     })
 }
 
-/// An object with one member changed; `None` if it has none of that name, or that is not changed.
+/// Returns an object with one member changed; `None` if it has no such member or `change` returns `None`.
 fn edit(json: &str, wanted: &str, change: impl FnOnce(&str) -> Option<String>) -> Option<String> {
     let members = members(json)?;
     let (_, found) = members.iter().find(|(name, _)| name == wanted)?;
@@ -72,7 +74,7 @@ fn with_price(tool: &str, price: &str) -> String {
     object(written.iter().map(|(name, json)| (*name, json.as_str())).chain([("_meta", &*meta)]))
 }
 
-/// A schema that admits a bill or a refusal, too; `None` for `null` and the like.
+/// Widens a schema to admit a bill or a refusal; `None` if it is no object.
 fn widened(schema: &str) -> Option<String> {
     let mut own: Value = serde_json::from_str(schema).ok().filter(Value::is_object)?;
     let dialect = own.as_object_mut()?.remove("$schema");
@@ -87,7 +89,7 @@ fn widened(schema: &str) -> Option<String> {
     Some(widened.to_string())
 }
 
-/// Lets the references inside a schema lead to where it stands now.
+/// Rewrites the references inside a schema to its new place.
 fn move_references(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

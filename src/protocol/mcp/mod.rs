@@ -1,6 +1,6 @@
 //! MCP's JSON-RPC messages, as far as a sale needs them: the call of a tool, its result, and the list of tools.
 //!
-//! What is not looked at stays as it is written, byte for byte.
+//! Parts that are not read are kept byte for byte.
 
 mod canonical;
 mod envelope;
@@ -19,17 +19,17 @@ pub(crate) use tool_call::{Speaks, ToolCall};
 
 /// The member of `_meta` that has the payment of a call.
 pub(crate) const PAYMENT: &str = "x402/payment";
-/// The member of `_meta` that tells the outcome of a payment.
+/// The member of `_meta` that has the outcome of a payment.
 pub(crate) const PAYMENT_RESPONSE: &str = "x402/payment-response";
-/// The member of `_meta` that has a pass; in a result, what is left of it, or why it buys nothing.
+/// The member of `_meta` that has a pass. In a result: what is left of the pass, or why it buys nothing.
 pub(crate) const PASS: &str = "x402/pass";
-/// The member of a bill's `_meta` that names the passes that count.
+/// The member of a bill's `_meta` that names the accepted passes.
 pub(crate) const PASSES: &str = "x402/passes";
 /// The payment of MPP.
 pub(crate) const CREDENTIAL: &str = "org.paymentauth/credential";
 /// The outcome of a payment by MPP.
 pub(crate) const RECEIPT: &str = "org.paymentauth/receipt";
-/// The extension of MCP by which a bill is a kind of result.
+/// The MCP extension that makes a bill a kind of result.
 pub(crate) const EXTENSION: &str = "org.x402/payment";
-/// From this revision on, each result names its kind.
+/// Since this revision, each result names its kind.
 pub(crate) const REVISION: &str = "2026-07-28";

@@ -1,4 +1,4 @@
-//! `Reply`: what a server says to the call of a tool, and whether it is worth money.
+//! `Reply`: a server's answer to a tool call, and whether it can be sold.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use serde_json::{Value, value::RawValue};
 use super::{PASS, PAYMENT_RESPONSE, RECEIPT, tool_call::object};
 use crate::protocol::{digest::Members, json_text::parse_text};
 
-/// What one message of a server means to the call that waits.
+/// What a server's message means for the pending call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// The answer to the call.
     Reply(Reply),
-    /// A notification, or a request of the server's own: for the client.
+    /// A notification or a request of the server, for the client.
     Passes,
-    /// The answer to another call, which is none of this stream's, or no message.
+    /// The answer to another call, which does not belong to this stream, or no message at all.
     Withheld,
 }
 
@@ -29,11 +29,11 @@ pub(crate) enum Reply {
     Error(String),
     /// A bill of the tool's own.
     Bill,
-    /// A result of a kind that cannot be sold, such as the name of a task whose result another method gives.
+    /// A result that cannot be sold, such as the name of a task whose result another method returns.
     Unsellable,
 }
 
-/// Reads one message of a server, or a batch of them, for the call with this id. The first answer to it counts.
+/// Reads a server's message, or a batch of them, for the call with this id. The first answer to it counts.
 pub(crate) fn listen(message: &str, id: &str) -> Said {
     let Ok(value) = serde_json::from_str::<&RawValue>(message) else { return Said::Withheld };
     let batch: Vec<&RawValue> = match value.get().starts_with('[') {
@@ -66,7 +66,7 @@ fn one(message: &RawValue, id: &str) -> Said {
     })
 }
 
-/// Returns whether a message answers a call whose id begins so.
+/// Returns whether a message answers a call whose id starts with `begin`.
 pub(crate) fn is_reply_with(message: &str, begin: &str) -> bool {
     let begins = |message: &RawValue| {
         let members = members(message.get()).unwrap_or_default();
@@ -82,7 +82,7 @@ pub(crate) fn is_reply_with(message: &str, begin: &str) -> bool {
 fn of_error(error: &str) -> Reply {
     let code = serde_json::from_str::<Value>(error).ok().and_then(|error| error.get("code")?.as_i64());
     match code {
-        // MPP's, and that of the first drafts of x402.
+        // The codes of MPP and of the first drafts of x402.
         Some(-32042 | 402) => Reply::Bill,
         _ => Reply::Error(error.to_owned()),
     }
@@ -106,7 +106,7 @@ fn of_result(result: &str) -> Reply {
     }
 }
 
-/// Whether a failed result has terms of x402, as structured content or as text.
+/// Returns whether a failed result contains x402 terms, as structured content or as text.
 fn asks_for_payment(result: &str) -> bool {
     let Ok(result) = serde_json::from_str::<Value>(result) else { return false };
     let is_bill =
@@ -117,7 +117,7 @@ fn asks_for_payment(result: &str) -> bool {
         || texts.any(|text| serde_json::from_str(text).is_ok_and(|value| is_bill(&value)))
 }
 
-/// A result with these members of `_meta`, and without those that only a seller may set.
+/// Returns a result with these members of `_meta`, without those that only a seller may set.
 pub(crate) fn with_meta(result: &str, ours: &[(&str, &str)]) -> String {
     let Some(members) = members(result) else { return result.to_owned() };
     let meta = members.iter().filter(|(name, _)| name == "_meta").filter_map(|(_, raw)| self::members(raw.get()));
@@ -130,17 +130,17 @@ pub(crate) fn with_meta(result: &str, ours: &[(&str, &str)]) -> String {
     object(others.chain((!meta.is_empty()).then_some(("_meta", &*written))))
 }
 
-/// The answer to the call with this id, which is written as in the call.
+/// Returns the answer to the call with this id, which is JSON.
 pub(crate) fn result_message(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// An error of JSON-RPC, which is written already.
+/// Returns the error answer to the call with this id. Both are JSON.
 pub(crate) fn error_message(id: &str, error: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 
-/// The members of an object; `None` if it is none.
+/// Returns the members of an object; `None` if it is none.
 pub(super) fn members(json: &str) -> Option<Vec<(Cow<'_, str>, &RawValue)>> {
     let Members(members) = serde_json::from_str(json).ok()?;
     Some(members)

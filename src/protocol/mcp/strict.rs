@@ -1,5 +1,5 @@
-//! `Strict`: JSON in which no object has a member twice, and none has a name that some readers take for another one. So all who read it,
-//! and heed the case of names, read the same.
+//! `Strict`: JSON in which no object has a member twice, nor a name that some readers mistake for another one. All
+//! readers that respect the case of names read it alike.
 
 use std::{collections::HashSet, fmt};
 
@@ -8,21 +8,22 @@ use serde_json::{Map, Number, Value};
 
 use super::canonical::plain;
 
-/// What `serde_json` begins the names of its own with: it hands on values as objects with such a member.
+/// The prefix of `serde_json`'s private names: it represents some values as objects with such a member.
 const OWN: &str = "$serde_json::private::";
 
-/// Whether readers differ about an object with a member of this name. What is made with `serde_json` may read the member's text as JSON and
-/// put that in the object's place, so that `{"$serde_json::private::RawValue":"7"}` is 7 to it, and an object to all others.
+/// Returns whether readers differ about an object with a member of this name. Programs built on `serde_json` may
+/// parse the member's text as JSON and use that instead of the object: they read
+/// `{"$serde_json::private::RawValue":"7"}` as 7, all others as an object.
 pub(super) fn is_own(name: &str) -> bool {
     name.starts_with(OWN)
 }
 
-/// A name as readers that ignore its case compare it.
+/// Folds a name as readers that ignore case compare it.
 pub(crate) fn folded(name: &str) -> String {
     name.to_uppercase().to_lowercase()
 }
 
-/// Whether an object in it has two members whose names differ in their case alone.
+/// Returns whether an object in it has two members whose names differ only in case.
 pub(crate) fn has_twins(members: &Map<String, Value>) -> bool {
     let mut names = HashSet::with_capacity(members.len());
     members.iter().any(|(name, value)| !names.insert(folded(name)) || holds_twins(value))
@@ -36,7 +37,7 @@ fn holds_twins(value: &Value) -> bool {
     }
 }
 
-/// Any JSON value. A number that is an integer is one, however it is written.
+/// Any JSON value. Integral numbers become integers, however they are written.
 pub(super) struct Strict(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Strict {
@@ -105,8 +106,8 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 }
 
-/// A number as `serde_json` hands it on where another crate in the program asks it for `arbitrary_precision`: as an object with a text that
-/// it owns. A text that stands in the JSON is lent, so that no message can have such a number.
+/// A number in the form in which `serde_json` passes it on if another crate enables `arbitrary_precision`: an object
+/// with an owned text. Texts that come from the JSON are borrowed, so no message can forge such a number.
 struct HandedOn(Number);
 
 impl<'de> Deserialize<'de> for HandedOn {

@@ -1,13 +1,13 @@
-//! Bills and refusals, as results of a call.
+//! Bills and refusals as results of a call.
 
 use serde_json::{Value, json};
 
 use super::{PAYMENT_RESPONSE, reply::with_meta, tool_call::Speaks};
 use crate::protocol::ProblemCode;
 
-/// A bill as a result: `required` is the standard's `PaymentRequired` in JSON.
+/// Writes a bill as a result. `required` is the standard's `PaymentRequired` in JSON.
 ///
-/// Clients read it from the structured content, or else from the text, so that both have it.
+/// Clients read it from the structured content, or else from the text, so both contain it.
 pub(crate) fn bill(required: &str, speaks: Speaks) -> String {
     if speaks.extension {
         return format!(r#"{{"resultType":"payment_required","paymentRequired":{required}}}"#);
@@ -19,7 +19,7 @@ pub(crate) fn bill(required: &str, speaks: Speaks) -> String {
     )
 }
 
-/// A bill as MPP asks for a payment: an error of JSON-RPC. The challenges are JSON.
+/// Writes a bill in the form of MPP: a JSON-RPC error. The challenges are JSON.
 pub(crate) fn challenge(challenges: &[String], code: ProblemCode) -> String {
     let (title, detail, error) = (code.title(), code.detail(), code.as_str());
     let challenges = challenges.join(",");
@@ -29,18 +29,18 @@ pub(crate) fn challenge(challenges: &[String], code: ProblemCode) -> String {
     )
 }
 
-/// Why nothing is sold now.
+/// A refusal to sell, and its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused<'a> {
     pub(crate) code: ProblemCode,
     pub(crate) detail: &'a str,
     /// In seconds.
     pub(crate) retry_after: Option<u64>,
-    /// What else the code has to tell, by its names.
+    /// Further members of the refusal, by name.
     pub(crate) more: Vec<(&'static str, Value)>,
 }
 
-/// A refusal as a result: without terms, since clients pay wherever they see some.
+/// Writes a refusal as a result. It has no terms, because clients pay whenever they see some.
 pub(crate) fn refusal(refused: &Refused<'_>, speaks: Speaks) -> String {
     let mut content = json!({ "error": refused.code.as_str() });
     if let Some(members) = content.as_object_mut() {
@@ -54,7 +54,7 @@ pub(crate) fn refusal(refused: &Refused<'_>, speaks: Speaks) -> String {
     )
 }
 
-/// A result that tells the outcome of a payment, in JSON.
+/// Adds the outcome of a payment, in JSON, to a result.
 pub(crate) fn with_outcome(result: &str, outcome: &str) -> String {
     with_meta(result, &[(PAYMENT_RESPONSE, outcome)])
 }
@@ -99,7 +99,7 @@ mod tests {
                 more: vec![("contact", "me".into())],
             };
             let text = refusal(&refused, Speaks::default());
-            // However it is escaped.
+            // Regardless of escapes.
             assert!(!text.replace('\\', "").contains(r#""accepts""#), "{text}");
             let refusal = read(&text);
             assert_eq!(

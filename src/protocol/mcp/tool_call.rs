@@ -1,4 +1,4 @@
-//! `ToolCall`: the call of a priced tool, apart from what pays for it.
+//! `ToolCall`: the call of a priced tool, separated from its payment.
 
 use std::collections::HashSet;
 
@@ -17,29 +17,29 @@ use crate::protocol::{InvalidRedemption, Proof, mpp::Credential, v2::PaymentPayl
 /// The call of a priced tool.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
-    /// As it is written; `None` for a notification.
+    /// As written; `None` for a notification.
     pub(crate) id: Option<Box<RawValue>>,
     pub(crate) name: String,
-    /// Read so that all who read them read the same: its price is made of them.
+    /// Read strictly, so that all readers see the same arguments: the price depends on them.
     pub(crate) arguments: Map<String, Value>,
-    /// Its name and arguments, canonical: what a quote for this call is bound to.
+    /// The canonical name and arguments: a quote for this call is bound to them.
     pub(crate) bound: Bytes,
     pub(crate) shown: Shown,
-    /// The pass that it shows; empty for what is none.
+    /// The pass that it shows; empty if it is not a string.
     pub(crate) pass: Option<String>,
-    /// How its client wants to be asked for a payment.
+    /// The form in which the client wants to be billed.
     pub(crate) speaks: Speaks,
     /// The parameters for the tool, without payment and pass.
     params: String,
 }
 
-/// What a call shows of a payment.
+/// The payment that a call shows, if any.
 pub(crate) type Shown = Result<Option<Proof>, InvalidRedemption>;
 
-/// What a client understands, as its call says.
+/// What a client supports, according to its call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Speaks {
-    /// The extension by which a bill is a kind of result.
+    /// The extension that makes a bill a kind of result.
     pub(crate) extension: bool,
     /// MPP.
     pub(crate) mpp: bool,
@@ -58,7 +58,7 @@ impl ToolCall {
         let (mut arguments, mut meta) = (Map::new(), Map::new());
         let mut params = Vec::with_capacity(members.len());
         let mut shown = Ok(None);
-        // A set: anyone may send as many members as fit into a message.
+        // A set, because a sender can fit arbitrarily many members into a message.
         let mut names = HashSet::with_capacity(members.len());
         for (member, raw) in &members {
             if !names.insert(&**member) {
@@ -66,7 +66,7 @@ impl ToolCall {
             }
             let Strict(value) = serde_json::from_str(raw.get()).map_err(|_| Unreadable::Ambiguous)?;
             match (&**member, value) {
-                // What a task answers is its own name, and its result would be asked for by another method.
+                // The answer would only be the task's name, and another method would return the result.
                 ("task", value) if !value.is_null() => return Err(Unreadable::NoCall),
                 ("arguments" | "_meta", Value::Null) => {}
                 ("arguments", Value::Object(object)) => arguments = object,
@@ -97,13 +97,13 @@ impl ToolCall {
         })
     }
 
-    /// The call for the tool, under another id.
+    /// Returns the call for the tool, with another id.
     pub(crate) fn under(&self, id: &str) -> Bytes {
         let id = Value::from(id);
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{}}}"#, self.params).into()
     }
 
-    /// The same under its own id.
+    /// Returns the call for the tool, with its own id.
     pub(crate) fn unpaid(&self) -> Bytes {
         let id = self.id.as_deref().map_or("null", RawValue::get);
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{}}}"#, self.params).into()
@@ -127,9 +127,9 @@ impl Speaks {
     }
 }
 
-/// The payment in `_meta`, and what is left without it and without a pass; `None` if nothing is.
+/// Splits `_meta` into the payment, and the rest without payment and pass; `None` if nothing remains.
 fn payment_in(meta: &str) -> (Shown, Option<String>) {
-    // It was read before.
+    // Cannot fail: the caller has read it already.
     let Ok(super::super::digest::Members(members)) = serde_json::from_str(meta) else {
         return (Err(InvalidRedemption), None);
     };
@@ -154,7 +154,7 @@ fn payment_in(meta: &str) -> (Shown, Option<String>) {
     (shown, rest)
 }
 
-/// A credential, whose challenge has what is asked for as an object, and not encoded as in a header.
+/// Reads a credential whose challenge contains the request as an object instead of the header's encoded form.
 fn credential(json: &str) -> Option<Credential> {
     let mut credential: Value = serde_json::from_str(json).ok()?;
     let request = credential.get_mut("challenge")?.get_mut("request")?;
@@ -164,7 +164,7 @@ fn credential(json: &str) -> Option<Credential> {
     Credential::from_json(&credential.to_string())
 }
 
-/// An object of members that are written already.
+/// Joins members, whose values are JSON, to an object.
 pub(super) fn object<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let members: Vec<String> = members.map(|(name, json)| format!("{}:{json}", Value::from(name))).collect();
     format!("{{{}}}", members.join(","))

@@ -1,12 +1,13 @@
-//! `Accept-Payment`: which payments a client can make.
+//! `Accept-Payment`: the payments that a client can make.
 
 use http::HeaderMap;
 
 use crate::protocol::headers::ACCEPT_PAYMENT;
 
-/// Returns whether a client can pay a charge on an EVM chain, as far as its headers say: without `Accept-Payment`, it can.
+/// Returns whether a client can pay a charge on an EVM chain according to its headers. Without `Accept-Payment`, it
+/// can.
 ///
-/// Of several ranges the most specific one counts; a weight of zero excludes.
+/// The most specific range counts; a weight of zero excludes.
 pub(crate) fn accepts_charge(headers: &HeaderMap) -> bool {
     let mut best = None::<(u8, bool)>;
     let mut said = false;
@@ -25,7 +26,7 @@ pub(crate) fn accepts_charge(headers: &HeaderMap) -> bool {
     best.map_or(!said, |(_, wanted)| wanted)
 }
 
-/// How specifically a range names a charge on an EVM chain, if it does.
+/// Returns how specifically a range names a charge on an EVM chain; `None` if it does not.
 fn matches(range: &str) -> Option<u8> {
     let (method, intent) = range.split_once('/')?;
     let part = |part: &str, name: &str| match part {

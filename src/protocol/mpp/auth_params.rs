@@ -1,12 +1,12 @@
-//! `AuthParams`: a challenge of `WWW-Authenticate`, taken apart as RFC 9110 writes it.
+//! `AuthParams`: the parameters of a challenge in `WWW-Authenticate`, parsed by RFC 9110.
 
-/// The parameters of one challenge of the scheme `Payment`: names in small letters, each once.
+/// The parameters of one challenge of the scheme `Payment`: names in lower case, each once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AuthParams(Vec<(String, String)>);
 
 impl AuthParams {
-    /// Returns the challenges of the scheme `Payment` in a header's value, which may have others beside them. Returns `None` for one that is
-    /// malformed, or names a parameter twice.
+    /// Returns the challenges of the scheme `Payment` in a header's value, which may contain other schemes. A
+    /// challenge that is malformed or names a parameter twice becomes `None`.
     pub(super) fn read_all(value: &[u8]) -> Vec<Option<Self>> {
         let (mut found, mut is_payment) = (Vec::new(), false);
         for element in elements(value) {
@@ -43,7 +43,7 @@ impl AuthParams {
     }
 }
 
-/// What stands between the commas that are in no quoted string.
+/// Splits at the commas outside quoted strings.
 fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let is_comma = move |byte: &u8| {
@@ -58,7 +58,7 @@ fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(is_comma).map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
 }
 
-/// The scheme with which an element begins a challenge, and what stands behind it; `None` for a parameter.
+/// Returns the scheme that starts a challenge, and the text after it; `None` for a parameter.
 fn scheme(element: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, rest) = split_token(element)?;
     let behind = rest.trim_ascii();
@@ -66,7 +66,7 @@ fn scheme(element: &[u8]) -> Option<(&[u8], &[u8])> {
     (ends && behind.first() != Some(&b'=')).then_some((name, behind))
 }
 
-/// A parameter: a token, `=`, and a token or a quoted string.
+/// Reads a parameter: a token, `=`, and a token or a quoted string.
 fn read(param: &[u8]) -> Option<(String, String)> {
     let (name, rest) = split_token(param)?;
     let value = rest.trim_ascii().strip_prefix(b"=")?.trim_ascii();
@@ -83,7 +83,8 @@ fn split_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// The text of exactly one quoted string. Bytes beyond ASCII are Latin-1, as headers are; `\uXXXX` is what mppx writes for everything else.
+/// Returns the text of exactly one quoted string. Bytes beyond ASCII are Latin-1, as in headers; mppx writes all
+/// other characters as `\uXXXX`.
 fn unquoted(text: &[u8]) -> Option<String> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut units = Vec::with_capacity(rest.len());

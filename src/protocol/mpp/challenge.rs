@@ -1,4 +1,4 @@
-//! `Challenge`: one token as `WWW-Authenticate: Payment` asks for it, with everything written that is the same for every request.
+//! `Challenge`: one token's `WWW-Authenticate: Payment`, with everything written that is the same for every request.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderValue, header};
@@ -10,7 +10,7 @@ use crate::protocol::{
     v2::{object::Object, values},
 };
 
-/// How a client may pay a challenge.
+/// How a client may pay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CredentialType {
     /// By a signed authorization, which the seller settles.
@@ -30,19 +30,19 @@ impl CredentialType {
 
 const BEFORE_ID: &str = r#"Payment id=""#;
 
-/// A challenge for one token, but for id, price and expiry.
+/// A challenge for one token, without id, price and expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Challenge {
-    /// Behind the id, and before the expiry.
+    /// The text between the id and the request.
     before_request: String,
     before_expiry: &'static str,
-    /// What the request has behind the amount.
+    /// The request after the amount, in JSON.
     behind_amount: String,
 }
 
 impl Challenge {
-    /// `realm` is printable ASCII without quotes and backslashes; `types`: at least one, those that clients are to prefer first.
-    /// `own_header`: whether the credential is to come in `Payment-Authorization`.
+    /// Creates a challenge. `realm` is printable ASCII without quotes and backslashes. `types` has at least one
+    /// element, the preferred ones first. `own_header`: whether the credential must come in `Payment-Authorization`.
     pub(crate) fn new(
         realm: &str,
         own_header: bool,
@@ -66,25 +66,25 @@ impl Challenge {
         }
     }
 
-    /// The parameter `request`, for this price in base units.
+    /// Returns the parameter `request` for this price in base units.
     pub(crate) fn request(&self, price: &str) -> String {
         URL_SAFE_NO_PAD.encode(format!(r#"{{"amount":"{price}{}"#, self.behind_amount))
     }
 
-    /// The parameter `expires`.
+    /// Returns the parameter `expires`.
     pub(crate) fn expires(expiry: u64) -> String {
         rfc3339(expiry)
     }
 
-    /// The header's value.
+    /// Returns the header's value.
     pub(crate) fn value(&self, id: &str, price: Amount, expiry: u64) -> HeaderValue {
         let (request, expires) = (self.request(&price.to_string()), Self::expires(expiry));
         let value = [BEFORE_ID, id, &self.before_request, &request, self.before_expiry, &expires, "\""].concat();
-        // Printable ASCII; the fall-back cannot be reached.
+        // Printable ASCII is a valid value, so the fall-back is unreachable.
         HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""))
     }
 
-    /// The same as JSON, as it travels over MCP: what is asked for is an object there, and no header is named.
+    /// Returns the challenge as JSON for MCP, where the request is an object and no header is named.
     #[cfg(feature = "mcp")]
     pub(crate) fn to_json(&self, id: &str, price: Amount, expiry: u64) -> String {
         let realm = self.before_request.split('"').nth(2).unwrap_or_default();
@@ -94,7 +94,7 @@ impl Challenge {
         )
     }
 
-    /// How long the header's line is at most, at a price of at most 20 digits.
+    /// Returns the maximum length of the header's line, at a price of at most 20 digits.
     pub(crate) fn longest(&self) -> usize {
         let constant = BEFORE_ID.len() + self.before_request.len() + self.before_expiry.len();
         let request = (r#"{"amount":""#.len() + 20 + self.behind_amount.len()).div_ceil(3) * 4;
@@ -102,7 +102,7 @@ impl Challenge {
     }
 }
 
-/// What a challenge asks for, as its parameter `request` says.
+/// The request of a challenge: its parameter `request`, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) amount: Amount,
@@ -111,7 +111,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Reads the parameter. Nothing else of it is judged here.
+    /// Reads the parameter. Its other members are not judged here.
     pub(crate) fn read(request: &str) -> Option<Self> {
         let json = decode_base64(request.as_bytes())?;
         let object = Object::parse(std::str::from_utf8(&json).ok()?)?;

@@ -1,4 +1,4 @@
-//! `Credential`: a payment, as `Authorization: Payment` shows it.
+//! `Credential`: a payment in `Authorization: Payment`.
 
 use http::{HeaderMap, HeaderName};
 
@@ -7,7 +7,7 @@ use crate::protocol::{
     v2::{Authorization, InvalidMessage, SignedAuthorization, object::Object, values},
 };
 
-/// A payment by method `evm`, intent `charge`: the challenge that it pays, and the payment.
+/// A payment by method `evm`, intent `charge`: the paid challenge, and the payment.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
@@ -39,13 +39,13 @@ pub struct EchoedChallenge {
     pub id: IntentId,
     /// The protection space.
     pub realm: String,
-    /// What is asked for: base64url of JSON.
+    /// The request: base64url of JSON.
     pub request: String,
     /// Until when it can be paid, by RFC 3339.
     pub expires: Option<String>,
-    /// The header that the credential is to come in, where the challenge names one.
+    /// The header for the credential, if the challenge names one.
     pub header: Option<String>,
-    /// Whether a parameter stands beside these that this crate never sends.
+    /// Whether it has a further parameter, which this crate never sends.
     pub(crate) has_more: bool,
 }
 
@@ -63,7 +63,8 @@ impl Credential {
     /// Reads the credential from this header, which may have values of other schemes. Returns `None` if there is none.
     ///
     /// # Errors
-    /// Returns [`InvalidRedemption`] if there are several, or if one is too long, or no credential for a charge on an EVM chain.
+    /// Returns [`InvalidRedemption`] if there are several, if it is too long, or if it is not a credential for a
+    /// charge on an EVM chain.
     pub fn from_headers(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Self>, InvalidRedemption> {
         let mut tokens = headers.get_all(name).iter().filter_map(|value| token(value.as_bytes()));
         match (tokens.next(), tokens.next()) {
@@ -127,7 +128,7 @@ impl CredentialPayload {
         }
     }
 
-    /// The account that signed, where it is told.
+    /// Returns the account that signed, if the payload names it.
     const fn payer(&self) -> Option<Address> {
         match self {
             Self::Authorization(signed) => Some(signed.authorization.from),
@@ -136,13 +137,13 @@ impl CredentialPayload {
     }
 }
 
-/// What stands behind the scheme `Payment`, in any case of letters.
+/// Returns the text after the scheme `Payment`, which may be in any case.
 pub(crate) fn token(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Payment ".len())?;
     scheme.eq_ignore_ascii_case(b"Payment ").then(|| token.trim_ascii())
 }
 
-/// The account of a decentralised identifier: `did:pkh:eip155:<chain>:<address>`.
+/// Reads the account in a decentralised identifier: `did:pkh:eip155:<chain>:<address>`.
 fn account(source: &str) -> Option<(Network, Address)> {
     let (chain, address) = source.strip_prefix("did:pkh:")?.rsplit_once(':')?;
     Some((chain.parse().ok()?, values::address(address)?))

@@ -1,4 +1,4 @@
-//! `Demand`: a challenge of any seller, as a payer reads it.
+//! `Demand`: any seller's challenge, as read by a payer.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, HeaderName, header};
@@ -13,15 +13,15 @@ use crate::protocol::{
     v2::{SignedAuthorization, object::Object, values},
 };
 
-/// The longest challenge that is read: the draft wants them below 8 KB. A credential repeats all of it in one header.
+/// The longest challenge that is read: the draft limits them to 8 KB. A credential repeats all of it in one header.
 const CHALLENGE_MAX: usize = 8 * 1024;
-/// As much of all headers is read.
+/// The total length of all headers that are read.
 const HEADERS_MAX: usize = 64 * 1024;
 /// The parameters that a credential repeats.
 const REPEATED: [&str; 10] =
     ["id", "realm", "method", "intent", "request", "expires", "digest", "description", "opaque", "header"];
 
-/// The member of a paying message that is no part of its credential: the name of the purchase.
+/// The name of the purchase: the only member of a paying message that is not part of its credential.
 const NAME: &str = "idempotencyKey";
 
 /// A charge on an EVM chain that an authorization can pay.
@@ -29,25 +29,25 @@ const NAME: &str = "idempotencyKey";
 pub(crate) struct Demand {
     pub(crate) asked: Asked,
     pub(crate) recipient: Address,
-    /// No payment is submitted after it.
+    /// No payment is submitted after this time.
     pub(crate) expires: ChainTime,
     pub(crate) id: String,
     realm: String,
-    /// The seller's words for what it sells.
+    /// The seller's description of the offer.
     pub(crate) description: String,
-    /// Whether the credential is to come in `Payment-Authorization`, and not in `Authorization`.
+    /// Whether the credential must come in `Payment-Authorization` instead of `Authorization`.
     pub(crate) has_own_header: bool,
-    /// The challenge, as a credential repeats it.
+    /// The parameters of the challenge that a credential repeats.
     repeated: Map<String, Value>,
 }
 
-/// A challenge that is not of the standard's form.
+/// A challenge that violates the standard's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
 impl Demand {
-    /// Reads the challenges that are known here, of all lines. Other schemes, methods and intents are passed over, and so is what no
-    /// authorization can pay. The flag is whether a challenge of the known kind is malformed.
+    /// Reads the known challenges in all lines. Other schemes, methods and intents are skipped, and so are charges
+    /// that no authorization can pay. The flag tells whether a challenge of the known kind is malformed.
     pub(crate) fn of_headers(headers: &HeaderMap) -> (Vec<Self>, bool) {
         let (mut found, mut is_malformed, mut room) = (Vec::new(), false, HEADERS_MAX);
         for line in headers.get_all(header::WWW_AUTHENTICATE) {
@@ -107,8 +107,8 @@ impl Demand {
         draft
     }
 
-    /// Returns the paying message as JSON, which [`Shown::of`] turns into headers: the credential, and the name of the purchase, if
-    /// there is one.
+    /// Returns the paying message as JSON: the credential, and the name of the purchase, if there is one.
+    /// [`Shown::of`] turns it into headers.
     pub(crate) fn message(&self, signed: &SignedAuthorization, purchase: Option<&str>) -> String {
         let mut payload = json!(signed.authorization);
         payload["type"] = json!("authorization");
@@ -122,7 +122,7 @@ impl Demand {
     }
 }
 
-/// Whether a request lists authorizations, and pays one account only.
+/// Returns whether a request accepts authorizations, and pays a single account.
 fn takes_authorizations(request: &Object<'_>) -> Result<bool, Malformed> {
     let read = |details: &Object<'_>| {
         let types: Vec<String> = details.json("credentialTypes")?.unwrap_or_default();
@@ -132,10 +132,10 @@ fn takes_authorizations(request: &Object<'_>) -> Result<bool, Malformed> {
     request.object("methodDetails", read).map_err(|_| Malformed)?.ok_or(Malformed)
 }
 
-/// A paying message as it travels.
+/// A paying message in the form of headers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// The header of the credential, as its challenge says.
+    /// The header for the credential, according to its challenge.
     pub(crate) header: HeaderName,
     pub(crate) credential: String,
     /// The name of the purchase, for `Idempotency-Key`.
@@ -231,7 +231,7 @@ mod tests {
             HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::try_from(&shown.credential).unwrap())]);
         let read = Credential::from_headers(&headers, &header::AUTHORIZATION).unwrap().unwrap();
         assert_eq!(read.payload, CredentialPayload::Authorization(signed.clone()));
-        // The name travels beside the credential, which stays as it is.
+        // The name travels outside the credential, which stays the same.
         let named = Shown::of(&demand.message(&signed, Some("pay_1")));
         assert_eq!(named, Shown { purchase: Some("pay_1".to_owned()), ..shown });
     }
@@ -299,7 +299,7 @@ mod tests {
             let (demands, is_malformed) = read(&[&line, &measured()]);
             assert_eq!((demands.len(), is_malformed), (1, true), "{line}");
         }
-        // More than all headers may be.
+        // These exceed the limit of all headers together.
         let many: Vec<String> = (0..200).map(|_| measured()).collect();
         let (demands, is_malformed) = read(&many.iter().map(|line| &**line).collect::<Vec<_>>());
         assert!(is_malformed && (100..200).contains(&demands.len()));

@@ -1,8 +1,8 @@
 //! MPP, the `Payment` scheme of HTTP authentication: method `evm`, intent `charge`.
 //!
-//! The demand is a header `WWW-Authenticate: Payment`, the payment `Authorization: Payment`, the outcome `Payment-Receipt`
-//! ([mpp-specs](https://github.com/tempoxyz/mpp-specs)). The signed payment itself is that of [version 2](super::v2) of x402; its nonce is
-//! the [hash of the challenge](challenge_hashes).
+//! The demand is the header `WWW-Authenticate: Payment`, the payment `Authorization: Payment`, the outcome
+//! `Payment-Receipt` ([mpp-specs](https://github.com/tempoxyz/mpp-specs)). The signed payment itself is the one of
+//! [version 2](super::v2) of x402; its nonce is the [hash of the challenge](challenge_hashes).
 
 mod accept;
 #[cfg(feature = "client")]

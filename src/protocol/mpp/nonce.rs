@@ -2,10 +2,11 @@
 
 use crate::protocol::{ascii_json, keccak::keccak256};
 
-/// Returns the two forms of the hash that are in use, which bind an authorization to a challenge of this id and realm.
+/// Returns the two forms of the hash that are in use. Each binds an authorization to a challenge of this id and
+/// realm.
 ///
-/// The first is that of the draft, the Keccak-256 of id and realm one behind the other. The second, of `mppx` from 0.13 and `pympp`, is
-/// that of a JSON array of both.
+/// The first is the draft's: the Keccak-256 of id and realm, concatenated. The second, of `mppx` from 0.13 and
+/// `pympp`, is the Keccak-256 of a JSON array of both.
 ///
 /// ```
 /// use tower_x402::protocol::mpp::challenge_hashes;
@@ -15,7 +16,7 @@ use crate::protocol::{ascii_json, keccak::keccak256};
 /// ```
 #[must_use]
 pub fn challenge_hashes(id: &str, realm: &str) -> [[u8; 32]; 2] {
-    // Ids and realms are printable ASCII: any JSON writer has the same text.
+    // Ids and realms are printable ASCII, so every JSON writer produces the same text.
     let array = format!("[{},{}]", ascii_json(id), ascii_json(realm));
     [keccak256(&[id.as_bytes(), realm.as_bytes()]), keccak256(&[array.as_bytes()])]
 }

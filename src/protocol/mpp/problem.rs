@@ -1,8 +1,8 @@
-//! The names that the draft has for problems.
+//! The draft's names for problems.
 
 use crate::protocol::ProblemCode;
 
-/// Returns the member `type` of a problem's body, where the draft has a name for it.
+/// Returns the member `type` of a problem's body, if the draft names the problem.
 pub(crate) const fn problem_type(code: ProblemCode) -> Option<&'static str> {
     Some(match code {
         ProblemCode::PaymentRequired => "https://paymentauth.org/problems/payment-required",

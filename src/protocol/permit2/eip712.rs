@@ -28,7 +28,7 @@ impl PermitScheme {
 }
 
 impl Permit {
-    /// Returns the hash that its payer signs on this chain.
+    /// Returns the hash that the payer signs on this chain.
     #[must_use]
     pub fn digest(&self, network: Network) -> [u8; 32] {
         let scheme = self.scheme();
@@ -54,7 +54,7 @@ impl Permit {
     }
 }
 
-/// The domain separator, which the contract states as well.
+/// Returns the domain separator, equal to the contract's.
 pub(in crate::protocol) fn domain_separator(network: Network) -> [u8; 32] {
     let name = keccak256(&[b"Permit2"]);
     keccak256(&[&DOMAIN_TYPE, &name, &number(network.chain_id()), &account(PERMIT2)])

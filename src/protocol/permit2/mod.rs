@@ -1,15 +1,17 @@
-//! Permit2 in the x402 standard: signed transfers of tokens that have no EIP-3009, and of amounts that are known only at the end.
+//! Permit2 in the x402 standard: signed transfers of tokens without EIP-3009, and of amounts that are known only at
+//! the end.
 //!
-//! [Permit2](https://github.com/Uniswap/permit2) is a contract with one address on every chain. A token's holder allows it once to move the
-//! token, and signs each transfer from then on: who may send it (`spender`), how much at most, and until when. The standard's two
-//! *proxies* are such spenders. They pay only the recipient that the payer signed, the *witness*.
+//! [Permit2](https://github.com/Uniswap/permit2) is a contract with one address on every chain. A token's holder once
+//! allows it to move the token, and from then on signs each transfer: who may send it (`spender`), the maximum, and
+//! the deadline. The standard's two *proxies* are such spenders. They pay only the recipient that the payer signed in
+//! the *witness*.
 //!
 //! | Scheme | Spender | Amount |
 //! |---|---|---|
 //! | [`exact`](PermitScheme::Exact) | [`EXACT_PROXY`]; anyone may send it | exactly the signed one |
 //! | [`upto`](PermitScheme::UpTo) | [`UPTO_PROXY`]; only the facilitator in the witness may send it | at most the signed one |
 //!
-//! These are values: nothing here verifies a signature or asks a chain.
+//! These are values: nothing here verifies a signature or reads a chain.
 //!
 //! ```
 //! use tower_x402::protocol::{Address, Amount, Asset, ChainTime, Network, permit2::{Permit, PermitScheme}};

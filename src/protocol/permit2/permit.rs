@@ -1,4 +1,4 @@
-//! `Permit`: a transfer that its payer signed for Permit2, and someone else sends.
+//! `Permit`: a transfer that its payer signed for Permit2 and someone else sends.
 
 use std::fmt;
 
@@ -18,17 +18,17 @@ pub struct Permit {
     pub from: Address,
     /// The token contract.
     pub token: Address,
-    /// The amount, in base units: what is paid, or at most.
+    /// The amount, in base units: exact for `exact`, the maximum for `upto`.
     pub amount: Amount,
-    /// The payer's number of this permit, used once for all tokens together: 32 big-endian bytes.
+    /// The payer's permit nonce, used once across all tokens: 32 big-endian bytes.
     pub nonce: [u8; 32],
     /// The permit is valid up to this moment.
     pub deadline: ChainTime,
-    /// The account that is paid, as the witness has it.
+    /// The account that is paid, from the witness.
     pub to: Address,
-    /// The permit is valid from this moment on, as the witness has it.
+    /// The permit is valid from this moment on, from the witness.
     pub valid_after: ChainTime,
-    /// The only account that may send it, as the witness has it: of `upto` alone.
+    /// The only account that may send it, from the witness: for `upto` only.
     pub facilitator: Option<Address>,
     /// The contract that may use it.
     pub spender: Address,
@@ -36,19 +36,19 @@ pub struct Permit {
 
 /// A [`Permit`] and its payer's signature: the payload of the method Permit2.
 ///
-/// Whether the signature is the payer's, the Permit2 contract decides. `Debug` does not show it.
+/// The Permit2 contract decides whether the signature is the payer's. `Debug` does not show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SignedPermit {
-    /// The payer's signature of the EIP-712 message, or what the payer's contract takes for one.
+    /// The payer's signature of the EIP-712 message, or one that the payer's contract accepts.
     pub signature: PaymentSignature,
     /// The signed fields.
     pub permit: Permit,
 }
 
 impl Permit {
-    /// Returns a permit of this payer and nonce for the scheme's proxy. It pays nothing yet, is never valid, and one of `upto` names the
-    /// zero address as its facilitator.
+    /// Returns a permit of this payer and nonce for the scheme's proxy. It pays nothing yet and is never valid. One
+    /// of `upto` names the zero address as its facilitator.
     #[must_use]
     pub const fn new(scheme: PermitScheme, from: Address, nonce: [u8; 32]) -> Self {
         let never = ChainTime::from_unix(0);
@@ -76,7 +76,8 @@ impl Permit {
         self
     }
 
-    /// Sets the only account that may send a permit of `upto`. Anyone may send one of `exact`, which stays as it is.
+    /// Sets the only account that may send a permit of `upto`. A permit of `exact`, which anyone may send, stays
+    /// unchanged.
     #[must_use]
     pub const fn by_facilitator(mut self, facilitator: Address) -> Self {
         if self.facilitator.is_some() {
@@ -85,14 +86,14 @@ impl Permit {
         self
     }
 
-    /// Sets when it is valid: from the one moment up to the other.
+    /// Sets the moments from which and up to which it is valid.
     #[must_use]
     pub const fn valid_between(mut self, after: ChainTime, deadline: ChainTime) -> Self {
         (self.valid_after, self.deadline) = (after, deadline);
         self
     }
 
-    /// Returns the scheme whose witness it has.
+    /// Returns the scheme of its witness.
     #[must_use]
     pub const fn scheme(&self) -> PermitScheme {
         match self.facilitator {
@@ -101,7 +102,7 @@ impl Permit {
         }
     }
 
-    /// Returns the name of the payment that is made from this permit.
+    /// Returns the id of the payment that is made from this permit.
     #[must_use]
     pub const fn payment_id(&self, network: Network) -> PaymentId {
         PaymentId::of_permit(network, self.from, self.nonce)
@@ -169,7 +170,7 @@ impl Serialize for Permit {
             from: self.from,
             permitted: Permitted { token: self.token, amount: self.amount },
             spender: self.spender,
-            // A number of the same form, in decimal digits.
+            // Serialised like an amount: in decimal digits.
             nonce: Amount::from_be_bytes(self.nonce),
             deadline: self.deadline,
             witness: Witness { to: self.to, facilitator: self.facilitator, valid_after: self.valid_after },

@@ -1,9 +1,9 @@
-//! `PermitScheme`: which of the standard's two schemes a permit is of.
+//! `PermitScheme`: the standard's two schemes for permits.
 
 use super::{EXACT_PROXY, UPTO_PROXY};
 use crate::protocol::Address;
 
-/// A scheme of the standard that is paid by a permit.
+/// A scheme of the standard that permits pay.
 ///
 /// ```
 /// use tower_x402::protocol::permit2::{PermitScheme, UPTO_PROXY};
@@ -11,14 +11,14 @@ use crate::protocol::Address;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PermitScheme {
-    /// The signed amount is paid, to the unit.
+    /// Exactly the signed amount is paid.
     Exact,
-    /// The signed amount is a maximum, of which the facilitator in the witness charges as much as it says.
+    /// The signed amount is a maximum; the facilitator in the witness charges up to it.
     UpTo,
 }
 
 impl PermitScheme {
-    /// Returns the name that the scheme has in the standard.
+    /// Returns the scheme's name in the standard.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl PermitScheme {
         }
     }
 
-    /// Returns the contract that has to be the spender of its permits.
+    /// Returns the contract that must be the spender of its permits.
     #[must_use]
     pub const fn proxy(self) -> Address {
         match self {

@@ -1,4 +1,4 @@
-//! The demand of a seller, as a payer reads it: into the terms of version 2.
+//! A seller's demand, converted by a payer into the terms of version 2.
 
 use super::{networks::named, payload::PaymentPayload};
 use crate::protocol::{
@@ -6,17 +6,17 @@ use crate::protocol::{
     v2::{InvalidMessage, JsonObject, PaymentRequirements, ResourceInfo, SignedAuthorization, object::Object, values},
 };
 
-/// One way to pay: the scheme `exact` on an EVM chain that has a name.
+/// One way to pay: the scheme `exact` on an EVM chain that has a name in version 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
     pub(crate) requirements: PaymentRequirements,
     pub(crate) resource: Option<ResourceInfo>,
 }
 
-/// Reads a 402's body. Other schemes and chains are left out; `None` if it is no demand of version 1.
+/// Reads a 402's body. Other schemes and chains are left out; `None` if it is not a demand of version 1.
 ///
 /// # Errors
-/// [`InvalidMessage`] if a way to pay that is known is not of the standard's form.
+/// Returns [`InvalidMessage`] if a known way to pay violates the standard's form.
 pub(crate) fn demands(body: &[u8]) -> Result<Option<Vec<Demand>>, InvalidMessage> {
     let Some(object) = std::str::from_utf8(body).ok().and_then(Object::parse) else { return Ok(None) };
     if object.json::<u64>("x402Version").ok().flatten() != Some(1) {
@@ -61,7 +61,7 @@ fn requirements(
     pay_to: Address,
     seconds: u64,
 ) -> PaymentRequirements {
-    // Decimals and symbol are no part of the message.
+    // Decimals and symbol are not part of the message.
     PaymentRequirements::new(&Asset::new(network, contract, 0, ""), amount, pay_to, seconds)
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::protocol::v2::Authorization;
 
-    /// As the official server of version 1 writes it.
+    /// Recorded from the official server of version 1.
     const BODY: &str = r#"{"x402Version":1,"error":"X-PAYMENT header is required","accepts":[
         {"scheme":"exact","network":"solana","maxAmountRequired":"1","asset":"EPjF","payTo":"CmGg","maxTimeoutSeconds":60},
         {"scheme":"upto","network":"base","maxAmountRequired":"1","asset":"0x","payTo":"0x","maxTimeoutSeconds":60},

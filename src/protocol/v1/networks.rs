@@ -2,7 +2,7 @@
 
 use crate::protocol::Network;
 
-/// The chains that version 1 has names for, as the official packages know them.
+/// The chains that have names in version 1, from the official packages.
 const NAMES: [(&str, u64); 16] = [
     ("base", 8453),
     ("base-sepolia", 84532),

@@ -9,7 +9,7 @@ pub(crate) struct Offers {
     entries: Vec<Entry>,
 }
 
-/// One way to pay: the texts before the amount, and behind the URL.
+/// One way to pay: the texts before the amount and after the URL.
 #[derive(Clone, Debug)]
 struct Entry {
     before_amount: Box<str>,
@@ -19,8 +19,8 @@ struct Entry {
 const BEFORE_URL: &str = r#"","resource":""#;
 
 impl Offers {
-    /// The tokens that can be paid by authorization; how long one is to be valid, in seconds. At most as many as a text of that length
-    /// has room for, the first of them in any case. `None` where no network has a name.
+    /// Creates the demand. `tokens` can be paid by authorization, valid for this many seconds. It has as many of them
+    /// as fit into `room` bytes, and always the first. `None` if no network has a name.
     pub(crate) fn new<'a>(
         recipient: Address,
         description: &str,
@@ -47,14 +47,14 @@ impl Offers {
         Some(offers).filter(|offers| !offers.entries.is_empty())
     }
 
-    /// At least the length of the text for a price and a URL of these lengths.
+    /// Returns an upper bound of the text's length for a price and a URL of these lengths.
     pub(crate) fn longest(&self, price: usize, url: usize) -> usize {
         let entry =
             |entry: &Entry| entry.before_amount.len() + entry.behind_url.len() + BEFORE_URL.len() + price + url + 1;
         BEGIN.len() + 1 + self.entries.iter().map(entry).sum::<usize>()
     }
 
-    /// Appends the two members, with a comma before them. `url` is the resource's, as it stands in a JSON string.
+    /// Appends the two members, preceded by a comma. `url` is escaped for a JSON string.
     pub(crate) fn write(&self, price: &str, url: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(BEGIN.as_bytes());
         for (index, Entry { before_amount, behind_url }) in self.entries.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The outcome of a payment, as version 1 tells it.
+//! The outcome of a payment in the form of version 1.
 
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::networks::name_of;
 use crate::protocol::{Network, base64_header, decode_base64, headers::PAYMENT_RESPONSE};
 
-/// Returns the value of `X-PAYMENT-RESPONSE` for an answer that tells the outcome by `PAYMENT-RESPONSE`: the same members, and the
-/// chain by its name.
+/// Returns the value of `X-PAYMENT-RESPONSE` for an answer with `PAYMENT-RESPONSE`: the same members, with the
+/// chain's name.
 pub(crate) fn outcome(headers: &HeaderMap) -> Option<HeaderValue> {
     let told = decode_base64(headers.get(PAYMENT_RESPONSE)?.as_bytes())?;
     let mut told: Value = serde_json::from_slice(&told).ok()?;

@@ -1,4 +1,4 @@
-//! `PaymentPayload`: a signed payment, as version 1 shows it.
+//! `PaymentPayload`: a signed payment in the form of version 1.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct as _};
 
@@ -8,9 +8,9 @@ use crate::protocol::{
     v2::{InvalidMessage, SignedAuthorization, message::header_message, object::Object},
 };
 
-/// The content of `X-PAYMENT`, on a request: a signed authorization of the scheme `exact`, and the chain by its name.
+/// The content of `X-PAYMENT`, on a request: a signed authorization of the scheme `exact`, and the chain's name.
 ///
-/// It names neither the token nor the quote that it pays: the signature is for the token, and the amount is the price.
+/// It names neither the token nor the paid quote: the signature identifies the token, and the amount is the price.
 ///
 /// ```
 /// use tower_x402::protocol::{Network, v1::PaymentPayload};
@@ -31,7 +31,7 @@ pub struct PaymentPayload {
 }
 
 impl PaymentPayload {
-    /// Pays on this chain.
+    /// Creates a payment on this chain.
     #[must_use]
     pub const fn new(network: Network, payload: SignedAuthorization) -> Self {
         Self { network, payload }
@@ -39,7 +39,7 @@ impl PaymentPayload {
 
     fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         let payload = "payload";
-        // The errors name the members; both must be what this type says.
+        // The errors name these members; this type allows one value for each.
         object
             .json("x402Version")?
             .filter(|version: &u64| *version == 1)
@@ -59,7 +59,7 @@ impl Serialize for PaymentPayload {
         message.serialize_field("scheme", "exact")?;
         match name_of(self.network) {
             Some(name) => message.serialize_field("network", name)?,
-            // A chain without a name: no seller of version 1 takes it.
+            // A chain without a name: no seller of version 1 accepts it.
             None => message.serialize_field("network", &self.network)?,
         }
         message.serialize_field("payload", &self.payload)?;

@@ -1,4 +1,4 @@
-//! JSON in ASCII only, so that clients read it correctly in any assumed encoding of the decoded base64.
+//! JSON in ASCII only, so that clients read it correctly in any encoding that they assume for the decoded base64.
 
 use std::io;
 

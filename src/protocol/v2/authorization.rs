@@ -32,18 +32,18 @@ pub struct Authorization {
     /// The authorization is valid before this moment.
     #[serde(serialize_with = "values::write_time")]
     pub valid_before: ChainTime,
-    /// The payer's number of this authorization, used once for each token.
+    /// The payer's nonce of this authorization, used once for each token.
     #[serde(serialize_with = "values::write_bytes32")]
     pub nonce: [u8; 32],
 }
 
 /// An [`Authorization`] and its payer's signature: the payload of the method EIP-3009.
 ///
-/// Whether the signature is the payer's, the token decides. `Debug` does not show it.
+/// The token decides whether the signature is the payer's. `Debug` does not show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SignedAuthorization {
-    /// The payer's signature of the EIP-712 message, or what the payer's contract takes for one.
+    /// The payer's signature of the EIP-712 message, or one that the payer's contract accepts.
     pub signature: PaymentSignature,
     /// The signed fields.
     pub authorization: Authorization,
@@ -64,14 +64,14 @@ impl Authorization {
         self
     }
 
-    /// Sets when it is valid: after the one moment, and before the other.
+    /// Sets the moments after which and before which it is valid.
     #[must_use]
     pub const fn valid_between(mut self, after: ChainTime, before: ChainTime) -> Self {
         (self.valid_after, self.valid_before) = (after, before);
         self
     }
 
-    /// Returns the name of the payment that is made from this authorization.
+    /// Returns the id of the payment that is made from this authorization.
     #[must_use]
     pub const fn payment_id(&self, network: Network, token: Address) -> PaymentId {
         PaymentId::of_authorization(network, token, self.from, self.nonce)

@@ -22,8 +22,8 @@ enum Scheme {
     BatchSettlement,
 }
 
-/// What a payer has to allow by the scheme `batch-settlement` on an EVM chain: one entry of `accepts`, and what a payment says that it
-/// accepted. The seller charges as much of it as the answer costs to a [channel](crate::protocol::channel).
+/// A demand by the scheme `batch-settlement` on an EVM chain: one entry of `accepts`, and the accepted entry in a
+/// payment. The seller charges the cost of the answer, at most the amount, to a [channel](crate::protocol::channel).
 ///
 /// ```
 /// use tower_x402::protocol::{Amount, Asset, channel::ChannelTerms, v2::{ChannelRequirements, PaymentOption, PaymentRequired}};
@@ -44,20 +44,21 @@ pub struct ChannelRequirements {
     scheme: Scheme,
     /// The chain.
     pub network: Network,
-    /// The most that one answer costs, in base units: a voucher is about exactly so much more than what was charged before.
+    /// The maximum cost of one answer, in base units: a voucher's total is exactly the total charged before plus this
+    /// amount.
     pub amount: Amount,
     /// The token contract.
     pub asset: Address,
     /// The account to pay: the channel's receiver.
     pub pay_to: Address,
-    /// How long a payment is to be valid, in seconds.
+    /// How long a payment must be valid, in seconds.
     pub max_timeout_seconds: u64,
-    /// What the scheme needs besides.
+    /// The other members that the scheme needs.
     pub extra: JsonObject,
 }
 
 impl ChannelRequirements {
-    /// Demands leave to charge up to this amount of a token, for this account, to a channel of these terms.
+    /// Demands permission to charge up to this amount of a token, for this account, to a channel of these terms.
     #[must_use]
     pub fn new(
         token: &Asset,
@@ -88,7 +89,8 @@ impl ChannelRequirements {
         TransferMethod::of(&self.extra)
     }
 
-    /// Returns what is asked of the channel; `None` where a part is missing or of another form, or where the receiver authorizer is zero.
+    /// Returns the terms for the channel; `None` if a part is missing or malformed, or if the receiver authorizer is
+    /// zero.
     #[must_use]
     pub fn terms(&self) -> Option<ChannelTerms> {
         let authorizer = self.extra.text(AUTHORIZER).and_then(values::address).filter(|key| *key != Address::ZERO)?;
@@ -100,8 +102,8 @@ impl ChannelRequirements {
         }
     }
 
-    /// Returns the channel that a payer has by these requirements, with this salt, if it signs its vouchers itself; `None` where
-    /// [`terms`](Self::terms) has none.
+    /// Returns the channel that matches these requirements for a payer that signs its vouchers itself, with this
+    /// salt; `None` if [`terms`](Self::terms) returns `None`.
     #[must_use]
     pub fn channel_of(&self, payer: Address, salt: [u8; 32]) -> Option<ChannelConfig> {
         let terms = self.terms()?;
@@ -112,19 +114,19 @@ impl ChannelRequirements {
         Some(config)
     }
 
-    /// Returns what a corrective 402 says about the channel, if it is there and of the scheme's form.
+    /// Returns the channel's state from a corrective 402, if it is present and well-formed.
     #[must_use]
     pub fn channel_state(&self) -> Option<ChannelState> {
         self.extra.read_member("channelState", ChannelState::read)
     }
 
-    /// Returns the voucher that a corrective 402 shows, if it is there and of the scheme's form.
+    /// Returns the voucher from a corrective 402, if it is present and well-formed.
     #[must_use]
     pub fn voucher_state(&self) -> Option<VoucherState> {
         self.extra.read_member("voucherState", VoucherState::read)
     }
 
-    /// Returns whether an option of the scheme is of a method that is known here.
+    /// Returns whether this crate knows the transfer method of an option of the scheme.
     pub(super) fn is_known(object: &Object<'_>) -> bool {
         JsonObject::of(object, "extra")
             .is_ok_and(|extra| matches!(TransferMethod::of(&extra), TransferMethod::Eip3009 | TransferMethod::Permit2))

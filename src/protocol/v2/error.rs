@@ -1,6 +1,6 @@
-//! `InvalidMessage`: why a header or a JSON text is no message of the standard.
+//! `InvalidMessage`: why a header or a JSON text is not a message of the standard.
 
-/// The error returned when a header or a JSON text is not a message of the standard. It contains nothing of the text.
+/// The error returned when a header or a JSON text is not a message of the standard. It repeats nothing of the text.
 ///
 /// ```
 /// use tower_x402::protocol::v2::SettleResponse;

@@ -1,4 +1,4 @@
-//! `Extensions`: members beside the standard's own.
+//! `Extensions`: extensions of the standard's messages.
 
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -10,16 +10,16 @@ use super::{
 };
 use crate::protocol::{Address, Network};
 
-/// The member of a kind of `upto` that names the account which settles.
+/// The member of an `upto` kind that names the account which settles.
 const FACILITATOR: &str = "facilitatorAddress";
 /// The scheme of payment channels.
 const CHANNELS: &str = "batch-settlement";
-/// Its member that names the account which signs claims for sellers.
+/// The member of a `batch-settlement` kind that names the account which signs claims for sellers.
 const AUTHORIZER: &str = "receiverAuthorizer";
 
 /// The body of `POST /verify` and `POST /settle`: a payment and its requirements.
 ///
-/// The payment is written from the checked values, so that a facilitator judges exactly what was judged here.
+/// The payment is written from the checked values, so a facilitator judges exactly what this crate judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -32,7 +32,7 @@ pub struct FacilitatorRequest {
 }
 
 impl FacilitatorRequest {
-    /// Asks about this payment.
+    /// Creates a request about this payment.
     #[must_use]
     pub fn new(payment: PaymentPayload, requirements: impl Into<PaymentOption>) -> Self {
         Self { x402_version: Version2, payment_payload: payment, payment_requirements: requirements.into() }
@@ -66,9 +66,9 @@ impl FacilitatorRequest {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Supported {
-    /// What it can settle, of every version of the standard.
+    /// The payments that it can settle, of every version of the standard.
     pub kinds: Vec<SupportedKind>,
-    /// The extensions that it knows.
+    /// The extensions that it supports.
     pub extensions: Vec<String>,
     /// The accounts that settle, by chain.
     pub signers: JsonObject,
@@ -85,7 +85,7 @@ pub struct SupportedKind {
     pub scheme: String,
     /// The chain; its CAIP-2 name in version 2.
     pub network: String,
-    /// What the scheme needs besides.
+    /// The other members that the scheme needs.
     #[serde(skip_serializing_if = "JsonObject::is_empty")]
     pub extra: JsonObject,
 }
@@ -105,8 +105,8 @@ impl SupportedKind {
         Self { scheme: "upto".to_owned(), extra, ..Self::exact(network) }
     }
 
-    /// Returns the scheme `batch-settlement` on this chain, of version 2. `authorizer`: the account that signs claims, if the facilitator
-    /// does so for sellers.
+    /// Returns the scheme `batch-settlement` on this chain, of version 2. `authorizer`: the account that signs
+    /// claims, if the facilitator signs them for sellers.
     #[must_use]
     pub fn channels(network: Network, authorizer: Option<Address>) -> Self {
         let extra = authorizer.map(|authorizer| JsonObject::new().with(AUTHORIZER, authorizer.to_string()));
@@ -144,21 +144,21 @@ impl Supported {
         self.kinds_of(network, "upto").next().is_some()
     }
 
-    /// Returns whether it keeps payment channels, the scheme `batch-settlement` of version 2, on this chain.
+    /// Returns whether it supports payment channels, the scheme `batch-settlement` of version 2, on this chain.
     #[must_use]
     pub fn keeps_channels(&self, network: Network) -> bool {
         self.kinds_of(network, CHANNELS).next().is_some()
     }
 
-    /// Returns the account that signs claims of channels on this chain for sellers, if it has one.
+    /// Returns the account that signs claims of channels on this chain for sellers, if there is one.
     #[must_use]
     pub fn receiver_authorizer(&self, network: Network) -> Option<Address> {
         let told = self.kinds_of(network, CHANNELS).find_map(|kind| kind.extra.text(AUTHORIZER));
         told.and_then(values::address).filter(|authorizer| *authorizer != Address::ZERO)
     }
 
-    /// Returns the accounts that may send a payment of `upto` on this chain: first the one that it names for the scheme, then all that
-    /// settle there.
+    /// Returns the accounts that may send a payment of `upto` on this chain: first the one named for the scheme, then
+    /// all that settle there.
     #[must_use]
     pub fn facilitators(&self, network: Network) -> Vec<Address> {
         let name = network.to_string();

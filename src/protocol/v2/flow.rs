@@ -1,4 +1,4 @@
-//! `TransferMethod` and `PaymentFlow`: what the two reserved members of `extra` say.
+//! `TransferMethod` and `PaymentFlow`: the two reserved members of `extra`.
 
 use serde_json::Value;
 
@@ -8,13 +8,13 @@ use super::JsonObject;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransferMethod {
-    /// By an EIP-3009 authorization that someone else settles. Also where nothing is said.
+    /// By an EIP-3009 authorization that someone else settles; the default.
     Eip3009,
     /// By the payer, before the proof.
     TxId,
     /// By a [permit](crate::protocol::permit2::Permit) that someone else settles.
     Permit2,
-    /// In a way that is not known here.
+    /// By a method that this crate does not know.
     Other,
 }
 
@@ -22,17 +22,17 @@ pub enum TransferMethod {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PaymentFlow {
-    /// After the answer is there, before it leaves. Also where nothing is said.
+    /// After the answer is ready, before it is sent; the default.
     Authorization,
-    /// Before the answer is made.
+    /// Before the answer is produced.
     Upfront,
-    /// Into an account of a third party.
+    /// Into a third party's account.
     Escrow,
-    /// In a way that is not known here.
+    /// By a flow that this crate does not know.
     Other,
 }
 
-/// What the method Permit2 is called.
+/// The name of the method Permit2.
 pub(super) const PERMIT2: &str = "permit2";
 
 impl TransferMethod {

@@ -9,15 +9,15 @@ use crate::protocol::{Address, Amount, ChainTime, ParseError, PaymentSignature};
 const NAME: &str = "eip2612GasSponsoring";
 /// Its only version.
 const VERSION: &str = "1";
-/// The length of a signature that a token with EIP-2612 takes.
+/// The length of a signature that tokens with EIP-2612 accept.
 const SIGNATURE_LEN: usize = 65;
 
 const INVALID: ParseError = ParseError::new(
     "invalid eip2612GasSponsoring: `info` has `from`, `asset`, `spender`, `amount`, `nonce`, `deadline`, `signature` (65 bytes) and `version` 1",
 );
 
-/// An allowance that a payer signed by EIP-2612, sent along with a [permit](crate::protocol::permit2::Permit): so much of a token, for
-/// Permit2.
+/// An allowance that a payer signed by EIP-2612 and sends along with a [permit](crate::protocol::permit2::Permit): it
+/// lets Permit2 move an amount of a token.
 ///
 /// ```
 /// use serde_json::json;
@@ -40,7 +40,7 @@ pub struct Eip2612Permit {
     pub from: Address,
     /// The token contract.
     pub asset: Address,
-    /// The account that is to be allowed: Permit2.
+    /// The account that gets the allowance: Permit2.
     pub spender: Address,
     /// The allowance, in base units.
     pub amount: Amount,
@@ -109,23 +109,24 @@ impl Extensions {
         self.info(NAME).is_some_and(Value::is_object)
     }
 
-    /// Sends an allowance along with a payment.
+    /// Adds an allowance to a payment.
     #[must_use]
     pub fn with_eip2612_permit(self, permit: &Eip2612Permit) -> Self {
         self.with(NAME, permit.written(), None)
     }
 
-    /// Returns the allowance that a payment sends along. One without a signature counts as none: clients repeat what a quote declares.
+    /// Returns the allowance that comes with a payment. One without a signature counts as none: clients repeat what a
+    /// quote declares.
     ///
     /// # Errors
-    /// Returns [`ParseError`] if it has a signature and is not of the extension's form.
+    /// Returns [`ParseError`] if it has a signature but is not in the extension's form.
     pub fn eip2612_permit(&self) -> Result<Option<Eip2612Permit>, ParseError> {
         let signed = self.info(NAME).filter(|info| info.get("signature").is_some_and(|signature| !signature.is_null()));
         signed.map(|info| Eip2612Permit::read(info).ok_or(INVALID)).transpose()
     }
 }
 
-/// The declaration as a member of the extensions, in JSON: with its schema, and in short.
+/// Returns the declaration as a JSON member of the extensions: with its schema, and in short.
 pub(crate) fn eip2612_declarations() -> [String; 2] {
     let whole = Extensions::new().declaring_eip2612();
     let short = json!({ "info": { "description": "Takes an EIP-2612 allowance for Permit2.", "version": VERSION } });

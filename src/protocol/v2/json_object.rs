@@ -1,4 +1,4 @@
-//! `JsonObject`: JSON that the standard leaves to others.
+//! `JsonObject`: JSON that the standard does not define.
 
 use std::fmt;
 
@@ -66,12 +66,12 @@ impl JsonObject {
         declared.0.iter().all(|(name, value)| self.0.get(name) == Some(value))
     }
 
-    /// Removes the members whose name is not to be kept, and those that are `null`, which count as absent.
+    /// Removes the members that `keep` rejects, and those that are `null`, which count as absent.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.0.retain(|name, value| keep(name) && !value.is_null());
     }
 
-    /// Sets a member that is written so. What is written is always JSON.
+    /// Sets a member to the JSON of a value, which always serialises.
     pub(in crate::protocol) fn with_written(self, name: &str, value: &impl Serialize) -> Self {
         self.with(name, serde_json::to_value(value).unwrap_or_default())
     }
@@ -86,13 +86,14 @@ impl JsonObject {
         read(&Object::parse(&json)?).ok()
     }
 
-    /// Reads a member that is such an object. An absent one is empty.
+    /// Reads a member that is an object with open members. An absent one is empty.
     pub(in crate::protocol) fn of(message: &Object<'_>, name: &'static str) -> Result<Self, InvalidMessage> {
         let read = |object: &Object<'_>| Self::read(object).ok_or(InvalidMessage::member(name));
         Ok(message.object(name, read)?.unwrap_or_default())
     }
 
-    /// Reads all members. Returns `None` if one is given twice, or holds what no Rust type does (`1e999`, half a surrogate pair).
+    /// Reads all members. Returns `None` if one is given twice, or if no Rust type can hold its value (`1e999`, half
+    /// a surrogate pair).
     pub(super) fn read(object: &Object<'_>) -> Option<Self> {
         let mut members = Map::new();
         for (name, member) in object.members() {

@@ -1,4 +1,4 @@
-//! How every message is read from and written to JSON, and those that travel in a header from and to that.
+//! Reads and writes all messages as JSON, and those that travel in a header as its value.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Serialize, Serializer};
@@ -17,7 +17,7 @@ pub(super) struct Version2;
 const VERSION: &str = "x402Version";
 
 impl Version2 {
-    /// Reads the version. It is read before anything else: another version has other members.
+    /// Reads the version, before anything else: another version has other members.
     pub(super) fn read(object: &Object<'_>) -> Result<Self, InvalidMessage> {
         match object.json::<u64>(VERSION)? {
             Some(2) => Ok(Self),
@@ -38,7 +38,7 @@ pub(in crate::protocol) fn from_json<T>(
     json: &[u8],
     read: impl FnOnce(&Object<'_>) -> Result<T, InvalidMessage>,
 ) -> Result<T, InvalidMessage> {
-    // serde_json does not check the UTF-8 of what it skips.
+    // serde_json does not check the UTF-8 of skipped values.
     let object = std::str::from_utf8(json).ok().and_then(Object::parse);
     read(&object.ok_or(InvalidMessage::new(InvalidMessageKind::NotJson))?)
 }
@@ -72,9 +72,10 @@ macro_rules! json_message {
     ($name:ident) => {
         impl $name {
             /// Reads the message from JSON: one object in UTF-8. Members that the standard does not know are ignored.
-            ///
+            /// Reads the message from JSON: one object in UTF-8. Members that are unknown to the standard are
+            /// ignored.
             /// # Errors
-            /// Returns [`InvalidMessage`](crate::protocol::v2::InvalidMessage), which names the first member that is wrong.
+            /// Returns [`InvalidMessage`](crate::protocol::v2::InvalidMessage), which names the first invalid member.
             pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, $crate::protocol::v2::InvalidMessage> {
                 $crate::protocol::v2::message::from_json(json.as_ref(), Self::read)
             }
@@ -99,7 +100,8 @@ macro_rules! header_message {
             /// The header is base64 of JSON, of the standard or the URL-safe alphabet, with or without padding.
             ///
             /// # Errors
-            /// Returns [`InvalidMessage`](crate::protocol::v2::InvalidMessage) if the header is sent twice, too long, or not such a message.
+            /// Returns [`InvalidMessage`](crate::protocol::v2::InvalidMessage) if the header is sent twice, is too
+            /// long, or is not such a message.
             pub fn from_headers(
                 headers: &http::HeaderMap,
             ) -> Result<Option<Self>, $crate::protocol::v2::InvalidMessage> {

@@ -8,15 +8,16 @@
 //! | [`PaymentPayload`] | [`PAYMENT-SIGNATURE`](super::headers::PAYMENT_SIGNATURE), on a request |
 //! | [`SettleResponse`] | [`PAYMENT-RESPONSE`](super::headers::PAYMENT_RESPONSE), on an answer; from a facilitator's `/settle` |
 //!
-//! **Reading** is strict where it concerns money: amounts and times are strings of decimal digits, addresses `0x` and 40 hexadecimal
-//! digits, nonces and hashes `0x` and 64; networks are CAIP-2 names; no member that is read is given twice. It is lenient where the
-//! standard leaves room: hexadecimal digits in any case, `null` or `""` for a member that is absent, members that it does not know, base64
-//! of either alphabet, padded or not. A scheme, chain or payload that is not known here is kept apart, as [`PaymentOption::Other`] and
-//! [`SchemePayload::Other`]. A header is read up to [`HEADER_MAX`](super::HEADER_MAX) bytes, unless said otherwise.
+//! **Reading** is strict about money: amounts and times are strings of decimal digits, addresses `0x` and 40
+//! hexadecimal digits, nonces and hashes `0x` and 64; networks are CAIP-2 names; no member that is read is given
+//! twice. It is lenient where the standard leaves room: hexadecimal digits in any case, `null` or `""` for an absent
+//! member, unknown members, base64 of either alphabet, padded or not. An unknown scheme, chain or payload is kept
+//! apart, as [`PaymentOption::Other`] and [`SchemePayload::Other`]. A header is read up to
+//! [`HEADER_MAX`](super::HEADER_MAX) bytes, unless documented otherwise.
 //!
 //! **Writing** has one form: compact JSON in ASCII, padded base64 of the standard alphabet, addresses with EIP-55 checksums.
 //!
-//! A seller demands, a payer pays, and the seller reads what it is given:
+//! A seller demands, a payer pays, and the seller reads the payment:
 //!
 //! ```
 //! use http::HeaderMap;

@@ -11,14 +11,14 @@ use crate::protocol::{
     json_text::{JsonCursor, Written, parse_text},
 };
 
-/// The members of a JSON object, in their order, as they are written.
+/// The members of a JSON object in their order, each as written.
 ///
 /// A member that is read must not be given twice. `null` and, where a text is read, `""` count as absent.
 pub(in crate::protocol) struct Object<'a>(Vec<(Cow<'a, str>, Member<'a>)>);
 
-/// A member's value, as far as the one pass over the text has read it.
+/// A member's value, as far as the single pass over the text has parsed it.
 pub(in crate::protocol) enum Member<'a> {
-    /// A string without escapes: what stands between its quotes.
+    /// A string without escapes: the text between its quotes.
     Plain(&'a str),
     /// An object, and its JSON text.
     Object(Object<'a>, &'a str),
@@ -26,8 +26,8 @@ pub(in crate::protocol) enum Member<'a> {
     Json(&'a str),
 }
 
-/// How deep objects inside objects are read in one pass, in a text that fits a header. Others are read when they are asked for: what is
-/// read takes many times the memory of its text.
+/// How deep nested objects are parsed in one pass, in a text that fits a header. Deeper ones are parsed on demand:
+/// parsed objects take many times the memory of their text.
 const DEPTH: u32 = 4;
 
 impl<'a> Object<'a> {
@@ -44,7 +44,7 @@ impl<'a> Object<'a> {
         if cursor.takes(b'}') {
             return Some(Self(Vec::new()));
         }
-        // As many as most messages have.
+        // The capacity suffices for most messages.
         let mut members = Vec::with_capacity(8);
         loop {
             let name = cursor.string()?;
@@ -90,7 +90,7 @@ impl<'a> Object<'a> {
         Ok(self.text(name)?.map(Cow::into_owned))
     }
 
-    /// Reads a member that is a string of a certain form.
+    /// Reads a string and parses it.
     pub(in crate::protocol) fn parsed<T>(
         &self,
         name: &'static str,
@@ -100,7 +100,7 @@ impl<'a> Object<'a> {
         self.text(name)?.map(read).transpose()
     }
 
-    /// Reads a member that is a string of a certain form, and must be there.
+    /// Reads a required string and parses it.
     pub(in crate::protocol) fn required<T>(
         &self,
         name: &'static str,
@@ -109,7 +109,7 @@ impl<'a> Object<'a> {
         self.parsed(name, read)?.ok_or(InvalidMessage::member(name))
     }
 
-    /// Reads a member that is an object. Errors of its members are its own.
+    /// Reads a member that is an object. Errors name the members of that object.
     pub(in crate::protocol) fn object<T>(
         &self,
         name: &'static str,
@@ -167,7 +167,7 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Returns the value. Returns `None` if no Rust type holds it.
+    /// Returns the value, or `None` if no Rust type can hold it.
     pub(super) fn value(&self) -> Option<serde_json::Value> {
         match self {
             Self::Plain(text) => Some((*text).into()),
@@ -186,7 +186,7 @@ mod tests {
         Object::parse(json).is_some()
     }
 
-    /// As serde_json reads an object without looking into its values.
+    /// serde_json's judgement, without reading the values of the object.
     fn expected(json: &str) -> bool {
         json.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{')
             && serde_json::from_str::<std::collections::HashMap<String, &RawValue>>(json).is_ok()

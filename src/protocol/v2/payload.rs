@@ -13,7 +13,7 @@ use crate::protocol::{
     permit2::{PermitScheme, SignedPermit},
 };
 
-/// The content of `PAYMENT-SIGNATURE`, on a request: which way to pay was accepted, and the payment.
+/// The content of `PAYMENT-SIGNATURE`, on a request: the accepted way to pay, and the payment.
 ///
 /// ```
 /// use tower_x402::protocol::v2::{PaymentPayload, SchemePayload};
@@ -41,12 +41,12 @@ pub struct PaymentPayload {
     pub accepted: PaymentOption,
     /// The payment.
     pub payload: SchemePayload,
-    /// What else is said.
+    /// The extensions.
     #[serde(skip_serializing_if = "Extensions::is_empty")]
     pub extensions: Extensions,
 }
 
-/// A payment, of the kind that the accepted way demands.
+/// A payment of the kind that the accepted way demands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -59,7 +59,7 @@ pub enum SchemePayload {
     Permit(SignedPermit),
     /// A voucher, alone or with a deposit, or a request for a refund: of the scheme `batch-settlement`.
     Channel(Box<ChannelPayload>),
-    /// Anything else: of a scheme, chain or method that is not known here, or not what the accepted way demands.
+    /// Anything else: an unknown scheme, chain or method, or a payload that the accepted way does not demand.
     Other(JsonObject),
 }
 
@@ -67,7 +67,7 @@ const ACCEPTED: &str = "accepted";
 const PAYLOAD: &str = "payload";
 
 impl PaymentPayload {
-    /// Pays in this way.
+    /// Creates a payment by this way.
     #[must_use]
     pub fn new(accepted: impl Into<PaymentOption>, payload: impl Into<SchemePayload>) -> Self {
         let (accepted, payload) = (accepted.into(), payload.into());

@@ -11,7 +11,7 @@ const NAME: &str = "payment-identifier";
 const NO_TEXT: ParseError = ParseError::new("a payment identifier is a string");
 
 impl Extensions {
-    /// Returns whether a quote declares `payment-identifier`: its seller reads the purchase that a payment names.
+    /// Returns whether a quote declares `payment-identifier`: the seller reads the purchase that a payment names.
     #[must_use]
     pub fn takes_purchase_name(&self) -> bool {
         self.info(NAME).is_some_and(Value::is_object)
@@ -20,7 +20,7 @@ impl Extensions {
     /// Returns the purchase that a payment names; `None` if it names none.
     ///
     /// # Errors
-    /// Returns [`ParseError`] if its name is not one of the extension's form.
+    /// Returns [`ParseError`] if the name violates the extension's form.
     pub fn purchase_name(&self) -> Result<Option<PurchaseName>, ParseError> {
         match self.info(NAME).and_then(|info| info.get("id")) {
             None | Some(Value::Null) => Ok(None),
@@ -29,7 +29,8 @@ impl Extensions {
         }
     }
 
-    /// Returns the extension as a payment repeats it, with the name of its purchase; nothing where the quote does not declare it.
+    /// Returns the extension as a payment repeats it, with the name of its purchase; empty if the quote does not
+    /// declare the extension.
     ///
     /// ```
     /// use serde_json::json;
@@ -50,7 +51,8 @@ impl Extensions {
     }
 }
 
-/// The declaration in a quote, as a member of `extensions`: to the letter as the standard's SDK writes it, and shorter.
+/// Returns the declaration in a quote as a member of `extensions`: exactly as the standard's SDK writes it, and
+/// shorter.
 pub(crate) fn declarations(required: bool) -> [String; 2] {
     let id = json!({ "type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[a-zA-Z0-9_-]+$" });
     let whole = json!({

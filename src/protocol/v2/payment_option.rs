@@ -1,4 +1,4 @@
-//! `PaymentOption`: one way to pay, known here or not.
+//! `PaymentOption`: one way to pay, known to this crate or not.
 
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub enum PaymentOption {
     Other(OtherRequirements),
 }
 
-/// Requirements of a scheme, or on a kind of chain, that is not known here: kept as they are.
+/// Requirements of an unknown scheme or kind of chain, kept as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct OtherRequirements {
@@ -65,7 +65,7 @@ impl PaymentOption {
         }
     }
 
-    /// Reads an option out of the message's member of this name.
+    /// Reads an option from the message's member `name`.
     pub(super) fn read(object: &Object<'_>, name: &'static str) -> Result<Self, InvalidMessage> {
         let known = ["exact", "upto", "batch-settlement"];
         let [exact, up_to, channel] = object.required("scheme", |scheme| Some(known.map(|known| scheme == known)))?;

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use super::{InvalidMessage, object::Object, values};
 use crate::protocol::{PaymentSecret, PaymentSignature, TxHash};
 
-/// The payload of the client-submitted family, method `txid`: the transaction that paid, and what shows that it is the payer's.
+/// The payload of the client-submitted family, method `txid`: the transaction that paid, and the proof of its payer.
 ///
 /// ```
 /// use tower_x402::protocol::{TxHash, v2::PaymentProof};
@@ -20,35 +20,35 @@ pub struct PaymentProof {
     pub transaction: TxHash,
     /// A signature of the payer over [`redemption_message`](crate::protocol::redemption_message).
     pub signature: Option<PaymentSignature>,
-    /// The secret that the transfer was made for, where it is not the intent.
+    /// The secret that the transfer is bound to, unless that is the intent.
     pub secret: Option<PaymentSecret>,
 }
 
 impl PaymentProof {
-    /// What a payload of this kind has as its `type`.
+    /// The `type` of such a payload.
     pub(crate) const TYPE: &str = "payment-proof";
 
-    /// Shows this transaction.
+    /// Creates a proof by this transaction.
     #[must_use]
     pub const fn new(transaction: TxHash) -> Self {
         Self { transaction, signature: None, secret: None }
     }
 
-    /// Shows the payer's signature as well.
+    /// Adds the payer's signature.
     #[must_use]
     pub fn with_signature(mut self, signature: PaymentSignature) -> Self {
         self.signature = Some(signature);
         self
     }
 
-    /// Shows the secret as well.
+    /// Adds the secret.
     #[must_use]
     pub fn with_secret(mut self, secret: PaymentSecret) -> Self {
         self.secret = Some(secret);
         self
     }
 
-    /// Returns whether a payload says that it is one of these.
+    /// Returns whether a payload's `type` is that of a proof.
     pub(super) fn is(object: &Object<'_>) -> Result<bool, InvalidMessage> {
         let named = object.json::<serde_json::Value>("type")?;
         Ok(named.is_some_and(|named| named == Self::TYPE))

@@ -1,4 +1,4 @@
-//! `Reason`: the standard's words for why a payment is refused.
+//! `Reason`: the standard's codes for why a payment is refused.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -14,10 +14,10 @@ const INVALID: ParseError =
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
-        /// A word of the standard for why a payment is refused, or not settled yet.
+        /// A code of the standard for why a payment is refused, or not settled yet.
         ///
-        /// The words are open: facilitators have others beside the constants here. A reason is a single word, so that a foreign one can be
-        /// passed on without passing on foreign prose.
+        /// The set is open: facilitators have codes besides the constants here. A reason is a single word, so a
+        /// foreign one can be passed on without passing on foreign prose.
         ///
         /// ```
         /// use tower_x402::protocol::v2::Reason;
@@ -32,7 +32,7 @@ macro_rules! reasons {
         impl Reason {
             $($(#[$doc])* pub const $name: Self = Self(Cow::Borrowed($text));)+
 
-            /// Every word that has a constant here.
+            /// All codes that have a constant here.
             pub const KNOWN: &[Self] = &[$(Self::$name),+];
         }
     };
@@ -57,7 +57,7 @@ reasons! {
     INVALID_NETWORK = "invalid_network";
     /// The payload is not what the scheme demands.
     INVALID_PAYLOAD = "invalid_payload";
-    /// The requirements are none that were offered.
+    /// The requirements were not offered.
     INVALID_PAYMENT_REQUIREMENTS = "invalid_payment_requirements";
     /// The scheme is not the one that was offered.
     INVALID_SCHEME = "invalid_scheme";
@@ -89,7 +89,7 @@ reasons! {
     PERMIT2_INVALID_AMOUNT = "permit2_invalid_amount";
     /// Permit2 or the scheme's proxy is not on that chain.
     PERMIT2_PROXY_NOT_DEPLOYED = "permit2_proxy_not_deployed";
-    /// The call that settles the permit fails, for a reason that is not told.
+    /// The call that settles the permit fails, for an unstated reason.
     PERMIT2_SIMULATION_FAILED = "permit2_simulation_failed";
     /// The allowance that was sent along is over another amount than the permit.
     PERMIT2_2612_AMOUNT_MISMATCH = "permit2_2612_amount_mismatch";
@@ -107,9 +107,9 @@ reasons! {
     UPTO_FACILITATOR_MISMATCH = "upto_facilitator_mismatch";
     /// More is to be charged than the permit allows.
     INVALID_UPTO_EVM_PAYLOAD_SETTLEMENT_EXCEEDS_AMOUNT = "invalid_upto_evm_payload_settlement_exceeds_amount";
-    /// The signer of the receiver authorizer is another account than the channel's.
+    /// The account that signs as receiver authorizer is not the channel's.
     INVALID_BATCH_SETTLEMENT_EVM_AUTHORIZER_ADDRESS_MISMATCH = "invalid_batch_settlement_evm_authorizer_address_mismatch";
-    /// The receiver authorizer of the channel has no key here.
+    /// No key is configured for the channel's receiver authorizer.
     INVALID_BATCH_SETTLEMENT_EVM_AUTHORIZER_NOT_CONFIGURED = "invalid_batch_settlement_evm_authorizer_not_configured";
     /// Another request is using the channel.
     INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_BUSY = "invalid_batch_settlement_evm_channel_busy";
@@ -121,19 +121,19 @@ reasons! {
     INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND = "invalid_batch_settlement_evm_channel_not_found";
     /// More is to be charged than the voucher allows.
     INVALID_BATCH_SETTLEMENT_EVM_CHARGE_EXCEEDS_SIGNED_CUMULATIVE = "invalid_batch_settlement_evm_charge_exceeds_signed_cumulative";
-    /// The claim fails, for a reason that is not told.
+    /// The claim fails, for an unstated reason.
     INVALID_BATCH_SETTLEMENT_EVM_CLAIM_SIMULATION_FAILED = "invalid_batch_settlement_evm_claim_simulation_failed";
     /// The transaction of the claim failed on the chain.
     INVALID_BATCH_SETTLEMENT_EVM_CLAIM_TRANSACTION_FAILED = "invalid_batch_settlement_evm_claim_transaction_failed";
-    /// The voucher's total is not what was charged so far and the price.
+    /// The voucher's total is not the charged total plus the price.
     INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_AMOUNT_MISMATCH = "invalid_batch_settlement_evm_cumulative_amount_mismatch";
-    /// The voucher's total is less than what is claimed already.
+    /// The voucher's total is less than the claimed total.
     INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_BELOW_CLAIMED = "invalid_batch_settlement_evm_cumulative_below_claimed";
     /// The voucher's total is more than the channel holds.
     INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE = "invalid_batch_settlement_evm_cumulative_exceeds_balance";
-    /// The deposit is less than the seller asks for.
+    /// The deposit is less than the seller's minimum.
     INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_BELOW_MIN_DEPOSIT = "invalid_batch_settlement_evm_deposit_below_min_deposit";
-    /// The deposit fails, for a reason that is not told.
+    /// The deposit fails, for an unstated reason.
     INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_SIMULATION_FAILED = "invalid_batch_settlement_evm_deposit_simulation_failed";
     /// The transaction of the deposit failed on the chain.
     INVALID_BATCH_SETTLEMENT_EVM_DEPOSIT_TRANSACTION_FAILED = "invalid_batch_settlement_evm_deposit_transaction_failed";
@@ -157,17 +157,17 @@ reasons! {
     INVALID_BATCH_SETTLEMENT_EVM_INSUFFICIENT_BALANCE = "invalid_batch_settlement_evm_insufficient_balance";
     /// The seller has no record of the channel.
     INVALID_BATCH_SETTLEMENT_EVM_MISSING_CHANNEL = "invalid_batch_settlement_evm_missing_channel";
-    /// The requirements do not tell the token's domain.
+    /// The requirements omit the token's domain.
     INVALID_BATCH_SETTLEMENT_EVM_MISSING_EIP712_DOMAIN = "invalid_batch_settlement_evm_missing_eip712_domain";
     /// The payment is for another chain.
     INVALID_BATCH_SETTLEMENT_EVM_NETWORK_MISMATCH = "invalid_batch_settlement_evm_network_mismatch";
-    /// Nothing is claimed that is not paid out already.
+    /// Everything claimed is paid out already.
     INVALID_BATCH_SETTLEMENT_EVM_NOTHING_TO_SETTLE = "invalid_batch_settlement_evm_nothing_to_settle";
     /// The deposit is not valid yet.
     INVALID_BATCH_SETTLEMENT_EVM_PAYLOAD_AUTHORIZATION_VALID_AFTER = "invalid_batch_settlement_evm_payload_authorization_valid_after";
     /// The deposit is no longer valid, or not long enough to be settled.
     INVALID_BATCH_SETTLEMENT_EVM_PAYLOAD_AUTHORIZATION_VALID_BEFORE = "invalid_batch_settlement_evm_payload_authorization_valid_before";
-    /// The payload is of no type that is known.
+    /// The payload's type is unknown.
     INVALID_BATCH_SETTLEMENT_EVM_PAYLOAD_TYPE = "invalid_batch_settlement_evm_payload_type";
     /// The payer has not allowed Permit2 to move so much of the token.
     INVALID_BATCH_SETTLEMENT_EVM_PERMIT2_ALLOWANCE_REQUIRED = "invalid_batch_settlement_evm_permit2_allowance_required";
@@ -187,21 +187,21 @@ reasons! {
     INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_AUTHORIZER_MISMATCH = "invalid_batch_settlement_evm_receiver_authorizer_mismatch";
     /// The channel pays another account.
     INVALID_BATCH_SETTLEMENT_EVM_RECEIVER_MISMATCH = "invalid_batch_settlement_evm_receiver_mismatch";
-    /// The refund that is asked for is of no amount.
+    /// The refund's amount is invalid.
     INVALID_BATCH_SETTLEMENT_EVM_REFUND_AMOUNT_INVALID = "invalid_batch_settlement_evm_refund_amount_invalid";
     /// Nothing is left in the channel.
     INVALID_BATCH_SETTLEMENT_EVM_REFUND_NO_BALANCE = "invalid_batch_settlement_evm_refund_no_balance";
     /// The refund is not of the scheme's form.
     INVALID_BATCH_SETTLEMENT_EVM_REFUND_PAYLOAD = "invalid_batch_settlement_evm_refund_payload";
-    /// The refund fails, for a reason that is not told.
+    /// The refund fails, for an unstated reason.
     INVALID_BATCH_SETTLEMENT_EVM_REFUND_SIMULATION_FAILED = "invalid_batch_settlement_evm_refund_simulation_failed";
     /// The transaction of the refund failed on the chain.
     INVALID_BATCH_SETTLEMENT_EVM_REFUND_TRANSACTION_FAILED = "invalid_batch_settlement_evm_refund_transaction_failed";
-    /// The chain could not be asked.
+    /// The chain could not be read.
     INVALID_BATCH_SETTLEMENT_EVM_RPC_READ_FAILED = "invalid_batch_settlement_evm_rpc_read_failed";
     /// The scheme is not the one that was offered.
     INVALID_BATCH_SETTLEMENT_EVM_SCHEME = "invalid_batch_settlement_evm_scheme";
-    /// Paying out fails, for a reason that is not told.
+    /// Paying out fails, for an unstated reason.
     INVALID_BATCH_SETTLEMENT_EVM_SETTLE_SIMULATION_FAILED = "invalid_batch_settlement_evm_settle_simulation_failed";
     /// The transaction that pays out failed on the chain.
     INVALID_BATCH_SETTLEMENT_EVM_SETTLE_TRANSACTION_FAILED = "invalid_batch_settlement_evm_settle_transaction_failed";
@@ -209,9 +209,9 @@ reasons! {
     INVALID_BATCH_SETTLEMENT_EVM_SMART_WALLET_DEPLOYMENT_FAILED = "invalid_batch_settlement_evm_smart_wallet_deployment_failed";
     /// The channel is of another token.
     INVALID_BATCH_SETTLEMENT_EVM_TOKEN_MISMATCH = "invalid_batch_settlement_evm_token_mismatch";
-    /// What is known of the channel is too old, and cannot be renewed now.
+    /// The known state of the channel is too old, and cannot be refreshed now.
     INVALID_BATCH_SETTLEMENT_EVM_VERIFICATION_STATE_UNAVAILABLE = "invalid_batch_settlement_evm_verification_state_unavailable";
-    /// The signature is not the payer authorizer's over this voucher, or the contract does not take it.
+    /// The signature is not the payer authorizer's over this voucher, or the contract rejects it.
     INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE = "invalid_batch_settlement_evm_voucher_signature";
     /// The channel has another withdraw delay than the one that was offered.
     INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_MISMATCH = "invalid_batch_settlement_evm_withdraw_delay_mismatch";
@@ -219,18 +219,18 @@ reasons! {
     INVALID_BATCH_SETTLEMENT_EVM_WITHDRAW_DELAY_OUT_OF_RANGE = "invalid_batch_settlement_evm_withdraw_delay_out_of_range";
     /// The transaction failed on the chain.
     INVALID_TRANSACTION_STATE = "invalid_transaction_state";
-    /// Verifying failed for a reason that is not told.
+    /// Verifying failed, for an unstated reason.
     UNEXPECTED_VERIFY_ERROR = "unexpected_verify_error";
-    /// Settling failed for a reason that is not told.
+    /// Settling failed, for an unstated reason.
     UNEXPECTED_SETTLE_ERROR = "unexpected_settle_error";
-    /// Not final: whether the payment settles is not known yet.
+    /// Not final: whether the payment settles is still unknown.
     SETTLEMENT_PENDING = "settlement_pending";
     /// The payment was settled before.
     DUPLICATE_SETTLEMENT = "duplicate_settlement";
 }
 
 impl Reason {
-    /// Returns the word.
+    /// Returns the code.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -30,7 +30,7 @@ use super::{
 #[non_exhaustive]
 pub struct PaymentRequired {
     x402_version: Version2,
-    /// Why the payment that was shown is refused, if one was: a [`Reason`], or prose of a foreign seller.
+    /// Why the shown payment is refused, if one was shown: a [`Reason`], or prose of a foreign seller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The resource.
@@ -38,7 +38,7 @@ pub struct PaymentRequired {
     pub resource: Option<ResourceInfo>,
     /// The ways to pay: at least one. One payment is enough.
     pub accepts: Vec<PaymentOption>,
-    /// What else is said.
+    /// The extensions.
     #[serde(skip_serializing_if = "Extensions::is_empty")]
     pub extensions: Extensions,
 }
@@ -46,7 +46,7 @@ pub struct PaymentRequired {
 const ACCEPTS: &str = "accepts";
 
 impl PaymentRequired {
-    /// Demands payment in this way.
+    /// Demands payment by this way.
     #[must_use]
     pub fn new(accepts: impl Into<PaymentOption>) -> Self {
         let accepts = vec![accepts.into()];
@@ -67,7 +67,7 @@ impl PaymentRequired {
         self
     }
 
-    /// Says why the payment that was shown is refused.
+    /// Sets the reason why the shown payment is refused.
     #[must_use]
     pub fn with_error(mut self, reason: &Reason) -> Self {
         self.error = Some(reason.as_str().to_owned());

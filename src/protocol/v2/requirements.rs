@@ -15,7 +15,7 @@ pub(in crate::protocol) const NAME: &str = "name";
 pub(in crate::protocol) const VERSION: &str = "version";
 pub(in crate::protocol) const INTENT_ID: &str = "intentId";
 
-/// What requirements of every scheme on an EVM chain have in common: what `extra` says, and when one is the echo of another.
+/// The methods that requirements of every scheme on an EVM chain share: for `extra`, and for comparing an echo.
 macro_rules! common_requirements {
     ($name:ident) => {
         impl $name {
@@ -42,14 +42,16 @@ macro_rules! common_requirements {
             /// Returns the intent of the quote, if `extra` has one.
             ///
             /// # Errors
-            /// Returns [`ParseError`](crate::protocol::ParseError) if `extra.intentId` is there and cannot be an intent id.
+            /// Returns [`ParseError`](crate::protocol::ParseError) if `extra.intentId` is present but cannot be an
+            /// intent id.
             pub fn intent(&self) -> Result<Option<$crate::protocol::IntentId>, $crate::protocol::ParseError> {
                 let text =
                     |value: &serde_json::Value| $crate::protocol::IntentId::new(value.as_str().unwrap_or_default());
                 self.extra.get($crate::protocol::v2::requirements::INTENT_ID).map(text).transpose()
             }
 
-            /// Returns whether these requirements are those that were offered: all members equal, and all of the offered `extra` in theirs.
+            /// Returns whether these requirements echo the offered ones: all members are equal, and `extra` contains
+            /// all of the offered one.
             #[must_use]
             pub fn echoes(&self, offered: &Self) -> bool {
                 let terms = |of: &Self| (of.network, of.amount, of.asset, of.pay_to, of.max_timeout_seconds);
@@ -68,7 +70,7 @@ enum Scheme {
     Exact,
 }
 
-/// What a payer has to pay by the scheme `exact` on an EVM chain: one entry of `accepts`, and what a payment says that it accepted.
+/// A demand by the scheme `exact` on an EVM chain: one entry of `accepts`, and the accepted entry in a payment.
 ///
 /// ```
 /// use tower_x402::protocol::{Amount, Asset, v2::PaymentRequirements};
@@ -89,15 +91,15 @@ pub struct PaymentRequirements {
     scheme: Scheme,
     /// The chain.
     pub network: Network,
-    /// The price, in base units. An authorization is about exactly this.
+    /// The price, in base units. An authorization must be over exactly this amount.
     pub amount: Amount,
     /// The token contract.
     pub asset: Address,
     /// The account to pay.
     pub pay_to: Address,
-    /// How long a payer's authorization is to be valid, in seconds.
+    /// How long a payer's authorization must be valid, in seconds.
     pub max_timeout_seconds: u64,
-    /// What the method needs besides.
+    /// The other members that the method needs.
     #[serde(skip_serializing_if = "JsonObject::is_empty")]
     pub extra: JsonObject,
 }
@@ -116,7 +118,8 @@ impl PaymentRequirements {
         self.with_extra("assetTransferMethod", PERMIT2)
     }
 
-    /// Demands an ordinary transfer that the payer sends itself and proves: the client-submitted family, of the method `txid`.
+    /// Demands an ordinary transfer that the payer sends itself and proves: the client-submitted family, method
+    /// `txid`.
     #[must_use]
     pub fn with_client_submitted_transfer(self) -> Self {
         self.with_extra("assetTransferMethod", "txid")
@@ -129,7 +132,7 @@ impl PaymentRequirements {
         self.extra.text(NAME) == Some(&*domain.name) && self.extra.text(VERSION) == Some(&*domain.version)
     }
 
-    /// Returns the same with nothing in `extra` but what an offer to pay by EIP-3009 has there.
+    /// Removes everything from `extra` that an offer to pay by EIP-3009 does not have.
     pub(crate) fn into_offered(mut self) -> Self {
         self.extra.retain(|name| [NAME, VERSION, INTENT_ID].contains(&name));
         self

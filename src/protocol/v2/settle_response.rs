@@ -1,14 +1,15 @@
-//! `SettleResponse`: what became of a payment.
+//! `SettleResponse`: the outcome of a payment.
 
 use serde::{Serialize, Serializer};
 
 use super::{Extensions, InvalidMessage, JsonObject, Reason, message::header_message, object::Object, values};
 use crate::protocol::{Address, Amount, Network, TxHash, channel::ChannelState};
 
-/// The content of `PAYMENT-RESPONSE`, and a facilitator's answer to `POST /settle`: what became of a payment.
+/// The content of `PAYMENT-RESPONSE`, and a facilitator's answer to `POST /settle`: the outcome of a payment.
 ///
-/// A success names its transaction and an EVM chain, and no reason. A success of `upto` that charged nothing says so by an `amount` of
-/// zero, and has no transaction. Nor has one by a voucher, which says what was charged to a channel. Anything else is not read as one.
+/// A success names its transaction and an EVM chain, and no reason. There are two successes without a transaction:
+/// one of `upto` that charged nothing has an `amount` of zero, and one by a voucher has the charge to a channel. Any
+/// other success is invalid.
 ///
 /// ```
 /// use tower_x402::protocol::{Network, TxHash, v2::{Reason, SettleResponse}};
@@ -26,28 +27,28 @@ use crate::protocol::{Address, Amount, Network, TxHash, channel::ChannelState};
 pub struct SettleResponse {
     /// Whether the payment is settled.
     pub success: bool,
-    /// Why not. [`Reason::SETTLEMENT_PENDING`] is not final.
+    /// Why the payment is not settled. [`Reason::SETTLEMENT_PENDING`] is not final.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_reason: Option<Reason>,
-    /// The same in prose. It is a stranger's: do not pass it on.
+    /// The reason in prose. It is untrusted: do not pass it on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     /// The payer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payer: Option<Address>,
-    /// The transaction, as far as there is one. Its text is empty where there is none.
+    /// The transaction, if there is one; an empty text if there is none.
     #[serde(serialize_with = "text_or_empty")]
     pub transaction: Option<TxHash>,
-    /// The chain. `None` only where a failure that was read names no EVM chain.
+    /// The chain. `None` only if a failure that was read names no EVM chain.
     #[serde(serialize_with = "text_or_empty")]
     pub network: Option<Network>,
     /// The amount that was settled, in base units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub amount: Option<Amount>,
-    /// What extensions say.
+    /// The extensions.
     #[serde(skip_serializing_if = "Extensions::is_empty")]
     pub extensions: Extensions,
-    /// What the scheme says besides.
+    /// Further members of the scheme.
     #[serde(skip_serializing_if = "JsonObject::is_empty")]
     pub extra: JsonObject,
 }
@@ -59,13 +60,14 @@ impl SettleResponse {
         Self { success: true, transaction: Some(transaction), ..Self::on(network) }
     }
 
-    /// Reports that nothing was charged of a payment of `upto`, so that there is no transaction.
+    /// Reports that a payment of `upto` was charged nothing, so there is no transaction.
     #[must_use]
     pub fn charged_nothing(network: Network) -> Self {
         Self { success: true, amount: Some(Amount::ZERO), ..Self::on(network) }
     }
 
-    /// Reports that this much was charged to a channel by a voucher, so that there is no transaction, and the channel's state since.
+    /// Reports the amount that a voucher's payment charged to a channel, and the channel's state since. There is no
+    /// transaction.
     #[must_use]
     pub fn charged_to_channel(charge: Amount, state: &ChannelState, network: Network) -> Self {
         Self { success: true, ..Self::on(network) }.with_charge(charge).with_channel_state(state)
@@ -77,7 +79,7 @@ impl SettleResponse {
         Self { error_reason: Some(reason), ..Self::on(network) }
     }
 
-    /// Reports that the outcome is not known yet, and the transaction if that is known.
+    /// Reports that the outcome is not known yet, with the transaction if it is known.
     #[must_use]
     pub fn pending(transaction: Option<TxHash>, network: Network) -> Self {
         Self { transaction, ..Self::failed(Reason::SETTLEMENT_PENDING, network) }
@@ -97,27 +99,27 @@ impl SettleResponse {
         self
     }
 
-    /// Sets `extra.chargedAmount`: what was charged to a channel, also by a payment that deposits.
+    /// Sets `extra.chargedAmount`: the charge to a channel, also for a payment that deposits.
     #[must_use]
     pub fn with_charge(mut self, charge: Amount) -> Self {
         self.extra = self.extra.with(CHARGED, charge.to_string());
         self
     }
 
-    /// Sets `extra.channelState`: what became of the channel.
+    /// Sets `extra.channelState`: the channel's state after the payment.
     #[must_use]
     pub fn with_channel_state(mut self, state: &ChannelState) -> Self {
         self.extra = self.extra.with_written(STATE, state);
         self
     }
 
-    /// Returns what was charged to a channel, in base units, if `extra` says that.
+    /// Returns the charge to a channel, in base units, if `extra` has it.
     #[must_use]
     pub fn charged_amount(&self) -> Option<Amount> {
         self.extra.text(CHARGED).and_then(values::amount)
     }
 
-    /// Returns what became of the channel, if `extra` says that.
+    /// Returns the channel's state after the payment, if `extra` has it.
     #[must_use]
     pub fn channel_state(&self) -> Option<ChannelState> {
         self.extra.read_member(STATE, ChannelState::read)
@@ -151,12 +153,12 @@ impl SettleResponse {
         response.contradiction().map_or(Ok(response), |name| Err(InvalidMessage::member(name)))
     }
 
-    /// Whether it says what was charged to a channel and what became of that, and no amount that was settled.
+    /// Returns whether it has a charge to a channel and the channel's state, and no settled amount.
     fn is_by_voucher(&self) -> bool {
         self.amount.is_none() && self.charged_amount().is_some() && self.channel_state().is_some()
     }
 
-    /// Returns the member that keeps a success from being one.
+    /// Returns the member that makes a success contradictory.
     fn contradiction(&self) -> Option<&'static str> {
         match self {
             Self { success: false, .. } => None,

@@ -12,8 +12,8 @@ enum Scheme {
     UpTo,
 }
 
-/// What a payer has to allow by the scheme `upto` on an EVM chain, with Permit2: one entry of `accepts`, and what a payment says that it
-/// accepted. The seller charges as much of it as the answer costs.
+/// A demand by the scheme `upto` on an EVM chain, with Permit2: one entry of `accepts`, and the accepted entry in a
+/// payment. The seller charges the cost of the answer, at most the amount.
 ///
 /// ```
 /// use tower_x402::protocol::{Address, Amount, Asset, v2::{PaymentOption, PaymentRequired, UpToRequirements}};
@@ -35,20 +35,21 @@ pub struct UpToRequirements {
     scheme: Scheme,
     /// The chain.
     pub network: Network,
-    /// The maximum, in base units: a permit is about exactly this. Towards a facilitator's `/settle`, the charge.
+    /// The maximum, in base units: a permit must be over exactly this amount. In a request to a facilitator's
+    /// `/settle`, the charge.
     pub amount: Amount,
     /// The token contract.
     pub asset: Address,
     /// The account to pay.
     pub pay_to: Address,
-    /// How long a payer's permit is to be valid, in seconds.
+    /// How long a payer's permit must be valid, in seconds.
     pub max_timeout_seconds: u64,
-    /// What the method needs besides.
+    /// The other members that the method needs.
     pub extra: JsonObject,
 }
 
 impl UpToRequirements {
-    /// Demands leave to charge up to this amount of a token, for this account, by Permit2.
+    /// Demands permission to charge up to this amount of a token, for this account, by Permit2.
     #[must_use]
     pub fn new(token: &Asset, maximum: Amount, pay_to: Address, max_timeout_seconds: u64) -> Self {
         let (network, asset) = (token.network(), token.contract());
@@ -68,7 +69,7 @@ impl UpToRequirements {
         self.extra.text(FACILITATOR).and_then(values::address)
     }
 
-    /// Returns whether an option of the scheme is of the method Permit2, the only one that is known here.
+    /// Returns whether an option of the scheme uses Permit2, the only method that this crate knows.
     pub(super) fn is_known(object: &Object<'_>) -> bool {
         JsonObject::of(object, "extra").is_ok_and(|extra| extra.text(METHOD) == Some(PERMIT2))
     }

@@ -1,4 +1,4 @@
-//! The forms of single values: how they are read where the standard is stricter or more lenient than our own types.
+//! Readers and writers of single values, where the standard is stricter or more lenient than this crate's types.
 
 use std::fmt::Display;
 
@@ -31,7 +31,7 @@ pub(in crate::protocol) fn bytes32(text: &str) -> Option<[u8; 32]> {
     transaction(text).map(|hash| *hash.as_bytes())
 }
 
-/// Reads a number of 32 bytes: decimal digits, as official clients write it, or `0x` and 1 to 64 digits in any case.
+/// Reads a 32-byte number: decimal digits, as official clients write it, or `0x` and 1 to 64 digits in any case.
 pub(in crate::protocol) fn word(text: &str) -> Option<[u8; 32]> {
     let Some(digits) = text.strip_prefix("0x") else { return amount(text).map(Amount::to_be_bytes) };
     if !(1..=64).contains(&digits.len()) {
@@ -39,7 +39,7 @@ pub(in crate::protocol) fn word(text: &str) -> Option<[u8; 32]> {
     }
     let mut word = [0; 32];
     let padded = format!("{digits:0>64}");
-    // Before the decoding, which skips another `0x`.
+    // Checked before decoding, which would skip another `0x`.
     let plain = padded.bytes().all(|byte| byte.is_ascii_hexdigit());
     (plain && const_hex::decode_to_slice(padded, &mut word).is_ok()).then_some(word)
 }
@@ -54,7 +54,7 @@ pub(in crate::protocol) fn network(text: &str) -> Option<Network> {
     text.parse().ok()
 }
 
-/// Reads the CAIP-2 name of any chain: returns the namespace, `eip155` for EVM chains.
+/// Reads the CAIP-2 name of any chain, and returns its namespace: `eip155` for EVM chains.
 pub(in crate::protocol) fn namespace(text: &str) -> Option<&str> {
     let (namespace, reference) = text.split_once(':')?;
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -80,7 +80,7 @@ pub(in crate::protocol) fn write_text<S: Serializer>(value: &impl Display, seria
     serializer.collect_str(value)
 }
 
-/// Writes a value that is there as its text.
+/// Writes a present value as its text.
 pub(in crate::protocol) fn write_some_text<S: Serializer>(
     value: &Option<impl Display>,
     serializer: S,

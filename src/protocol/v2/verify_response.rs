@@ -19,10 +19,10 @@ use crate::protocol::Address;
 pub struct VerifyResponse {
     /// Whether the payment can be settled.
     pub is_valid: bool,
-    /// Why not.
+    /// Why the payment cannot be settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid_reason: Option<Reason>,
-    /// The same in prose. It is a stranger's: do not pass it on.
+    /// The reason in prose. It is untrusted: do not pass it on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid_message: Option<String>,
     /// The payer.
