@@ -29,7 +29,7 @@ impl<S: Sync> FromRequestParts<S> for Receipt {
     }
 }
 
-/// `Option<Receipt>`: for handlers that also serve requests the layer lets through for free.
+/// `Option<Receipt>`: for handlers that also serve requests that the layer lets through for free.
 impl<S: Sync> OptionalFromRequestParts<S> for Receipt {
     type Rejection = std::convert::Infallible;
 
@@ -38,7 +38,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for Receipt {
     }
 }
 
-/// `(Charge(amount), body)`: an answer, and what it costs.
+/// `(Charge(amount), body)`: an answer, and its charge.
 impl IntoResponseParts for Charge {
     type Error = std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! Time as a parameter: what the library knows of "now", replaceable in tests.
+//! Time as a parameter: the library's notion of "now", replaceable in tests.
 
 use std::{
     fmt,

@@ -1,6 +1,6 @@
 //! The weight of a choice in `Accept` and `Accept-Language` (RFC 9110, section 12.4.2).
 
-/// The quality in thousandths, 1 if none is said; `None` where it cannot be read.
+/// Returns the quality in thousandths, by default 1000; `None` if it is malformed.
 pub(crate) fn quality<'a>(parameters: impl Iterator<Item = &'a str>) -> Option<u16> {
     for parameter in parameters {
         let Some((name, value)) = parameter.split_once('=') else { continue };

@@ -1,4 +1,4 @@
-//! The data for the page's script: the quote, and the prepared requests to a wallet.
+//! The data for the page's script: the quote, and the requests prepared for a wallet.
 
 use const_hex::ToHexExt as _;
 use serde_json::{Value, json};
@@ -11,15 +11,15 @@ use crate::{
     },
 };
 
-/// What stands before the arguments of an ERC-20 `transfer`.
+/// The selector of an ERC-20 `transfer`.
 const TRANSFER: &str = "a9059cbb";
 
-/// Whether passes count or are sold here.
+/// Returns whether passes are accepted or sold here.
 pub(super) fn has_passes(offer: &Offer) -> bool {
     !offer.passes.is_empty() || offer.sells_pass.is_some()
 }
 
-/// All of it, with these texts.
+/// Returns all data, with these texts.
 pub(super) fn block(texts: &[&str], offer: &Offer) -> Value {
     let quote = &offer.quote;
     let mut block = json!({
@@ -42,7 +42,7 @@ pub(super) fn block(texts: &[&str], offer: &Offer) -> Value {
     block
 }
 
-/// Each network with the ways to pay there, that of the quote first.
+/// Returns each network with its ways to pay; the quote's network comes first.
 fn chains(offer: &Offer) -> Vec<Value> {
     let quote = &offer.quote;
     let first = (quote.network, quote.contracts.first().copied(), offer.takes_transfers);
@@ -66,7 +66,7 @@ fn chains(offer: &Offer) -> Vec<Value> {
     .collect()
 }
 
-/// The names of all networks, for people.
+/// Returns the names of all networks, for people.
 pub(super) fn network_names(offer: &Offer) -> String {
     let further = offer.further_networks.iter().map(|further| further.network);
     let names = std::iter::once(offer.quote.network).chain(further).map(network_name);
@@ -77,13 +77,13 @@ pub(super) fn price(quote: &Quote) -> String {
     quote.amount.to_decimal(quote.decimals)
 }
 
-/// The price, or the most that it can be, in a way that every language reads.
+/// Returns the price, or the maximum in a notation that every language understands.
 pub(super) fn asked(offer: &Offer) -> String {
     let price = price(&offer.quote);
     if offer.up_to { format!("≤ {price}") } else { price }
 }
 
-/// What people call a chain.
+/// Returns the common name of a chain.
 pub(super) fn network_name(network: Network) -> String {
     match network {
         Network::BASE => "Base".to_owned(),
@@ -92,7 +92,8 @@ pub(super) fn network_name(network: Network) -> String {
     }
 }
 
-/// A node, with which a wallet adds the chain, and a site that shows transactions below `/tx/`, if they are known.
+/// Returns a node that a wallet needs to add the chain, and a site that shows transactions under `/tx/`, if they are
+/// known.
 fn known(network: Network) -> Option<(&'static str, &'static str)> {
     match network {
         Network::BASE => Some(("https://mainnet.base.org", "https://basescan.org")),
@@ -101,7 +102,7 @@ fn known(network: Network) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The transfer of a token, bound to this intent by its tag.
+/// Returns the transfer of a token, bound to this intent by its tag.
 fn transfer(quote: &Quote, token: Address) -> Value {
     let words = [&[0; 12], quote.recipient.as_bytes().as_slice(), &quote.amount.to_be_bytes()].concat();
     let tag = PaymentTag::of(quote.intent.as_str()).to_call_data();
@@ -111,12 +112,13 @@ fn transfer(quote: &Quote, token: Address) -> Value {
     })
 }
 
-/// What an authorization (EIP-3009) is signed over, bound to this intent by its nonce. A payment returns `accepted` as it is here.
+/// Returns what the payer signs for an authorization (EIP-3009), bound to this intent by its nonce. A payment echoes
+/// `accepted` unchanged.
 fn signed(quote: &Quote, network: Network, required: &PaymentRequired) -> Option<Value> {
     let mut offers =
         required.accepts.iter().filter_map(|option| option.exact()).filter(|offer| offer.network == network);
     let accepted = offers.find(|offer| offer.transfer_method() == TransferMethod::Eip3009)?;
-    // The domain of the signature is made of them.
+    // The domain of the signature needs both.
     let _named = (accepted.extra.text("name")?, accepted.extra.text("version")?);
     let nonce = PaymentTag::of(quote.intent.as_str());
     Some(json!({ "accepted": accepted, "nonce": nonce.to_string() }))

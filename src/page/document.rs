@@ -20,7 +20,7 @@ use crate::{
     protocol::{Asset, Network, Quote, Redemption, headers::X_PRICE_INTENT},
 };
 
-/// The page for a quote.
+/// Returns the page for a quote.
 pub(super) fn quote(page: &Page, script: &Script, head: &Parts, offer: &Offer) -> String {
     let words = Words { page, language: page.language(&head.headers), quote: Some(&offer.quote) };
     let title = format!("{} · {} {}", offer.quote.label, data::asked(offer), offer.quote.symbol);
@@ -45,7 +45,7 @@ pub(super) fn quote(page: &Page, script: &Script, head: &Parts, offer: &Offer) -
     document(&words, &title, &main, &script)
 }
 
-/// The page for a form that did not redeem: why, and the same form to send again.
+/// Returns the page for a form that did not redeem: the reason, and the same form to send again.
 pub(super) fn refusal(page: &Page, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> String {
     let words = Words { page, language: page.language(&head.headers), quote: None };
     let told: Value = serde_json::from_slice(problem.body()).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn refusal(page: &Page, head: &Parts, shown: Option<&Redemption>, pro
     let fresh = problem.headers().get(X_PRICE_INTENT).and_then(|intent| intent.to_str().ok());
     let asks_again = fresh.is_some() || problem.headers().contains_key(header::RETRY_AFTER);
     let title = words.of(if asks_again { Text::NotYet } else { Text::NotDelivered });
-    // Amounts stand in the detail.
+    // The detail contains the amounts.
     let words_of =
         |code| Text::of_error(code).map(|text| page.words(words.language, text)).filter(|words| !words.contains('{'));
     let detail = words_of(code).unwrap_or(member("detail"));
@@ -72,7 +72,7 @@ pub(super) fn refusal(page: &Page, head: &Parts, shown: Option<&Redemption>, pro
     document(&words, &title, &main, "")
 }
 
-/// The frame of both.
+/// Returns the common frame of both pages.
 fn document(words: &Words<'_>, title: &str, main: &str, script: &str) -> String {
     let (page, language) = (words.page, words.language);
     let shop = page.shown_title();
@@ -81,7 +81,7 @@ fn document(words: &Words<'_>, title: &str, main: &str, script: &str) -> String 
     if page.shown_logo().is_some() || shop.is_some() {
         head.push_str("<header>");
         if let Some(logo) = page.shown_logo() {
-            // The title beside it says what it shows.
+            // The title beside the picture describes it.
             let _ = write!(head, r#"<img src="{}" alt="">"#, Escaped(logo));
         }
         let _ = write!(head, "<span>{}</span></header>", Escaped(shop.unwrap_or_default()));
@@ -124,7 +124,7 @@ fn what_is_sold(out: &mut String, words: &Words<'_>, uri: &Uri, offer: &Offer) {
     }
 }
 
-/// The price as people read it: in dollars too, where the token is USDC on a network where it has a value.
+/// Formats the price for people: in dollars too, if the token is USDC on a network where it has a value.
 fn price(offer: &Offer) -> String {
     let (quote, amount) = (&offer.quote, grouped(&data::price(&offer.quote)));
     // The handler sets the charge.
@@ -136,7 +136,7 @@ fn price(offer: &Offer) -> String {
     }
 }
 
-/// An amount with narrow spaces between thousands, where there are many.
+/// Formats an amount with narrow spaces between thousands, from five digits on.
 fn grouped(price: &str) -> String {
     let (whole, rest) = price.find('.').map_or((price, ""), |point| price.split_at(point));
     if whole.len() < 5 {
@@ -152,7 +152,7 @@ fn grouped(price: &str) -> String {
     shown + rest
 }
 
-/// Says that the money of a test network is none.
+/// States that a test network's money has no value.
 fn testnet(words: &Words<'_>, quote: &Quote) -> String {
     match quote.network {
         Network::BASE_SEPOLIA => format!(r#"<p class="badge">TESTNET · {}</p>"#, words.of(Text::TestNetwork)),
@@ -160,7 +160,8 @@ fn testnet(words: &Words<'_>, quote: &Quote) -> String {
     }
 }
 
-/// What the visitor asked, if the address has a question: as a quotation, because anyone can make up an address.
+/// Shows the visitor's question from the address, if there is one: as a quotation, because anyone can invent an
+/// address.
 fn question(words: &Words<'_>, uri: &Uri, offer: &Offer) -> String {
     match request::question(uri, &offer.parameters) {
         Some(asked) => format!(
@@ -172,7 +173,7 @@ fn question(words: &Words<'_>, uri: &Uri, offer: &Offer) -> String {
     }
 }
 
-/// What holds in every state, and where the seller is reached.
+/// Writes what applies in every state, and the seller's contact.
 fn footer(out: &mut String, words: &Words<'_>, contact: Option<&str>) {
     let _ = write!(out, "<footer><p>{}</p>", words.of(Text::Once));
     if let Some(contact) = contact {
@@ -196,7 +197,7 @@ fn footer(out: &mut String, words: &Words<'_>, contact: Option<&str>) {
     out.push_str("</footer>");
 }
 
-/// For the script: nothing of it works without.
+/// Writes the part that needs the script.
 fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let none = if offer.takes_transfers { Text::NoWallet } else { Text::SignedOnly };
     let _ = write!(
@@ -210,9 +211,9 @@ fn wallets(out: &mut String, words: &Words<'_>, offer: &Offer) {
     );
 }
 
-/// Where several answers are bought at once: links, which work without script too.
+/// Writes links to pages that sell several answers at once; they work without script too.
 fn passes(out: &mut String, words: &Words<'_>, offer: &Offer) {
-    // Of this origin: what is bought elsewhere is not kept here.
+    // Only on this origin: this page's storage does not hold passes that are bought elsewhere.
     let here = |url: &&str| url.starts_with('/') && !url.starts_with("//");
     let sold = offer.passes.iter().filter_map(|pass| Some((pass, pass.url.as_deref().filter(here)?)));
     let links: String = sold
@@ -260,7 +261,7 @@ fn elsewhere(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let _ = write!(out, r#"<p class="hint">{}</p></details>"#, words.of(Text::PlainTransfer));
 }
 
-/// One detail of a transfer. The script adds a button that copies it.
+/// Writes one detail of a transfer. The script adds a button that copies it.
 fn detail(out: &mut String, words: &Words<'_>, name: Text, id: &str, value: &str, unit: Option<&str>) {
     let unit = unit.map(|unit| format!(" <span>{}</span>", Escaped(unit))).unwrap_or_default();
     let _ = write!(
@@ -271,7 +272,8 @@ fn detail(out: &mut String, words: &Words<'_>, name: Text, id: &str, value: &str
     );
 }
 
-/// The way back with a hash: by script, and where the route takes forms without it.
+/// Writes the form for a transaction hash, which the script sends; without script it works if the route accepts
+/// forms.
 fn form(out: &mut String, words: &Words<'_>, offer: &Offer) {
     let hidden = if offer.takes_forms { "" } else { " hidden" };
     let _ = write!(
@@ -294,7 +296,8 @@ fn hash_field(out: &mut String, words: &Words<'_>, value: &str) {
     );
 }
 
-/// The same payment once more: under a new intent, if there is one, with the old one as its secret.
+/// Writes a form that sends the same payment again: with a fresh intent, if there is one, and the old one as its
+/// secret.
 fn send_again(out: &mut String, words: &Words<'_>, shown: &Redemption, fresh: Option<&str>) {
     let (intent, secret) = (shown.intent.as_str(), shown.secret.as_ref().map(|secret| secret.as_str()));
     out.push_str(r#"<form class="card" method="post">"#);
@@ -310,7 +313,7 @@ fn hidden_field(out: &mut String, name: &str, value: &str) {
     let _ = write!(out, r#"<input type="hidden" name="{name}" value="{}">"#, Escaped(value));
 }
 
-/// Where the script puts the answer.
+/// Writes the place where the script shows the answer.
 fn answer(out: &mut String, words: &Words<'_>) {
     let _ = write!(
         out,
@@ -321,7 +324,7 @@ fn answer(out: &mut String, words: &Words<'_>) {
     );
 }
 
-/// The page's texts, with the quote's own words in them, escaped.
+/// The page's texts with the quote's values filled in, escaped.
 struct Words<'a> {
     page: &'a Page,
     language: Language<'a>,

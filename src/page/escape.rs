@@ -1,8 +1,8 @@
-//! Text for HTML: nothing that is shown can be read as markup.
+//! Text for HTML: no text can be read as markup.
 
 use std::fmt::{self, Write};
 
-/// Shows a text so that HTML reads it as this text, between tags and in quoted attributes.
+/// Displays a text so that HTML reads it as this text, between tags and in quoted attributes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
@@ -16,7 +16,7 @@ impl fmt::Display for Escaped<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 '`' => f.write_str("&#96;")?,
-                // They change the direction of what stands around them.
+                // They change the direction of the surrounding text.
                 '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => {
                     f.write_char('\u{fffd}')?;
                 }
@@ -28,7 +28,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Writes JSON for a `<script type="application/json">`: what could end that element is escaped.
+/// Writes JSON for a `<script type="application/json">`, escaping everything that could end that element.
 pub(super) fn json_in_html(value: &impl serde::Serialize) -> String {
     // Values of strings and numbers always serialise.
     let json = serde_json::to_string(value).unwrap_or_else(|_| "{}".to_owned());

@@ -1,4 +1,4 @@
-//! The languages of the page's texts, and the one that a visitor reads.
+//! The languages of the page's texts, and the choice for a visitor.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -7,10 +7,10 @@ use http::{HeaderMap, header};
 use super::text::{self, Text};
 use crate::quality::quality;
 
-/// The language of a page without another wish.
+/// The default language.
 const ENGLISH: &str = "en";
 
-/// The translations: by language, a line `key = text` for each text.
+/// The translations by language: one line `key = text` for each text.
 const TRANSLATIONS: [(&str, &str); 6] = [
     ("ar", include_str!("languages/ar.txt")),
     ("de", include_str!("languages/de.txt")),
@@ -20,7 +20,7 @@ const TRANSLATIONS: [(&str, &str); 6] = [
     ("zh", include_str!("languages/zh.txt")),
 ];
 
-/// Every language that the page speaks without a translation by the shop.
+/// Every language that the page has without a translation by the shop.
 pub(super) const SPOKEN: [&str; 7] = ["ar", "de", ENGLISH, "es", "fr", "ja", "zh"];
 
 type Texts = HashMap<Text, &'static str>;
@@ -32,19 +32,19 @@ static TEXTS: LazyLock<HashMap<&str, Texts>> = LazyLock::new(|| {
 /// The language of one page.
 #[derive(Clone, Copy)]
 pub(super) struct Language<'a> {
-    /// As HTML names it.
+    /// The tag in HTML.
     pub(super) tag: &'a str,
-    /// Its translation; `None` is English.
+    /// The translation; `None` is English.
     texts: Option<&'static Texts>,
 }
 
 impl<'a> Language<'a> {
-    /// The language of this tag. A language without a translation has the English texts.
+    /// Returns the language of this tag. A language without a translation has the English texts.
     pub(super) fn of(tag: &'a str) -> Self {
         Self { tag, texts: TEXTS.get(primary(tag).as_str()) }
     }
 
-    /// The best of the visitor's languages that the page speaks, by `Accept-Language`; English if there is none.
+    /// Returns the best of the visitor's languages that the page has, by `Accept-Language`; English if there is none.
     pub(super) fn accepted(headers: &HeaderMap) -> Language<'static> {
         let lines = headers.get_all(header::ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
         let ranges = lines.flat_map(|line| line.split(',')).filter_map(|range| {
@@ -53,7 +53,7 @@ impl<'a> Language<'a> {
             let spoken = SPOKEN.into_iter().find(|spoken| *spoken == tag)?;
             quality(parts).filter(|quality| *quality > 0).map(|quality| (quality, spoken))
         });
-        // Of equal ones, the first.
+        // The first one of equal weight.
         let best = ranges.reduce(|best, next| if next.0 > best.0 { next } else { best });
         Language::of(best.map_or(ENGLISH, |(_, spoken)| spoken))
     }
@@ -62,14 +62,14 @@ impl<'a> Language<'a> {
         self.texts.and_then(|texts| texts.get(&text).copied()).unwrap_or(text.english())
     }
 
-    /// The direction in which it is written.
+    /// Returns the direction in which it is written.
     pub(super) fn direction(self) -> &'static str {
         const FROM_THE_RIGHT: [&str; 8] = ["ar", "dv", "fa", "he", "ps", "ur", "ug", "yi"];
         if FROM_THE_RIGHT.contains(&primary(self.tag).as_str()) { "rtl" } else { "ltr" }
     }
 }
 
-/// The language of a tag, without script and region (RFC 5646).
+/// Returns the language of a tag, without script and region (RFC 5646).
 fn primary(tag: &str) -> String {
     tag.split(['-', '_']).next().unwrap_or_default().to_ascii_lowercase()
 }
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// The words in braces.
+    /// Returns the names in braces.
     fn holes(text: &str) -> BTreeSet<&str> {
         text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).collect()
     }

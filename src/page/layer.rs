@@ -1,4 +1,4 @@
-//! The page as the hook's implementation, and the short way to set it on a route or on a merchant.
+//! The page as a `QuotePage`, and short setters for a route and for a merchant.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, header, request::Parts};
@@ -20,7 +20,7 @@ impl QuotePage for Page {
     }
 
     fn refusal(&self, head: &Parts, shown: Option<&Redemption>, problem: &Response<Bytes>) -> Option<Response<Bytes>> {
-        // It has no script.
+        // This page has no script.
         let needs = Needs { passes: false, readers: false };
         Some(self.sent(document::refusal(self, head, shown, problem), needs))
     }
@@ -38,7 +38,7 @@ impl QuotePage for Page {
     fn part(&self, name: &str, url: &str) -> Option<Response<Bytes>> {
         match name {
             "readers" => Some(part("text/javascript; charset=utf-8", READERS)),
-            // The page's own address: with it, a phone opens the page where its wallet is.
+            // The page's own address: a phone opens the page there, next to its wallet.
             "code" => Some(part("image/bmp", qr::bitmap(url)?)),
             _ => None,
         }
@@ -49,7 +49,7 @@ impl QuotePage for Page {
     }
 }
 
-/// What the script asks for, of this media type.
+/// Returns a part that the script requests, with this media type.
 fn part(media_type: &'static str, content: impl Into<Bytes>) -> Response<Bytes> {
     let mut response = Response::new(content.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));

@@ -1,13 +1,13 @@
-//! What the page may do: its Content-Security-Policy, with the hashes of its script and its style.
+//! The page's permissions: its Content-Security-Policy, with the hashes of its script and its style.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sha2::{Digest as _, Sha256};
 
-/// The headers that guard a page with this script, the readers that it may ask for, and this style.
+/// Returns the headers that guard a page with this script and style, and the readers that it may load.
 pub(super) fn headers(script: &str, readers: Option<&str>, style: &str) -> HeaderMap {
     let readers = readers.map(|readers| format!(" '{}'", source(readers))).unwrap_or_default();
-    // The shop's own icon; logo and wallets' icons, as data. Answers are shown without their pictures.
+    // Images: the shop's own icon, and logo and wallets' icons as data. Answers are shown without their pictures.
     let policy = format!(
         "default-src 'none'; script-src '{}'{readers}; style-src '{}'; connect-src 'self'; img-src 'self' blob: data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         source(script),
@@ -15,7 +15,7 @@ pub(super) fn headers(script: &str, readers: Option<&str>, style: &str) -> Heade
     );
     HeaderMap::from_iter([
         (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
-        // Hashes and the words above are a header value; the fall-back cannot be reached, and forbids everything.
+        // Hashes and these words are a valid value, so the fall-back is unreachable; it would forbid everything.
         (
             header::CONTENT_SECURITY_POLICY,
             HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'")),
@@ -39,7 +39,7 @@ fn source(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// As the standard's own example has it.
+    /// The example from the standard.
     #[test]
     fn the_hash_is_that_of_the_standard() {
         assert_eq!(source("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");

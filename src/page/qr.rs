@@ -1,34 +1,34 @@
-//! QR codes: of a transfer, and of the page's address.
+//! QR codes of a transfer and of the page's address.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use qrcode::{Color, EcLevel, QrCode};
 
 use crate::protocol::Quote;
 
-/// The transfer as a URL that wallets understand (EIP-681).
+/// Returns the transfer as a URL that wallets understand (EIP-681).
 pub(super) fn payment_url(quote: &Quote) -> Option<String> {
     let token = quote.contracts.first()?;
     let (chain, recipient, amount) = (quote.network.chain_id(), quote.recipient, quote.amount);
     Some(format!("ethereum:{token}@{chain}/transfer?address={recipient}&uint256={amount}"))
 }
 
-/// Draws a text, dark on light in any colour scheme; `None` if it is too long. `label` is escaped already. The style draws the light
-/// border that readers need.
+/// Draws a text, dark on light in any colour scheme; `None` if it is too long. `label` must be escaped. The style
+/// draws the light border that readers need.
 pub(super) fn image(text: &str, label: &str) -> Option<String> {
     let data = STANDARD.encode(bitmap(text)?);
     Some(format!(r#"<img class="qr" alt="{label}" src="data:image/bmp;base64,{data}">"#))
 }
 
-/// The code of a text as a bitmap, BMP; `None` if it is too long.
+/// Returns a text's code as a BMP bitmap; `None` if the text is too long.
 pub(super) fn bitmap(text: &str) -> Option<Vec<u8>> {
     let code = QrCode::with_error_correction_level(text, EcLevel::L).ok()?;
     Some(drawn(code.width(), &code.to_colors()))
 }
 
-/// One bit for each module: a fifth of the size of a drawing, and every browser reads it.
+/// Draws one bit per module: a fifth of the size of an SVG drawing, and every browser can read it.
 fn drawn(width: usize, modules: &[Color]) -> Vec<u8> {
     const HEADERS: u32 = 14 + 40 + 2 * 4;
-    // A line fills words of four bytes.
+    // A line is padded to words of four bytes.
     let line = width.div_ceil(32) * 4;
     let mut pixels = vec![0; line * width];
     for (at, _) in modules.iter().enumerate().filter(|(_, module)| **module == Color::Dark) {
@@ -38,14 +38,15 @@ fn drawn(width: usize, modules: &[Color]) -> Vec<u8> {
     }
     let (side, length) = (small(width), small(pixels.len()));
     let mut image = b"BM".to_vec();
-    // The file: its length, nothing, and where the pixels begin. Then width, height, one plane of one bit, no compression.
+    // The file's header: its length, zero, and the offset of the pixels. Then width, height, one plane of one bit, no
+    // compression.
     let words = [HEADERS + length, 0, HEADERS, 40, side, side, 1 | 1 << 16, 0, length, 0, 0, 2, 2, 0x00ff_ffff, 0];
     image.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     image.extend(pixels);
     image
 }
 
-/// No code is larger than some hundred modules.
+/// Codes have some hundred modules at most.
 fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -75,7 +76,7 @@ mod tests {
         assert_eq!(payment_url(&Quote { contracts: Vec::new(), ..quote }), None);
     }
 
-    /// Module by module, as the crate has them.
+    /// Compares each module with the crate's.
     #[test]
     fn the_image_has_every_dark_module() {
         let code = QrCode::with_error_correction_level("ethereum:0x1", EcLevel::L).unwrap();

@@ -1,11 +1,11 @@
-//! What the visitor asked, read from the address for people.
+//! The visitor's question, read from the address for people.
 
 use http::Uri;
 
-/// How much of a question is shown, in characters.
+/// How many characters of a question are shown.
 const MOST: usize = 120;
 
-/// The values of these parameters of the query, with their names where there are several; `None` where there are none.
+/// Returns the values of these query parameters, with names if there are several; `None` if there are none.
 ///
 /// The author of a link chooses them, and they appear beside a price. The page therefore shows one short line, without
 /// addresses of accounts or pages.
@@ -24,14 +24,15 @@ pub(super) fn question(uri: &Uri, described: &[String]) -> Option<String> {
     Some(if cut < text.len() { format!("{}…", &text[..cut]) } else { text })
 }
 
-/// The words of a text, with what leads elsewhere left out.
+/// Returns the words of a text on one line, leaving out those that lead elsewhere.
 fn on_one_line(text: &str) -> String {
     let text = text.replace(is_invisible, "");
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     words.map(|word| if leads_elsewhere(word) { "…" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a character is not seen, and could cut an address in two or turn it round: those that Unicode says may be ignored.
+/// Returns whether a character is invisible and could split or reverse an address: those that Unicode declares
+/// ignorable.
 const fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -40,14 +41,15 @@ const fn is_invisible(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether a word may be an address: of an account, a page or a mailbox.
+/// Returns whether a word may be the address of an account, a page or a mailbox.
 fn leads_elsewhere(word: &str) -> bool {
     let longest_name = word.split(|c: char| !c.is_ascii_alphanumeric()).map(str::len).max().unwrap_or_default();
     word.contains(['/', '@']) || word.contains("0x") || word.contains("0X") || names_a_host(word) || longest_name > 25
 }
 
-/// Whether a dot in it stands between a name and what may be the end of a host's: two letters or more, as in `evil.shop`, and not as
-/// in `1.5` or `e.g.`. Browsers take the dots of Chinese and Japanese for dots as well. Those end sentences there, so what follows them has to be Latin.
+/// Returns whether a dot separates a name from what may be the end of a host: two letters or more, as in `evil.shop`
+/// but not in `1.5` or `e.g.`. Browsers accept Chinese and Japanese dots as well. In those languages they end
+/// sentences, so Latin letters must follow.
 fn names_a_host(word: &str) -> bool {
     word.char_indices().any(|(at, dot)| {
         let is_of_an_end: fn(char) -> bool = match dot {
@@ -68,7 +70,7 @@ fn pair(encoded: &str) -> Option<(String, String)> {
     (!value.trim().is_empty()).then(|| (decoded(name), value))
 }
 
-/// Without its percent-encoding, as far as that can be read.
+/// Decodes percent-encoding as far as it is valid.
 fn decoded(encoded: &str) -> String {
     let bytes = encoded.as_bytes();
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
@@ -136,7 +138,7 @@ mod tests {
                 "%D0%BF%D1%80%D0%B8%D0%BC%D0%B5%D1%80.%D1%80%D1%84+%F0%9F%92%A9.la+evil%E3%80%82com+evil%EF%BC%8Ecom",
                 "… … … …",
             ),
-            // Cut by what no reader sees: zero width, a soft hyphen, a filler; and turned round.
+            // Split by characters that no reader sees: zero width, soft hyphen, filler; and reversed.
             ("to+0%E2%80%8Bx1111%E2%80%8B1111+bc1qar0srrr7xfkv%C2%ADy5l643lydnw9re59%E3%85%A4gtzzwf5mdq", "to … …"),
             ("evil%E2%81%A0.%EF%B8%8Fs%E2%80%8Bhop+%E2%80%AEpohs.live%E2%80%AC", "… …"),
             ("a%E2%80%AEbc%E2%80%AC", "abc"),

@@ -13,19 +13,19 @@ use super::{
 };
 use crate::protocol::ParseError;
 
-/// The parts in the folder `script`, in one function: `bash .ci/page-script/run --write` makes them. First those that show
-/// markup, then those for JSON; of both, the one without passes comes first.
+/// The parts in the folder `script`, bundled in one function by `bash .ci/page-script/run --write`. The first pair
+/// shows markup, the second only JSON; in each pair, the script without passes comes first.
 const SCRIPTS: [[&str; 2]; 2] = [
     [include_str!("script.min.js"), include_str!("script.passes.min.js")],
     [include_str!("script.json.min.js"), include_str!("script.json.passes.min.js")],
 ];
-/// The readers of markup, for which a script of the first kind asks once an answer needs them.
+/// The readers of markup. A script of the first pair loads them when an answer needs them.
 pub(super) const READERS: &str = include_str!("readers.min.js");
 const STYLE: &str = include_str!("style.css");
 
 /// The page that a browser gets instead of the quote's JSON.
 ///
-/// Nothing has to be set. All texts are escaped, and the page loads nothing from anywhere.
+/// All settings are optional. All texts are escaped, and the page loads nothing from other origins.
 ///
 /// ```
 /// use tower_x402::page::Page;
@@ -46,33 +46,33 @@ pub struct Page {
     prepared: OnceLock<Prepared>,
 }
 
-/// What all answers share.
+/// The parts that all answers share.
 #[derive(Debug)]
 struct Prepared {
     style: String,
     scripts: [[Script; 2]; 2],
 }
 
-/// What a page can need beside what every page needs.
+/// The optional parts that a page may need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
-    /// Passes count or are sold.
+    /// Whether passes are accepted or sold.
     pub(super) passes: bool,
-    /// The answer may be markup, Markdown or a table: the script may then ask for their readers.
+    /// Whether the answer may be markup, Markdown or a table, so that the script may load their readers.
     pub(super) readers: bool,
 }
 
-/// A script of the page, and what follows from it.
+/// A script of the page, and the values derived from it.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) text: String,
-    /// What it says: it names each text by its place here.
+    /// The texts that it uses; it names each one by its index here.
     pub(super) said: Vec<Text>,
     headers: HeaderMap,
 }
 
 impl Script {
-    /// A number takes the place of each text's name, `$` and its key.
+    /// Creates a script in which an index replaces each text's name, `$` and its key.
     fn new(source: &str, readers: Option<&str>, style: &str) -> Self {
         let name = |text: Text| format!(r#""${}""#, text.key());
         let said: Vec<_> = Text::ALL.iter().copied().filter(|text| source.contains(&name(*text))).collect();
@@ -85,30 +85,31 @@ impl Script {
 }
 
 impl Page {
-    /// Returns the page as it is unless it is set otherwise.
+    /// Returns the page with its default settings.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the name of the shop, above everything else. By default there is none.
+    /// Sets the name of the shop, shown at the top. By default there is none.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Sets a picture beside the title, by its media type, such as `image/png`, and its bytes. It is sent with every page, so it should be small.
+    /// Sets a picture beside the title, by its media type, such as `image/png`, and its bytes. It is sent with every
+    /// page, so it should be small.
     pub fn logo(mut self, media_type: &str, image: impl AsRef<[u8]>) -> Self {
         self.logo = Some(format!("data:{media_type};base64,{}", STANDARD.encode(image)));
         self.fresh()
     }
 
-    /// Adds style rules behind the page's own. `url(…)` and `@import` load nothing.
+    /// Adds style rules after the page's own. `url(…)` and `@import` load nothing.
     ///
     /// The colours are the variables `--bg`, `--card`, `--ink`, `--soft`, `--line`, `--field`, `--accent`, `--on` (text on the
     /// accent), `--note`, `--good` and `--bad`, each for a light and a dark scheme.
     pub fn css(mut self, css: &str) -> Self {
         self.css.push('\n');
-        // Nothing in it ends the element.
+        // No part of it can end the element.
         self.css.push_str(&css.replace("</", "<\\/"));
         self.fresh()
     }
@@ -116,7 +117,7 @@ impl Page {
     /// The languages that have a translation.
     pub const LANGUAGES: [&str; 7] = SPOKEN;
 
-    /// Sets one language for all visitors, as HTML names it.
+    /// Sets one language for all visitors, by its HTML tag.
     ///
     /// By default, `Accept-Language` chooses among [`LANGUAGES`](Self::LANGUAGES). A language without a translation has the
     /// English texts, until [`texts`](Self::texts) sets others.
@@ -125,16 +126,16 @@ impl Page {
         self
     }
 
-    /// Every text as it is unless it is set: a line `key = words` for each. This is what a translation begins with.
+    /// The default of every text: a line `key = words` for each, as a start for a translation.
     ///
-    /// Words in braces are replaced. A text with a key that begins with `error.` stands in for the `detail` of a problem of that
+    /// Words in braces are replaced. A text whose key begins with `error.` replaces the `detail` of a problem of that
     /// code.
     pub const ENGLISH: &str = ENGLISH;
 
-    /// Sets texts, for a translation or for other words: lines `key = words` with keys of [`ENGLISH`](Self::ENGLISH). Empty lines, and
-    /// lines that begin with `#`, say nothing.
+    /// Sets texts, for a translation or for other wording: lines `key = words` with keys of
+    /// [`ENGLISH`](Self::ENGLISH). Empty lines and lines that begin with `#` are ignored.
     ///
-    /// They hold in every language: a shop that sets one sentence should also set [`lang`](Self::lang).
+    /// They apply in every language: a shop that sets one sentence should also set [`lang`](Self::lang).
     ///
     /// ```
     /// use tower_x402::page::Page;
@@ -144,7 +145,7 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// Returns [`ParseError`] if a line is no `key = words`, or if the page has no text of that key.
+    /// Returns [`ParseError`] if a line is not `key = words`, or if the page has no text with that key.
     pub fn texts(mut self, lines: &str) -> Result<Self, ParseError> {
         for line in text::read(lines) {
             let (text, words) = line?;
@@ -168,7 +169,7 @@ impl Page {
         })
     }
 
-    /// The script of a page with these needs.
+    /// Returns the script of a page with these needs.
     pub(super) fn script(&self, needs: Needs) -> &Script {
         let [reading, json] = &self.prepared().scripts;
         let [without_passes, with_passes] = if needs.readers { reading } else { json };
@@ -187,17 +188,17 @@ impl Page {
         self.logo.as_deref()
     }
 
-    /// The language for a visitor with these headers.
+    /// Returns the language for a visitor with these headers.
     pub(super) fn language(&self, headers: &HeaderMap) -> Language<'_> {
         self.lang.as_deref().map_or_else(|| Language::accepted(headers), Language::of)
     }
 
-    /// The words of a text in a language, with placeholders in braces.
+    /// Returns a text in a language, with placeholders in braces.
     pub(super) fn words(&self, language: Language<'_>, text: Text) -> &str {
         self.texts.get(&text).map_or(language.text(text), String::as_str)
     }
 
-    /// A document with the headers that guard it and let the script of these needs run.
+    /// Returns a document with the headers that guard it and allow the script for these needs.
     pub(super) fn sent(&self, document: String, needs: Needs) -> Response<Bytes> {
         let mut response = Response::new(Bytes::from(document));
         response.headers_mut().clone_from(&self.script(needs).headers);
@@ -226,7 +227,7 @@ impl fmt::Debug for Page {
 mod tests {
     use super::*;
 
-    /// The tool that makes a script could write a name in another way.
+    /// The tool that makes a script could write the names differently.
     #[test]
     fn a_script_names_its_texts_by_their_places() {
         for source in SCRIPTS.as_flattened() {

@@ -1,4 +1,4 @@
-//! Every text of the page, in one table, so that it can be translated.
+//! All texts of the page in one table, so that it can be translated.
 
 use crate::protocol::ParseError;
 
@@ -6,7 +6,7 @@ macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident = $key:literal, $english:literal;)+) => {
         /// One text of the page. Words in braces are replaced.
         ///
-        /// Those with a key that begins with `error.` stand in for the `detail` of a problem of that code.
+        /// Those whose key begins with `error.` replace the `detail` of a problem of that code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(super) enum Text { $($(#[$doc])* #[doc = concat!("“", $english, "”")] $name,)+ }
 
@@ -14,14 +14,14 @@ macro_rules! texts {
             /// Every text.
             pub(super) const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// The name by which the page's script knows it.
+            /// The text's name in the page's script.
             pub(super) const fn key(self) -> &'static str { match self { $(Self::$name => $key,)+ } }
 
-            /// The text as it is unless it is set.
+            /// The default text.
             pub(super) const fn english(self) -> &'static str { match self { $(Self::$name => $english,)+ } }
         }
 
-        /// Every text as it is unless it is set, a line `key = words` for each.
+        /// All default texts, a line `key = words` for each.
         pub(super) const ENGLISH: &str = concat!($($key, " = ", $english, "\n"),+);
     };
 }
@@ -29,11 +29,11 @@ macro_rules! texts {
 texts! {
     /// Above the description of the offer.
     Buying = "buying", "You are buying";
-    /// Above what the visitor asked.
+    /// Above the visitor's question.
     Asked = "asked", "You asked";
     /// Behind the price.
     OnNetwork = "on", "on {network}";
-    /// Where the money has no value.
+    /// On networks whose money has no value.
     TestNetwork = "testnet", "This is a test network: its money has no value.";
     /// Below the price.
     Intro = "intro", "Pay once, and the answer appears on this page. You need no account.";
@@ -41,35 +41,35 @@ texts! {
     HoldsUntil = "holds", "This price holds until {time}.";
     /// The countdown.
     TimeLeft = "left", "{time} left at this price";
-    /// Once it has run down.
+    /// Once the countdown has ended.
     Expired = "expired", "This price has expired. If you have not paid, get a new one.";
     /// A button.
     NewPrice = "renew", "Get a new price";
     /// A heading.
     WithWallet = "with_wallet", "Pay with your wallet";
-    /// A button, where signed payments are taken.
+    /// A button, if signed payments are accepted.
     Sign = "sign", "Pay with {wallet}, without network fee";
-    /// A button: the same by a transaction.
+    /// A button: pays by a transaction.
     Send = "send", "Pay with {wallet}";
-    /// A link below it: the same by a transaction.
+    /// A link below that button: pays by a transaction.
     SendInstead = "send_instead", "Send a transaction instead";
-    /// A wallet that does not tell its name.
+    /// Stands for a wallet that does not tell its name.
     Nameless = "nameless", "browser wallet";
-    /// Where there is none.
+    /// If there is no wallet.
     NoWallet = "no_wallet", "No wallet was found in this browser. Open this page in your wallet's own browser:";
     /// A link that opens this page in an app.
     OpenIn = "open_in", "Open in {wallet}";
-    /// Beside the code with the page's address.
+    /// Beside the code of the page's address.
     ScanPage = "scan_page", "Or scan this code with your phone, and open the page in the wallet there.";
-    /// A description of that code, for visitors who do not see it.
+    /// A description of that code for screen readers.
     PageCode = "page_qr", "QR code: the address of this page";
-    /// What the wallet asks to confirm.
+    /// What the wallet will ask to confirm.
     WillShow = "will_show", "Your wallet will show {price} {symbol} to {recipient}.";
     /// A heading.
     Elsewhere = "elsewhere", "Pay from another wallet";
     /// Beside the QR code.
     Scan = "scan", "Scan this code with your wallet, or send a transfer with these details:";
-    /// A description of the QR code, for visitors who do not see it.
+    /// A description of the QR code for screen readers.
     QrLabel = "qr", "QR code: pay {price} {symbol} on {network} to {recipient}";
     /// Below the QR code.
     PlainTransfer = "plain_transfer", "A plain transfer is public: anyone who sees it on the chain can ask for its answer before you. A wallet in this browser pays safely, and the wallet that paid can show with a signature that the payment is its own.";
@@ -83,7 +83,7 @@ texts! {
     Network = "network", "Network";
     /// A button.
     Copy = "copy", "Copy";
-    /// What that button says for a moment.
+    /// The button's text for a moment after copying.
     Copied = "copied", "Copied";
     /// A heading.
     HavePaid = "have_paid", "I have paid";
@@ -97,25 +97,25 @@ texts! {
     Once = "once", "One payment buys one answer. It is never necessary to pay twice: a payment that was made stays good until its answer is delivered.";
     /// Where an ordinary transfer is not enough.
     BoundOnly = "bound_only", "This seller asks who paid. Pay with a wallet in this browser, or be ready to sign with the one that paid.";
-    /// Where no transfers are taken.
+    /// If an ordinary transfer is not enough.
     SignedOnly = "signed_only", "This seller takes signed payments: you need script, and a wallet in this browser or a wallet with a browser of its own.";
-    /// While the wallet asks.
+    /// If no transfers are accepted.
     Confirm = "confirm", "Confirm the payment in your wallet.";
-    /// Behind it, where the wallet tells it.
+    /// While the wallet asks for confirmation.
     Balance = "balance", "This account has {balance} {symbol}.";
-    /// While the wallet asks for the network.
+    /// After the sentence above, if the wallet tells the balance.
     Switching = "switching", "Your wallet is asked to use {network}.";
     /// A wallet that stays where it is.
     WrongNetwork = "wrong_network", "Your wallet is not on {network}. Nothing was sent.";
-    /// The person said no.
+    /// For a wallet that stays on another network.
     Declined = "declined", "You declined in your wallet. Nothing was sent.";
-    /// A wallet that fails at a transaction.
+    /// After the visitor declined.
     WalletFailed = "wallet_failed", "Your wallet reports an error. If it shows that the payment was sent, enter its transaction hash below, and do not pay again.";
-    /// A wallet that fails before anything could be sent.
+    /// After a wallet failed at a transaction.
     WalletFailedEarly = "wallet_failed_early", "Your wallet reports an error. Nothing was sent.";
-    /// Nothing was heard of the wallet.
+    /// After a wallet failed before anything could be sent.
     Began = "began", "You began to pay here. If your wallet shows that the payment was sent, enter its transaction hash below, and do not pay again. If nothing was sent, you can pay now.";
-    /// The first request.
+    /// If the wallet's outcome is unknown.
     Fetching = "fetching", "Payment sent. Getting your answer.";
     /// The transaction is not in a block.
     Waiting = "waiting", "Payment sent. Waiting for the network to confirm it. You may close this tab and come back later.";
@@ -123,21 +123,21 @@ texts! {
     BeingServed = "in_progress", "Your payment is being redeemed by a request that was sent before. Asking again in {seconds} s.";
     /// A transaction that has been unknown for a while.
     Unknown = "unknown", "The network does not know this transaction yet. If your wallet sped it up or replaced it, it has a new hash: enter that one below. Asking again in {seconds} s.";
-    /// An account with less than the price.
+    /// If the network has not known a transaction for a while.
     Short = "short", "This account has {balance} {symbol} on {network}, and the price is {price} {symbol}. Nothing was sent.";
-    /// The answer is sold and on its way.
+    /// For an account with less than the price.
     Receiving = "receiving", "Paid {price} {symbol}. Receiving your answer.";
     /// The connection broke while the answer came.
     CutOff = "cut", "Paid {price} {symbol}. The answer broke off: what arrived is below. You can ask for the rest again, at no cost.";
-    /// The seller asks to be asked again.
+    /// After the connection broke during the answer.
     Later = "later", "The seller cannot answer right now. Your payment is safe. Asking again in {seconds} s.";
-    /// No connection.
+    /// If the seller asks to retry later.
     Offline = "offline", "There is no connection to the seller. Your payment is safe. Asking again in {seconds} s.";
-    /// The service's own refusal.
+    /// Without a connection.
     Unsold = "unsold", "The seller did not answer your request ({status}). Your payment is kept: you can try again.";
-    /// A success that is no sale, such as that of a proxy.
+    /// After the service's own refusal.
     NoReceipt = "no_receipt", "A reply came with no receipt ({status}), so it is not the answer that you pay for. It may be from something between you and the seller. Your payment is kept: you can try again.";
-    /// The heading of a reply that is not the answer.
+    /// After a success that is no sale, such as a proxy's.
     Reply = "reply", "A reply, not your answer";
     /// A button.
     Again = "again", "Try again";
@@ -147,17 +147,17 @@ texts! {
     ForgetAsks = "forget_asks", "Forget this payment? Note its transaction hash first if the payment was sent: with it, you can still get the answer here.";
     /// A button.
     ForgetIt = "forget_it", "Forget it";
-    /// A button.
+    /// Before the payment is forgotten.
     GoOn = "go_on", "Keep it";
     /// A button, once the answer is there.
     BuyAgain = "buy_again", "Buy again";
     /// Before the seller's address.
     Contact = "contact", "Questions? Write to the seller:";
-    /// The typed text is no hash.
+    /// A button, shown once the answer is there.
     NoHash = "no_hash", "This is not a transaction hash: it has 0x and 64 characters from 0 to 9 and a to f.";
     /// A heading.
     Answer = "answer", "Your answer";
-    /// Above the answer.
+    /// If the typed text is no hash.
     Paid = "paid", "Paid {price} {symbol}.";
     /// A line of the receipt.
     Seller = "seller", "Seller";
@@ -175,31 +175,31 @@ texts! {
     Download = "download", "Download";
     /// A link to an answer that lies elsewhere.
     Moved = "moved", "Open your answer";
-    /// An answer that is no text.
+    /// A link to an answer at another address.
     File = "file", "Your answer is a file.";
-    /// A button.
+    /// For an answer that is not text.
     Prove = "prove", "Sign as the payer with {wallet}";
     /// The wallet asks for a signature.
     Proving = "proving", "Sign the message in your wallet. It costs nothing.";
-    /// A heading, above the passes that count here.
+    /// While the wallet asks for a signature.
     BuyPass = "buy_pass", "Or buy several answers at once";
-    /// While a pass is shown.
+    /// A heading above the passes that are accepted here.
     ShowsPass = "shows_pass", "Your answer is being fetched with your pass.";
     /// Above an answer.
     PaidByPass = "by_pass", "Your pass paid for this answer.";
     /// The reply to a pass was lost, or broke off.
     PassUnsure = "pass_unsure", "No whole answer arrived, but your pass may have paid for it. Trying again may charge it once more.";
-    /// A line of the receipt.
+    /// If the reply to a pass was lost or broke off.
     LeftOnPass = "on_pass", "Left on your pass";
     /// Once a pass is bought, and where one is kept.
     PassKept = "pass_kept", "Your pass is kept in this browser. It pays on the pages of this seller.";
-    /// A button, once a pass is bought, and where one is kept.
+    /// After a pass is bought, and if one is stored.
     UsePass = "use_pass", "Use it for your question";
-    /// The title of a refusal, without script.
+    /// A button, after a pass is bought, and if one is stored.
     NotYet = "not_yet", "Not delivered yet";
     /// The title of a refusal that asking again does not change.
     NotDelivered = "not_delivered", "Not delivered";
-    /// A refusal of a signed payment.
+    /// The title of a refusal that a retry does not change.
     AuthorizationRefused = "error.authorization_refused", "The signed payment was refused, and nothing was taken.";
     /// A refusal.
     TxNotConfirmed = "error.tx_not_confirmed", "The network has not confirmed this transaction yet. Ask again in a few seconds. Do not pay again.";
@@ -230,14 +230,14 @@ texts! {
 }
 
 impl Text {
-    /// The text for a problem of this code.
+    /// Returns the text for a problem of this code.
     pub(super) fn of_error(code: &str) -> Option<Self> {
         let of_code = |text: &&Self| text.key().strip_prefix("error.") == Some(code);
         Self::ALL.iter().find(of_code).copied()
     }
 }
 
-/// The words of a file with a line `key = words` for each text. Empty lines, and lines that begin with `#`, say nothing.
+/// Reads a file with a line `key = words` for each text. Empty lines and lines that begin with `#` are ignored.
 pub(super) fn read(lines: &str) -> impl Iterator<Item = Result<(Text, &str), ParseError>> {
     let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| {
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Each text that the script says is in the table, and each in the table is said somewhere.
+    /// Each text that the script uses is in the table, and each text in the table is used.
     #[test]
     fn script_and_table_know_the_same_texts() {
         let script = concat!(

@@ -2,12 +2,12 @@
 
 use crate::protocol::{ChainTime, rfc3339};
 
-/// `2026-11-22 18:40 UTC`
+/// Formats a time as `2026-11-22 18:40 UTC`.
 pub(super) fn shown(time: ChainTime) -> String {
     format!("{} UTC", to_the_minute(time).replace('T', " "))
 }
 
-/// `2026-11-22T18:40Z`
+/// Formats a time as `2026-11-22T18:40Z`.
 pub(super) fn machine(time: ChainTime) -> String {
     format!("{}Z", to_the_minute(time))
 }

@@ -18,11 +18,11 @@ use crate::{
     },
 };
 
-/// Why a voucher over more than there is cannot be claimed.
+/// The reason why a voucher over more than the channel's balance cannot be claimed.
 const UNCOVERED: Reason = Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE;
 
-/// A settler of channels on a contract of its own, which does as the real one does, unless scripted otherwise. It ignores signatures.
-/// Clones share one script.
+/// A settler of channels on a simulated contract, which behaves like the real one unless scripted otherwise. It
+/// ignores signatures. Clones share one script.
 ///
 /// ```
 /// use tower_x402::{
@@ -60,7 +60,7 @@ pub struct ScriptedChannels {
     script: Arc<Mutex<Script>>,
 }
 
-/// What a deposit, a claim, a sweep or a refund meets with.
+/// The outcome of a deposit, a claim, a sweep or a refund.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChannelStep {
@@ -72,13 +72,13 @@ pub enum ChannelStep {
     DoneUnheard,
     /// It is done, and no report ever comes.
     DoneHanging,
-    /// Nothing is done, and it is reported as refused: of a claim, the first row.
+    /// Nothing is done, and it is reported as refused: for a claim, its first row.
     Refused(Reason),
     /// Nothing is done, and it is reported as not known.
     Unknown,
     /// Nothing is done, and no report ever comes.
     Hanging,
-    /// Nothing is done, and the settler cannot be reached. A deposit or refund is not known then.
+    /// Nothing is done, and the settler cannot be reached. A deposit's or refund's outcome is then unknown.
     Outage(SettleError),
 }
 
@@ -87,9 +87,9 @@ struct Script {
     authorizer: Option<Address>,
     by_permit2: bool,
     channels: HashMap<ChannelId, ChannelOnChain>,
-    /// The authorizations of deposits that were made.
+    /// The authorizations of completed deposits.
     used: HashSet<[u8; 32]>,
-    /// What is claimed and not swept, by receiver and token.
+    /// The claimed and unswept amounts, by receiver and token.
     unswept: HashMap<(Address, Address), Amount>,
     steps: VecDeque<ChannelStep>,
     always: ChannelStep,
@@ -129,79 +129,80 @@ impl ScriptedChannels {
         Self { script: Arc::new(Mutex::new(script)) }
     }
 
-    /// Sets the receiver authorizer; `None`: there are no channels.
+    /// Sets the receiver authorizer. With `None`, there are no channels.
     pub fn set_receiver_authorizer(&self, authorizer: impl Into<Option<Address>>) {
         let authorizer = authorizer.into();
         self.with(|script| script.authorizer = authorizer);
     }
 
-    /// Sets whether deposits by Permit2 can be made: true at first.
+    /// Sets whether deposits by Permit2 are possible, which is the default.
     pub fn set_permit2_deposits(&self, possible: bool) {
         self.with(|script| script.by_permit2 = possible);
     }
 
-    /// Sets what the chain says of a channel.
+    /// Sets the state of a channel on the chain.
     pub fn set_state(&self, channel: ChannelId, state: ChannelOnChain) {
         self.with(|script| script.channels.insert(channel, state));
     }
 
-    /// Returns what the chain says of a channel, and counts no read.
+    /// Returns the state of a channel on the chain, without counting a read.
     #[must_use]
     pub fn state(&self, channel: ChannelId) -> ChannelOnChain {
         self.with(|script| script.channels.get(&channel).copied().unwrap_or_default())
     }
 
-    /// Sets what the next deposits, claims, sweeps and refunds meet with, in order. Later ones are done.
+    /// Sets the outcomes of the next deposits, claims, sweeps and refunds, in order. Later ones are done.
     pub fn script(&self, steps: impl IntoIterator<Item = ChannelStep>) {
         self.with(|script| script.steps.extend(steps));
     }
 
-    /// Sets what they meet with where nothing was scripted.
+    /// Sets the outcome of all operations without a scripted one.
     pub fn always(&self, step: ChannelStep) {
         self.with(|script| script.always = step);
     }
 
-    /// Makes every question fail, and everything else as well. `None` ends the outage.
+    /// Makes every question and every operation fail. `None` ends the outage.
     pub fn outage(&self, error: impl Into<Option<SettleError>>) {
         let error = error.into();
         self.with(|script| script.outage = error);
     }
 
-    /// Sets whether payers' accounts say that they signed vouchers: true at first.
+    /// Sets whether payers' accounts confirm the signatures of vouchers, which is the default.
     pub fn signed_by_account(&self, signed: bool) {
         self.with(|script| script.signed_by_account = signed);
     }
 
-    /// What claims cost from now on, in base units of any token, however many channels they claim; not known by default.
+    /// Sets the cost of a claim, in base units of any token, for any number of channels. It is unknown by default.
     pub fn answer_claim_cost(&self, cost: impl Into<Option<Amount>>) {
         self.with(|script| script.claim_cost = cost.into());
     }
 
-    /// Sets the outcome of [`verify_deposit`](ChannelSettler::verify_deposit). `None`: whether its authorization is used.
+    /// Sets the outcome of [`verify_deposit`](ChannelSettler::verify_deposit). `None`: it depends on whether the
+    /// authorization is used.
     pub fn answer_verify(&self, validity: impl Into<Option<Validity>>) {
         let validity = validity.into();
         self.with(|script| script.deposit_validity = validity);
     }
 
-    /// Returns how often the state of a channel was asked for.
+    /// Returns how often the state of a channel was read.
     #[must_use]
     pub fn reads(&self) -> usize {
         self.with(|script| script.reads)
     }
 
-    /// Returns how many deposits were to be made.
+    /// Returns the number of deposits that were requested.
     #[must_use]
     pub fn deposits(&self) -> usize {
         self.with(|script| script.deposits)
     }
 
-    /// Returns the claims that were asked for, in order.
+    /// Returns the requested claims, in order.
     #[must_use]
     pub fn claims(&self) -> Vec<Vec<VoucherClaim>> {
         self.with(|script| script.claims.clone())
     }
 
-    /// Returns the refunds that were asked for, in order.
+    /// Returns the requested refunds, in order.
     #[must_use]
     pub fn refunds(&self) -> Vec<ChannelRefund> {
         self.with(|script| script.refunds.clone())
@@ -222,7 +223,7 @@ impl ScriptedChannels {
         })
     }
 
-    /// Does something by the next step, and reports it. What cannot be done is not.
+    /// Performs an act by the next step, and reports it. An impossible act changes nothing.
     async fn settled(&self, act: impl FnOnce(&mut Script) -> Result<TxHash, Settlement>) -> Settlement {
         let step = self.step();
         match step {
@@ -240,7 +241,7 @@ impl ScriptedChannels {
         }
     }
 
-    /// The same of what can be repeated. What has no transaction had nothing to do.
+    /// The same for an act that can be repeated. Without a transaction, there was nothing to do.
     async fn repeatable(
         &self,
         act: impl FnOnce(&mut Script) -> Option<TxHash>,
@@ -263,7 +264,7 @@ impl ScriptedChannels {
     }
 }
 
-/// Why something repeatable is not reported as done.
+/// Why a repeatable act is not reported as done.
 enum Unsure {
     Refused(Reason),
     Unknown(Option<TxHash>),
@@ -287,7 +288,7 @@ impl Script {
         Ok(self.mine())
     }
 
-    /// Claims what is above what is claimed, and no more than there is.
+    /// Claims the part of a total that is above the claimed total.
     fn claim(&mut self, network: Network, claim: &VoucherClaim) -> bool {
         let state = self.channels.entry(claim.config.id(network)).or_default();
         let total = Amount::from_base_units(claim.total_claimed);
@@ -325,7 +326,7 @@ impl Script {
     }
 }
 
-/// What tells the authorization of a deposit from all others.
+/// Returns the nonce that identifies the authorization of a deposit.
 fn nonce_of(channel: ChannelId, deposit: &ChannelDeposit) -> [u8; 32] {
     match &deposit.authorization {
         DepositAuthorization::Erc3009(by) => channel.deposit_nonce(&by.salt),

@@ -3,7 +3,7 @@
 mod channels;
 mod clock;
 pub mod conformance;
-/// The contracts of the development chain, for this crate's own tests: no part of the API.
+/// The contracts of the development chain, for this crate's own tests. Not part of the API.
 #[cfg(feature = "devchain")]
 #[doc(hidden)]
 pub mod contracts;

@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// A payer without keys. Its transfers appear on a [`ScriptedVerifier`], immediately unless scripted otherwise. Each
-/// one advances the chain's head by one block and is mined in that block. Transfers are [tagged](Self::tagged), and the
-/// payer [signs](Self::signing) for them. It also signs [authorizations](Self::authorizing) of USDC, which a
-/// [`ScriptedSettler`](super::ScriptedSettler) settles; the chain tells their state. With an [allowance](Self::allow) it signs permits, too.
-/// Clones share one wallet.
+/// one advances the chain's head by one block and is mined in that block. Transfers are [tagged](Self::tagged), and
+/// the payer [signs](Self::signing) for them. It also signs [authorizations](Self::authorizing) of USDC, which a
+/// [`ScriptedSettler`](super::ScriptedSettler) settles; the chain reports their state. With an
+/// [allowance](Self::allow), it signs permits, too. Clones share one wallet.
 ///
 /// ```
 /// use tower_x402::{
@@ -65,7 +65,7 @@ pub struct ScriptedPayer {
 pub enum Sending {
     /// The transfer is mined at once, in a new block.
     Mined,
-    /// The transfer is mined, but sending it fails with a time-out.
+    /// The transfer is mined, but sending it reports a time-out.
     MinedUnheard,
     /// The transaction is mined and reverts: nothing is transferred.
     Reverted,
@@ -88,12 +88,12 @@ struct Account {
     sent: usize,
     authorizations: usize,
     permits: usize,
-    /// How much Permit2 may move of each token.
+    /// The allowance of Permit2 for each token.
     allowances: HashMap<Address, Amount>,
     outage: bool,
 }
 
-/// What a transaction does.
+/// The effect of a transaction.
 #[derive(Clone, Debug)]
 enum Call {
     Transfer(Transfer),
@@ -117,7 +117,7 @@ impl ScriptedPayer {
         Self { chain, address, tagged: true, signing: true, authorizing: true, turn, account }
     }
 
-    /// Sets whether transfers from here carry their purchase's tag.
+    /// Sets whether transfers from this handle carry the purchase's tag.
     #[must_use]
     pub const fn tagged(mut self, tagged: bool) -> Self {
         self.tagged = tagged;
@@ -138,7 +138,7 @@ impl ScriptedPayer {
         self
     }
 
-    /// Sets the outcomes of the next transactions that are sent, transfers and cancellations, in order. Later ones are mined.
+    /// Sets the outcomes of the next sent transactions, transfers and cancellations, in order. Later ones are mined.
     pub fn script(&self, sendings: impl IntoIterator<Item = Sending>) {
         self.account().script.extend(sendings);
     }
@@ -185,7 +185,7 @@ impl ScriptedPayer {
         self.account().authorizations
     }
 
-    /// Sets how much Permit2 may move of a token: nothing unless said otherwise. The balance is not limited.
+    /// Sets how much of a token Permit2 may move; zero by default. The balance is unlimited.
     pub fn allow(&self, token: Address, allowance: Amount) {
         self.account().allowances.insert(token, allowance);
     }
@@ -219,7 +219,7 @@ impl Account {
         if self.mined.contains_key(nonce) {
             return;
         }
-        // In a block of its own, behind all that a ledger had seen when it began.
+        // Mined in a new block, after everything that a ledger had seen when it began.
         let block_time = chain.next_block();
         let mined = match call {
             Call::Transfer(transfer) => {
@@ -435,7 +435,7 @@ impl PermitSigner for ScriptedPayer {
     }
 }
 
-/// What the call data of an ERC-20 transfer with this tag says.
+/// Returns the binding of an ERC-20 transfer whose call data has this tag.
 fn tagged(tag: &PaymentTag) -> Binding {
     Binding::none().with_call_data([&[0; 68][..], &tag.to_call_data()].concat())
 }

@@ -20,8 +20,8 @@ use crate::{
     verify::NonceState,
 };
 
-/// A settler, of authorizations and of permits, with transfers on a [`ScriptedVerifier`], each in a new block unless scripted otherwise. It ignores
-/// signatures. As on a real chain, a nonce is used once. Clones share one script.
+/// A settler of authorizations and permits, with transfers on a [`ScriptedVerifier`], each in a new block unless
+/// scripted otherwise. It ignores signatures. As on a real chain, a nonce can be used once. Clones share one script.
 ///
 /// ```
 /// use tower_x402::{
@@ -58,15 +58,15 @@ pub struct ScriptedSettler {
     script: Arc<Mutex<Script>>,
 }
 
-/// What a payment that is to be settled meets with.
+/// The outcome of settling a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settling {
     /// It is mined, and reported as settled.
     Settled,
-    /// It is mined, and reported as not known, with its transaction.
+    /// It is mined, and reported as unknown, with its transaction.
     SettledUnsure,
-    /// It is mined, and reported as not known, without its transaction.
+    /// It is mined, and reported as unknown, without its transaction.
     SettledUnheard,
     /// It is mined, and no report ever comes.
     SettledHanging,
@@ -74,9 +74,9 @@ pub enum Settling {
     SettledDenied(Reason),
     /// Nothing is mined, and it is reported as refused.
     Refused(Reason),
-    /// Nothing is mined, and it is reported as not known.
+    /// Nothing is mined, and it is reported as unknown.
     Unknown,
-    /// It is reported as not known, and mined by [`ScriptedSettler::release`].
+    /// It is reported as unknown, and mined by [`ScriptedSettler::release`].
     Held,
     /// Nothing is mined, and no report ever comes.
     Hanging,
@@ -107,12 +107,12 @@ impl ScriptedSettler {
         Self { chain, script: Arc::default() }
     }
 
-    /// Sets what the next payments meet with, in order. Later ones are settled.
+    /// Sets the outcomes of the next payments, in order. Later ones are settled.
     pub fn script(&self, settlings: impl IntoIterator<Item = Settling>) {
         self.with(|script| script.settlings.extend(settlings));
     }
 
-    /// Sets what all payments meet with that nothing was scripted for. `None` settles them.
+    /// Sets the outcome of all payments without a scripted one. `None` settles them.
     pub fn always(&self, settling: impl Into<Option<Settling>>) {
         let settling = settling.into();
         self.with(|script| script.always = settling);
@@ -135,30 +135,32 @@ impl ScriptedSettler {
         self.with(|script| script.verify_hangs = hangs);
     }
 
-    /// Sets the outcome of [`domain`](Settler::domain). `None` gives what the token states, or else the network's USDC.
+    /// Sets the outcome of [`domain`](Settler::domain). `None` returns the token's own domain, or else that of the
+    /// network's USDC.
     pub fn answer_domain(&self, outcome: impl Into<Option<Result<Option<TokenDomain>, SettleError>>>) {
         let outcome = outcome.into();
         self.with(|script| script.domain = outcome);
     }
 
-    /// Makes everything fail but settlements, which are not known then and mine nothing. `None` ends the outage.
+    /// Makes everything fail except settlements, which mine nothing and are reported as unknown. `None` ends the
+    /// outage.
     pub fn outage(&self, error: impl Into<Option<SettleError>>) {
         let error = error.into();
         self.with(|script| script.outage = error);
     }
 
-    /// Delays every verification and settlement, in tokio's time. Nothing happens before it is over.
+    /// Delays every verification and settlement, in tokio's time. They have no effect earlier.
     pub fn delay(&self, delay: Duration) {
         self.with(|script| script.delay = delay);
     }
 
-    /// Returns the number of payments that were to be verified.
+    /// Returns the number of requests to verify a payment.
     #[must_use]
     pub fn verifications(&self) -> usize {
         self.with(|script| script.verifications)
     }
 
-    /// Returns the number of payments that were to be settled.
+    /// Returns the number of requests to settle a payment.
     #[must_use]
     pub fn settlements(&self) -> usize {
         self.with(|script| script.settlements)
@@ -179,7 +181,7 @@ impl ScriptedSettler {
         }
     }
 
-    /// Mines a payment. The other report is that its nonce is used.
+    /// Mines a payment. If its nonce is used, returns the report of that.
     fn mine(&self, transfer: Transfer) -> Result<TxHash, Settlement> {
         self.chain.settle(transfer).map_err(|used| match used {
             NonceState::Used(transaction) => Settlement::Unknown(Some(transaction)),
@@ -187,7 +189,7 @@ impl ScriptedSettler {
         })
     }
 
-    /// Mines a payment, and reports something else.
+    /// Mines a payment, and makes another report.
     fn mine_and(&self, transfer: Transfer, report: impl FnOnce(TxHash) -> Settlement) -> Settlement {
         self.mine(transfer).map_or_else(|used| used, report)
     }
@@ -296,7 +298,7 @@ impl PermitSettler for ScriptedSettler {
     }
 }
 
-/// The account that settles permits by a script.
+/// The account that settles permits in this script.
 const FACILITATOR: Address = Address::new([0xfa; 20]);
 
 /// The transfer that a payment becomes.

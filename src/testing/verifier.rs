@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-// Benchmarks count what a chain costs that is in this process: as little as it can.
+// Benchmarks measure the in-process chain too, so its maps should be fast.
 use foldhash::{HashMap, HashSet};
 
 use crate::{
@@ -63,10 +63,10 @@ struct Script {
     network: Network,
     head: ChainTime,
     transactions: HashMap<TxHash, Act>,
-    /// By authorization, those of these transactions that use it.
+    /// For each authorization, the transactions that use it.
     users: HashMap<PaymentId, Vec<TxHash>>,
     check: Result<(), VerifyError>,
-    /// Authorizations that were cancelled.
+    /// The cancelled authorizations.
     spent: HashSet<PaymentId>,
     outage: Option<VerifyError>,
     delay: Duration,
@@ -96,13 +96,13 @@ impl Act {
 }
 
 impl ScriptedVerifier {
-    /// Creates an empty chain, Base, with this time of its head.
+    /// Creates an empty chain for Base with this head time.
     #[must_use]
     pub fn new(head: ChainTime) -> Self {
         Self::on(Network::BASE, head)
     }
 
-    /// Creates an empty chain with this time of its head.
+    /// Creates an empty chain with this head time.
     #[must_use]
     pub fn on(network: Network, head: ChainTime) -> Self {
         let script = Script {
@@ -143,7 +143,7 @@ impl ScriptedVerifier {
         })
     }
 
-    /// The transfers of a transaction that was added.
+    /// Returns the transfers of an added transaction.
     #[cfg(feature = "client")]
     pub(super) fn transfers_in(&self, transaction: TxHash) -> Vec<Transfer> {
         self.with(|script| match script.transactions.get(&transaction) {
@@ -188,7 +188,7 @@ impl ScriptedVerifier {
         self.with(|script| PaymentId::of_authorization(script.network, token, payer, nonce))
     }
 
-    /// Uses up an authorization without a transfer; `false` if it was used up before.
+    /// Uses up an authorization without a transfer; `false` if it was used before.
     pub(super) fn spend(&self, authorization: PaymentId) -> bool {
         self.with(|script| {
             let is_unused = script.nonce_of(authorization) == NonceState::Unused;
@@ -222,8 +222,8 @@ impl ScriptedVerifier {
         })
     }
 
-    /// Mines a transfer made from an authorization in a new block, unless its nonce is used; then nothing happens, and its state is
-    /// returned.
+    /// Mines a transfer made from an authorization in a new block. If its nonce is used, does nothing and returns the
+    /// nonce's state.
     pub(super) fn settle(&self, transfer: Transfer) -> Result<TxHash, NonceState> {
         self.with(|script| match script.nonce_of(transfer.payment_id()) {
             NonceState::Unused => {
@@ -237,7 +237,7 @@ impl ScriptedVerifier {
         })
     }
 
-    /// Returns what the chain says of an authorization's nonce.
+    /// Returns the state of an authorization's nonce on the chain.
     pub(super) fn nonce_of(&self, payment: PaymentId) -> NonceState {
         self.with(|script| script.nonce_of(payment))
     }
@@ -389,7 +389,7 @@ impl Signatures for ScriptedVerifier {
 pub fn scripted_signature(account: Address, message: &str) -> PaymentSignature {
     let mut bytes = vec![0; 65];
     blake3::Hasher::new().update(account.as_bytes()).update(message.as_bytes()).finalize_xof().fill(&mut bytes);
-    // 65 bytes are few enough.
+    // 65 bytes are within the limit.
     PaymentSignature::new(bytes).unwrap_or_else(|_| unreachable!())
 }
 

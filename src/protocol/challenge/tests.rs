@@ -107,7 +107,7 @@ fn a_channel_is_offered_by_its_terms() {
     }
 }
 
-/// The name of a token is written where it has one.
+/// The extra members have the domain's name, if the token has one.
 #[test]
 fn a_channel_by_permit2_is_offered_by_its_terms() {
     let url = ResourceUrl { origin: Origin::Unknown, path: "/a" };
@@ -125,7 +125,7 @@ fn a_channel_by_permit2_is_offered_by_its_terms() {
     }
 }
 
-/// No other way to pay has them: neither another token's channel, nor the same token by an authorization.
+/// No other way to pay has its members: neither another token's channel, nor an authorization of the same token.
 #[test]
 fn a_correction_stands_in_its_channels_way_alone() {
     let tokens = domains();

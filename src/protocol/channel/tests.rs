@@ -13,7 +13,7 @@ use crate::protocol::{
 
 const CHAIN: Network = Network::BASE_SEPOLIA;
 const ID: &str = "0xe94a435ba5c4a651c4c975bc5e2a208275f95d4199785ab0d7fbbf56bc9469ec";
-/// Of a voucher over 10,000 units.
+/// The signature of a voucher over 10,000 units.
 const SIGNATURE: &str = "0x96ab9f2f2e9956e705fa4ed0238d1a92a28aa1400766685e754c481db780113b0821b72babda6a7005473b5f92863e9e22ce28e0e88fa3156933ac4bd628e56f1c";
 
 /// The official clients' channel.
@@ -106,7 +106,7 @@ fn digests_are_those_of_the_official_contract() {
     assert_eq!(hex(&id.deposit_nonce(&[7; 32])), nonce);
 }
 
-/// Made by viem from the official types.
+/// Created by viem from the official types.
 #[test]
 fn digests_of_deposits_are_those_of_official_clients() {
     let [never, end] = [0, 1_893_456_000].map(ChainTime::from_unix);

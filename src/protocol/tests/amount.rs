@@ -152,7 +152,7 @@ fn units(units: u128) -> Amount {
 }
 
 fn any_amount() -> impl Strategy<Value = Amount> {
-    // As many small ones as large ones.
+    // Small and large numbers are equally likely.
     (any::<[u8; 32]>(), 0..=256_usize).prop_map(|(bytes, shift)| {
         let number = U256::from_be_bytes(bytes).checked_shr(shift).unwrap_or_default();
         Amount::from_be_bytes(number.to_be_bytes())
@@ -178,7 +178,7 @@ proptest! {
             (U256::from(a) + U256::from(b)).to_string());
     }
 
-    /// Against a reading that shares nothing with ours: 128-bit integers.
+    /// Compares with an independent reading: 128-bit integers.
     #[test]
     fn decimals_mean_what_they_say(whole in 0_u64.., fraction in "[0-9]{1,9}", decimals in 0_u8..12) {
         let text = format!("{whole}.{fraction}");
@@ -220,7 +220,7 @@ fn cents_are_never_less_than_was_meant() {
         (0, 6, "0"),
         (u64::MAX, 2, "18446744073709551615"),
         (49, 18, "490000000000000000"),
-        // Rounded up: 0.49 of a token that knows whole units only.
+        // Rounded up: 0.49 of a token without decimals.
         (49, 0, "1"),
         (100, 0, "1"),
         (101, 0, "2"),

@@ -1,4 +1,4 @@
-//! The digest of a request: what a dearer price may hang on is in it, and only that.
+//! The digest of a request: covers whatever a higher price may depend on, and nothing else.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn digest_of(method: &str, uri: &str, body: &[u8]) -> RequestDigest {
     with_headers(method, uri, &[], &[], body)
 }
 
-/// Of a request with these headers, on a route that binds those names.
+/// The digest of a request with these headers, on a route that binds the names in `bound`.
 fn with_headers(method: &str, uri: &str, sent: &[(&str, &str)], bound: &[&str], body: &[u8]) -> RequestDigest {
     let name = |name: &str| name.parse::<HeaderName>().unwrap();
     let mut all = HeaderMap::new();
@@ -28,7 +28,7 @@ fn with_headers(method: &str, uri: &str, sent: &[(&str, &str)], bound: &[&str], 
     )
 }
 
-/// Of a POST of this body with these headers, where those names are bound.
+/// The digest of a POST of this body with these headers, on a route that binds these names.
 fn bound(sent: &[(&str, &str)], names: &[&str], body: &str) -> RequestDigest {
     with_headers("POST", "/ask", sent, names, body.as_bytes())
 }
@@ -73,7 +73,7 @@ fn what_means_something_else_differs() {
         r#"{"query":"who?","x":{}}"#,
         r#"{"query":["who?"]}"#,
         r#"{"query":{"who?":1}}"#,
-        // Floats would make one of these.
+        // These would be equal as floats.
         r#"{"top":9007199254740992}"#,
         r#"{"top":9007199254740993}"#,
         r#"{"top":123456789012345678901234567890}"#,
@@ -89,25 +89,25 @@ fn what_means_something_else_differs() {
         r#"{"a":"\"","b":" "}"#,
         r#"{"a":"\\\" "}"#,
         r#"{"a":"\\\""}"#,
-        // Members of one name: the first, the last, their order.
+        // Members with the same name: the first, the last, their order.
         r#"{"a":1,"a":2}"#,
         r#"{"a":2,"a":1}"#,
         r#"{"a":1}"#,
         r#"{"a":2}"#,
         r#"{"a":1,"a":1}"#,
-        // Where one name or value ends and the next begins.
+        // The boundary between a name or value and the next one.
         r#"{"ab":1}"#,
         r#"{"a":"b1"}"#,
         r#"{"a":12}"#,
         r#"{"a":123}"#,
         r#"{"a":1,"2":3}"#,
         r#"{"a":1,"23":""}"#,
-        // Only the outermost members are a proof's.
+        // Only members of the outermost object belong to a proof.
         r#"{"a":{"intentId":"x"}}"#,
         r#"{"a":{"intentId":"y"}}"#,
         r#"{"a":{}}"#,
         r#"{"intentid":"x"}"#,
-        // Not an object: bytes, white space and all.
+        // Not an object: digested as bytes, including white space.
         " ",
         "[]",
         "[ ]",
@@ -115,7 +115,7 @@ fn what_means_something_else_differs() {
         "{",
         "not JSON",
         r#"{"query":"who?"} x"#,
-        // An object is not the text of its members, nor of what it is called.
+        // An object differs from the text of its members, and from any label of its kind.
         r#"{"bytes":"x"}"#,
         r#""x""#,
         "object",
@@ -156,7 +156,7 @@ fn method_path_and_query_count() {
     }
 }
 
-/// Behind a proxy, or over HTTP/2, the same request may carry scheme and host in its target.
+/// Behind a proxy or over HTTP/2, the target of the same request may contain scheme and host.
 #[test]
 fn scheme_and_host_do_not_count() {
     let one = digest_of("POST", "/ask?a=1", b"{}");
@@ -182,7 +182,7 @@ fn a_digest_is_worth_nothing_under_another_key() {
     assert_ne!(of(1), of(2));
 }
 
-/// No body says as much as an object without members, and the content type comes with the proof that is put into it.
+/// An empty body equals an object without members: the content type arrives with the proof that is put into the body.
 #[test]
 fn nothing_is_an_empty_object() {
     let nothing = bound(&[], &[], "");
@@ -200,7 +200,7 @@ fn nothing_is_an_empty_object() {
     assert_ne!(bound(&[json[0], ("content-encoding", "gzip")], &[], ""), nothing);
 }
 
-/// A price may depend on both, although they are not named.
+/// A price may depend on both, even if the route does not bind them.
 #[test]
 fn content_type_and_encoding_count() {
     let sent: [&[(&str, &str)]; 8] = [
@@ -222,7 +222,7 @@ fn content_type_and_encoding_count() {
     }
 }
 
-/// What is not named is free to change.
+/// Unbound headers may change.
 #[test]
 fn other_headers_do_not_count() {
     let sent = [("x-request-id", "1"), ("authorization", "Bearer x"), ("x402-payment", "{}"), ("range", "bytes=0-1")];
@@ -230,7 +230,7 @@ fn other_headers_do_not_count() {
     assert_ne!(bound(&sent, &["range"], "{}"), bound(&[], &["range"], "{}"));
 }
 
-/// Each header by its name, with as many values as it has: text that moves from one to the next is another request.
+/// Headers stay separate by name and number of values: moving a value from one to the next makes another request.
 #[test]
 fn bound_headers_keep_apart() {
     let both = ["x", "y"];
@@ -240,7 +240,7 @@ fn bound_headers_keep_apart() {
         (bound(&[("x", "")], &both, ""), bound(&[], &both, ""), "empty or absent"),
         (bound(&[("x", "a"), ("x", "b")], &["x"], ""), bound(&[("x", "b"), ("x", "a")], &["x"], ""), "their order"),
         (bound(&[("x", "ab"), ("x", "c")], &["x"], ""), bound(&[("x", "a"), ("x", "bc")], &["x"], ""), "their ends"),
-        // How many values: else those of the first could pass for the name and the values of the second.
+        // The number of values counts: otherwise values of the first could pass for the second's name and values.
         (
             bound(&[("x", "a"), ("x", "y"), ("x", "b")], &both, ""),
             bound(&[("x", "a"), ("y", "b"), ("y", "y")], &both, ""),

@@ -1,4 +1,4 @@
-//! Headers: what the layer adds, and what no handler may say in its name.
+//! Headers: what the layer adds, and what handlers may not send in its name.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCESS_CONTROL_EXPOSE_HEADERS};
 
@@ -25,7 +25,7 @@ fn names_are_the_contracts() {
 fn what_is_exposed_names_every_header_that_a_payer_reads() {
     let exposed = EXPOSED_LINE.to_str().unwrap().to_ascii_lowercase();
     let exposed: Vec<&str> = exposed.split(", ").collect();
-    // Only answers to passes, of version 1 and of MPP have these, and expose them themselves.
+    // Only answers to passes, of version 1 and of MPP have these; such answers expose them themselves.
     let rare = [X_PAYMENT_RESPONSE, PAYMENT_RECEIPT, http::header::WWW_AUTHENTICATE, X402_PASS_REMAINING, X402_TICKET];
     let every = EXPOSED;
     let others: Vec<_> = every.iter().filter(|name| !rare.contains(name)).map(HeaderName::as_str).collect();
@@ -92,7 +92,7 @@ fn a_handler_cannot_speak_in_the_layers_name() {
     assert!(headers.values().all(|value| value == "kept"));
 }
 
-/// What is left of these names, each sent twice.
+/// Returns which of these names remain, after each was sent twice.
 fn left(names: &[&str], strip: fn(&mut HeaderMap)) -> Vec<String> {
     let mut headers = HeaderMap::new();
     for name in names {
@@ -105,7 +105,7 @@ fn left(names: &[&str], strip: fn(&mut HeaderMap)) -> Vec<String> {
     headers.keys().map(ToString::to_string).collect()
 }
 
-/// The four of the contract, and what else some shared cache or other puts before `Cache-Control`.
+/// The four of the contract, and others that some shared cache prefers to `Cache-Control`.
 #[test]
 fn no_shared_cache_is_told_to_keep_what_was_sold() {
     let caching = [
@@ -121,7 +121,7 @@ fn no_shared_cache_is_told_to_keep_what_was_sold() {
     assert_eq!(left(&others, strip_shared_caching), others);
 }
 
-/// Anything but the permission may be an unpaid answer.
+/// Anything besides the permission may be part of an unpaid answer.
 #[test]
 fn a_preflight_keeps_what_it_is_about() {
     let answers = ["Location", "Content-Location", "Upgrade", "Refresh", "Link", "Set-Cookie", "Content-Length", "Pay"];

@@ -1,4 +1,4 @@
-//! Intent ids and the keys that a ledger knows them by.
+//! Intent ids and their keys in a ledger.
 
 use crate::protocol::{INTENT_ID_MAX, IntentId, IntentKey};
 

@@ -1,4 +1,4 @@
-//! Tests of what is said on the wire, one file per subject.
+//! Tests of the texts on the wire, one file per subject.
 
 mod address;
 mod amount;
@@ -20,7 +20,7 @@ use super::{Address, Network, SealingKeys, Seals};
 /// The recipient of every example.
 const RECIPIENT: Address = Address::new([0x5a; 20]);
 
-/// Properties print their smallest counter-example; no file is kept of it.
+/// Properties print their smallest counter-example and write no file of it.
 pub(super) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }

@@ -1,4 +1,4 @@
-//! The table of problems, against the contract's own table, copied from it and not from the code.
+//! The table of problems, compared with the contract's table, which was copied from the contract instead of the code.
 
 use std::collections::HashSet;
 

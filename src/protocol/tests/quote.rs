@@ -1,4 +1,4 @@
-//! Quotes: what the seller writes, the payer reads; headers and body say the same.
+//! Quotes: the payer reads what the seller writes, and headers and body agree.
 
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn render(template: &QuoteTemplate) -> RenderedQuote {
     })
 }
 
-/// As another implementation reads it.
+/// The body as another implementation parses it.
 fn body(quote: &RenderedQuote) -> Value {
     serde_json::from_slice(&quote.body).unwrap()
 }
@@ -54,7 +54,7 @@ fn headers_are_the_contracts_to_the_letter() {
     assert!(seals(&keys(1)).open(&IntentId::new(quote.headers[X_PRICE_INTENT].to_str().unwrap()).unwrap()).is_some());
 }
 
-/// Where the proof cannot stand in the body the text says so, and nothing else is different.
+/// If the body cannot take the proof, the text says so; nothing else differs.
 #[test]
 fn a_quote_says_where_its_proof_belongs() {
     let template = template("x");
@@ -185,7 +185,7 @@ fn a_payer_refuses_a_quote_that_it_would_have_to_guess_at() {
         (r#"{"recipient""#, r#"[{"recipient""#),
     ] {
         let wrong = good.replacen(from, to, 1);
-        // The checksum is not checked where all letters are digits or of one case; here they are not.
+        // The checksum is not checked for a single case or digits alone; these addresses have mixed case.
         assert_eq!(changed(PAY, &wrong), Err(QuoteError::malformed("Pay")), "{wrong}");
     }
     for wrong in [

@@ -1,4 +1,4 @@
-//! Sealing: what was sealed opens, and nothing else does.
+//! Sealing: sealed intents open, and nothing else does.
 
 use std::collections::HashSet;
 
@@ -98,7 +98,7 @@ fn any_flipped_bit_is_refused() {
     }
 }
 
-/// Every other letter at every place: also those that differ only in bits which no byte needs.
+/// Tries every other letter at every place, including those that differ only in bits which no byte needs.
 #[test]
 fn any_other_spelling_is_refused() {
     let seals = seals(&keys(1));
@@ -174,7 +174,7 @@ fn an_id_opens_only_where_it_was_sealed() {
     }
 }
 
-/// Where one field ends and the next begins is part of what is sealed.
+/// The boundary between two fields is sealed too.
 #[test]
 fn text_cannot_move_between_realm_and_resource() {
     let at = |realm, resource| Seals::new(&keys(1), realm, Network::BASE, &[RECIPIENT], resource);
@@ -185,7 +185,7 @@ fn text_cannot_move_between_realm_and_resource() {
     }
 }
 
-/// The fields between the two are of fixed length, so that only the lengths before them keep these apart.
+/// The fields between the two have fixed lengths, so only the length prefixes keep these apart.
 #[test]
 fn text_cannot_pass_for_the_fields_between() {
     let between: Vec<u8> = [&Network::BASE.chain_id().to_be_bytes() as &[u8], RECIPIENT.as_bytes()].concat();
@@ -195,7 +195,7 @@ fn text_cannot_pass_for_the_fields_between() {
     assert!(at(&format!("{between}a"), "b").open(&id).is_none());
 }
 
-/// The tag covers the version, and another version is none of ours though its tag be right.
+/// The tag covers the version, and a foreign version is refused even with a correct tag.
 #[test]
 fn the_version_is_sealed_and_known() {
     let seals = seals(&keys(1));
@@ -286,7 +286,7 @@ fn a_missing_variable_is_named() {
     assert!(error.to_string().contains("X402_NO_SUCH_VARIABLE"));
 }
 
-/// In processes of their own: a test that sets variables would set them for every other one.
+/// Runs in separate processes: setting variables would affect every other test.
 #[test]
 fn keys_from_the_environment() {
     const KEYS: &str = "X402_TEST_SEALING_KEYS";
@@ -325,7 +325,7 @@ fn random_keys_differ() {
     assert!(seals(&SealingKeys::random().unwrap()).open(&id).is_none());
 }
 
-/// What is shown of anything that holds a key: neither its bytes nor what is derived from them.
+/// The `Debug` output of anything that holds a key shows neither its bytes nor anything derived from them.
 #[test]
 fn debug_and_errors_say_nothing_of_keys() {
     let canary = "c0ffee00".repeat(8);

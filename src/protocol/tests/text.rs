@@ -1,4 +1,4 @@
-//! Text for headers: ASCII, and the same string when it is read again.
+//! Text for headers: ASCII, and unchanged when it is read again.
 
 use proptest::prelude::*;
 

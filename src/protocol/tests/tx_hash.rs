@@ -1,4 +1,4 @@
-//! Transaction hashes: one spelling rule, and bytes from there on.
+//! Transaction hashes: one rule of spelling, then compared as bytes.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::protocol::TxHash;
 
 const DIGITS: &str = "9b1d2e3f4a5c60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8fa";
 
-/// Every spelling of one hash that some reader somewhere takes.
+/// Every spelling of one hash that some reader accepts.
 #[test]
 fn fourteen_spellings() {
     let mixed: String =

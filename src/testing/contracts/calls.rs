@@ -67,38 +67,38 @@ pub fn collect(token: Address, to: Address, payments: [(Address, Amount); 3]) ->
     calldata("collect(address,address,address[3],uint256[3])", &arguments)
 }
 
-/// One transfer to `to` of what a [`WALLET`](super::WALLET) or [`ODD_WALLET`](super::ODD_WALLET) has.
+/// Encodes one transfer to `to` from a [`WALLET`](super::WALLET) or [`ODD_WALLET`](super::ODD_WALLET).
 #[must_use]
 pub fn wallet_pay(token: Address, to: Address, amount: Amount) -> Vec<u8> {
     calldata("pay(address,address,uint256)", &[token.into(), to.into(), amount.into()])
 }
 
-/// What an [`ODD_WALLET`](super::ODD_WALLET) does when it is asked about a signature.
+/// The response of an [`ODD_WALLET`](super::ODD_WALLET) to the question about a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Oddity {
-    /// Returns the magic value with a bit set behind it.
+    /// Returns the magic value with an extra bit set after it.
     DirtyWord,
     /// Returns the magic value at the low end of the word.
     WrongEnd,
     /// Returns the four bytes alone.
     ShortWord,
-    /// Returns a clean word, and another.
+    /// Returns a correct word and another one.
     TwoWords,
     /// Returns a megabyte.
     Megabyte,
-    /// Runs until there is no gas left.
+    /// Runs out of gas.
     BurnsGas,
     /// Reverts, with the magic value as its reason.
     Reverts,
-    /// Is no code that can be run.
+    /// Has code that cannot run.
     InvalidCode,
-    /// Accepts, after some ten million gas.
+    /// Accepts, after about ten million gas.
     AcceptsLate,
 }
 
 impl Oddity {
-    /// Every one.
+    /// Every response.
     pub const ALL: [Self; 9] = [
         Self::DirtyWord,
         Self::WrongEnd,
@@ -112,7 +112,7 @@ impl Oddity {
     ];
 }
 
-/// As the argument of the constructor.
+/// Encodes the response as the constructor's argument.
 impl From<Oddity> for Word {
     fn from(oddity: Oddity) -> Self {
         Self::from(oddity as u128)
@@ -186,7 +186,7 @@ impl Lie {
     }
 }
 
-/// Encodes a call of [`LIAR`](super::LIAR) that emits an event which claims that `from` paid `amount` to `to`.
+/// Encodes a call of [`LIAR`](super::LIAR) that emits an event claiming that `from` paid `amount` to `to`.
 #[must_use]
 pub fn lie(shape: Lie, from: Address, to: Address, amount: Amount) -> Vec<u8> {
     let signature = format!("{}(address,address,uint256)", shape.function());

@@ -54,8 +54,8 @@ pub const LIAR: Contract = contract!("Liar");
 /// Pays, then reverts: [`pay`].
 pub const REVERTER: Contract = contract!("Reverter");
 
-/// Signed transfers with a witness and unordered nonces, as Permit2 has them: the part of it that the standard's proxies call. A chain
-/// [with Permit2](crate::testing::DevChainBuilder::with_permit2) has it at its official address.
+/// Signed transfers with a witness and unordered nonces: the part of Permit2 that the standard's proxies call. A
+/// chain [with Permit2](crate::testing::DevChainBuilder::with_permit2) has it at its official address.
 pub const PERMIT2: Contract = contract!("Permit2");
 
 /// The standard's proxy for the scheme `exact`, which a chain [with Permit2](crate::testing::DevChainBuilder::with_permit2) has at its
@@ -78,13 +78,14 @@ pub const ERC3009_COLLECTOR: Contract = contract!("Erc3009Collector");
 /// its official address.
 pub const PERMIT2_COLLECTOR: Contract = contract!("Permit2Collector");
 
-/// A 6-decimal token with EIP-2612 and without EIP-3009, of the name "Permit Coin" and the version "1". [`COIN`] has neither.
+/// A 6-decimal token with EIP-2612 but without EIP-3009, with the name "Permit Coin" and the version "1". [`COIN`]
+/// has neither.
 pub const PERMIT_COIN: Contract = contract!("PermitCoin");
 
-/// A contract account of the owner that its constructor is told, whose signatures are its own (EIP-1271). Anyone may have it pay:
-/// [`wallet_pay`].
+/// A contract account for the owner that its constructor gets, which validates its own signatures (EIP-1271). Anyone
+/// may make it pay: [`wallet_pay`].
 pub const WALLET: Contract = contract!("Wallet");
 
-/// Contract accounts that answer for signatures as they should not, each in the way that its constructor is told: an [`Oddity`].
-/// Anyone may have it pay: [`wallet_pay`].
+/// Contract accounts that answer incorrectly about signatures, each in the way that its constructor gets: an
+/// [`Oddity`]. Anyone may make it pay: [`wallet_pay`].
 pub const ODD_WALLET: Contract = contract!("OddWallet");

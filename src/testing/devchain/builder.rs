@@ -81,8 +81,8 @@ impl DevChainBuilder {
         self
     }
 
-    /// Sets the EIP-155 chain id, 8453 by default. USDC has its real address on that chain, or that on Base if it has none
-    /// there.
+    /// Sets the EIP-155 chain id, 8453 by default. USDC has its real address on that chain, or its address on Base if
+    /// that chain has no USDC.
     pub fn chain_id(mut self, id: u64) -> Self {
         self.chain_id = id;
         self
@@ -155,7 +155,7 @@ impl DevChainBuilder {
         Ok(chain)
     }
 
-    /// What stands at its official address.
+    /// Returns the contracts to install, with their official addresses.
     fn contracts(&self) -> Vec<(Address, Contract)> {
         let permit2 = [(permit2::PERMIT2, contracts::PERMIT2)];
         let proxies = [(permit2::EXACT_PROXY, contracts::EXACT_PROXY), (permit2::UPTO_PROXY, contracts::UPTO_PROXY)];
@@ -172,7 +172,7 @@ impl DevChainBuilder {
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec![format!("--mnemonic={MNEMONIC}"), format!("--chain-id={}", self.chain_id)];
         arguments.push(format!("--slots-in-an-epoch={}", self.epoch));
-        // A block has its transactions in the order in which they were sent, and room for all of them.
+        // Blocks keep the order in which transactions were sent, and have room for all of them.
         arguments.extend(["--order=fifo".to_owned(), "--gas-limit=400000000".to_owned()]);
         arguments.push(match self.every {
             Some(time) => format!("--block-time={}", time.as_secs_f64()),
@@ -183,7 +183,7 @@ impl DevChainBuilder {
     }
 }
 
-/// Returns the real address of USDC on this chain, or that on Base if it has none.
+/// Returns the real address of USDC on this chain, or its address on Base if there is none.
 fn usdc_of(chain_id: u64) -> Address {
     Asset::usdc_of(Network::eip155(chain_id)).unwrap_or(Asset::USDC_BASE).contract()
 }

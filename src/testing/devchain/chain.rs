@@ -60,7 +60,7 @@ impl DevChain {
         self.chain_id
     }
 
-    /// Returns the address of its USDC: for the chain id of Base, that of native USDC there.
+    /// Returns the address of its USDC: on chain 8453, the address of Base's native USDC.
     #[must_use]
     pub fn usdc(&self) -> Address {
         self.usdc

@@ -33,7 +33,7 @@ impl Places {
 
     pub(super) fn find(&self) -> Result<Option<PathBuf>, DevChainError> {
         if let Some(named) = &self.named {
-            // Of a bare name the operating system would make something on PATH.
+            // The operating system would search PATH for a bare name.
             let path = std::path::absolute(named).unwrap_or_else(|_| named.into());
             return native(&path).map(Some).ok_or(Failure::NotAProgram { path }.into());
         }

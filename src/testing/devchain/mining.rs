@@ -63,7 +63,7 @@ impl DevChain {
         quantity(&block["timestamp"]).map(ChainTime::from_unix).ok_or_else(|| unexpected(method))
     }
 
-    /// Advances the chain's clock: the next block and all after it are that much later.
+    /// Advances the chain's clock: the next block and all after it are later by this time.
     pub async fn increase_time(&self, by: Duration) -> Result<(), DevChainError> {
         self.rpc.call("evm_increaseTime", json!([by.as_secs()])).await.map(drop)
     }

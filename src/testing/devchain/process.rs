@@ -57,9 +57,9 @@ impl Anvil {
 
 impl Drop for Anvil {
     fn drop(&mut self) {
-        // The guard first: it must not outlive the process whose number it knows.
+        // The guard goes first: it must not outlive the process whose id it knows.
         for child in self.guard.iter_mut().chain([&mut self.child]) {
-            // Neither can fail but for a process that is gone already.
+            // Both fail only for a process that has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -103,7 +103,7 @@ fn apart(_: &mut Command) {}
 /// Runs `work` in a thread, not a task: the output must be read as long as `anvil` runs, and a runtime may end earlier.
 fn in_thread<T: Send + 'static>(work: impl FnOnce(oneshot::Sender<T>) + Send + 'static) -> oneshot::Receiver<T> {
     let (tell, told) = oneshot::channel();
-    // Where no thread can be had, nothing is ever told, which the receiver sees.
+    // Without a thread, the sender is dropped, which the receiver notices.
     let _ = thread::Builder::new().name("anvil output".to_owned()).spawn(move || work(tell));
     told
 }

@@ -47,7 +47,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Objects of a few members in any order, beside what the contract says of them.
+/// Objects of a few members in any order, with the result that the contract prescribes.
 fn object() -> impl Strategy<Value = Written> {
     let member = prop_oneof![
         3 => (Just("intentId"), name("intentId"), value()),
@@ -65,7 +65,7 @@ fn object() -> impl Strategy<Value = Written> {
     })
 }
 
-/// The contract, said once more: values of the two members as they are written.
+/// A second implementation of the contract, from the JSON values of both members.
 fn model(intents: &[String], hashes: &[String]) -> ScanResult {
     fn one(values: &[String]) -> Result<Option<String>, ()> {
         match values {
@@ -109,7 +109,7 @@ proptest! {
 
     #[test]
     fn a_header_means_what_its_json_means(written in object(), alphabet in 0..4_usize) {
-        // Line breaks in JSON cannot stand in a header.
+        // A header cannot contain JSON's line breaks.
         let json = written.json.replace(['\r', '\n'], " ");
         let encoded = [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD][alphabet].encode(&json);
         let expected = match written.expected {
@@ -129,7 +129,7 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0..120_usize) {
         let _ = (scan_body(&bytes), form_names_proof(&bytes));
-        // Damage in the middle of a good one.
+        // Damages the middle of a valid proof.
         let mut good = format!(r#"{{"intentId":"abc","txHash":"{TX}","a":[1,"b"]}}"#).into_bytes();
         let end = good.len().min(at + bytes.len().min(3));
         good.splice(at.min(end)..end, bytes.iter().copied());

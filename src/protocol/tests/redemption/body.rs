@@ -1,4 +1,4 @@
-//! In a body, beside any other members.
+//! Proofs in a body, among any other members.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +64,7 @@ fn bodies_without_a_proof() {
         "0",
         "-1",
         "1.5",
-        // No Rust number, but JSON.
+        // Valid JSON that no Rust number or string holds.
         "1e999",
         r#""\ud800""#,
         "123456789012345678901234567890",
@@ -89,7 +89,7 @@ fn a_proof_that_is_wrapped_is_invalid() {
         r#""[{\"txHash\":\"«tx»\"}]""#,
         r#"["{\"txHash\":\"«tx»\"}"]"#,
         r#""\"{\\\"txHash\\\":\\\"«tx»\\\"}\"""#,
-        // And broken within.
+        // Malformed inside the string.
         r#""{'intentId':'abc','txHash':'«tx»'}""#,
         r#""{\"intentId\":\"abc\",}""#,
     ] {
@@ -97,7 +97,7 @@ fn a_proof_that_is_wrapped_is_invalid() {
     }
 }
 
-/// What shows how a payment is bound shows no payment, and beside one it is read as strictly.
+/// A proof of the payer alone proves no payment; beside a proof of payment, it is read as strictly.
 #[test]
 fn a_secret_or_a_signature_alone_is_invalid() {
     for template in [
@@ -166,11 +166,11 @@ fn forms_and_queries_that_name_a_proof() {
     }
 }
 
-/// The sender of one of these means a proof: 400, never a quote.
+/// The sender of one of these intends a proof: the answer is 400, never a quote.
 #[test]
 fn bodies_with_an_invalid_proof() {
     for template in [
-        // Twice, in every disguise.
+        // Given twice, in every disguise.
         r#"{"intentId":"abc","intentId":"abc","txHash":"«tx»"}"#,
         r#"{"intentId":"abc","txHash":"«tx»","txHash":"«tx»"}"#,
         r#"{"intentId":"abc","txHash":"«tx»","\u0069ntentId":"abc"}"#,
@@ -193,7 +193,7 @@ fn bodies_with_an_invalid_proof() {
         r#"{"intentId":"abc","txHash":[155,29,46]}"#,
         r#"{"intentId":"abc","txHash":0}"#,
         r#"{"txHash":{}}"#,
-        // Values that no Rust type holds are JSON all the same.
+        // Values that no Rust type holds are still JSON.
         r#"{"intentId":1e999,"txHash":"«tx»"}"#,
         r#"{"intentId":"abc","txHash":123456789012345678901234567890}"#,
         r#"{"intentId":"\ud800","txHash":"«tx»"}"#,
@@ -277,7 +277,7 @@ fn text_that_is_not_utf8_is_not_json_wherever_it_stands() {
     }
 }
 
-/// On a thread with a small stack: depth must cost neither stack nor time.
+/// On a thread with a small stack: nesting must cost neither stack nor quadratic time.
 #[test]
 fn depth_is_harmless() {
     const DEPTH: usize = 100_000;
@@ -303,7 +303,7 @@ fn depth_is_harmless() {
         for (json, expected) in table {
             let start = Instant::now();
             assert_eq!(scan_body(json.as_bytes()), expected, "{}…", &json[..20]);
-            // Quadratic would be minutes; a busy machine is not.
+            // Quadratic time would be minutes, even compared with a busy machine.
             assert!(start.elapsed() < Duration::from_secs(20), "{}… took {:?}", &json[..20], start.elapsed());
         }
     };

@@ -1,4 +1,4 @@
-//! In the header, in every encoding.
+//! Proofs in the header, in every encoding.
 
 use base64::{
     Engine as _,
@@ -42,7 +42,7 @@ fn no_header_is_no_proof() {
     assert_eq!(Proof::from_headers(&HeaderMap::new()), Ok(None));
 }
 
-/// A header that is there is never "no proof".
+/// A header that is present never counts as "no proof".
 #[test]
 fn headers_that_are_refused() {
     let json = format!(r#"{{"intentId":"ab","txHash":"{TX}"}}"#);
@@ -52,7 +52,7 @@ fn headers_that_are_refused() {
     let array = format!("[{json}]");
     let duplicate = format!(r#"{{"intentId":"abc","intentId":"abc","txHash":"{TX}"}}"#);
     let twice = STANDARD.encode(STANDARD.encode(&json));
-    // The last letter carries bits that no byte needs: the next letter decodes to the same bytes, leniently.
+    // The last letter carries bits that no byte needs: a lenient decoder returns the same bytes for the next letter.
     let last = bare.as_bytes()[bare.len() - 1];
     let dirty = format!("{}{}", &bare[..bare.len() - 1], char::from(last + 1));
     for value in [
@@ -103,10 +103,10 @@ fn a_header_may_name_the_network() {
         (r#""chainId":8453,"#, on(8453)),
         (r#""chain\u0049d": 84532 ,"#, on(84_532)),
         (r#""chainId":18446744073709551615,"#, on(u64::MAX)),
-        // As of the other members.
+        // Like the other members.
         (r#""chainId":null,"#, sold("abc")),
         (r#""chainId":"","#, sold("abc")),
-        // Another chain is never meant by what cannot be read.
+        // An unreadable value never counts as the first chain.
         (r#""chainId":"8453","#, Err(InvalidRedemption)),
         (r#""chainId":"0x2105","#, Err(InvalidRedemption)),
         (r#""chainId":-1,"#, Err(InvalidRedemption)),
@@ -122,7 +122,7 @@ fn a_header_may_name_the_network() {
             read
         );
     }
-    // In a body it is the service's own.
+    // In a body, the member belongs to the service.
     let body = format!(r#"{{"intentId":"abc","txHash":"{TX}","chainId":"mine"}}"#);
     assert_eq!(super::body(&body), super::both("abc"));
 }
@@ -153,7 +153,7 @@ fn a_header_has_a_limit() {
     }
     assert_eq!(header(padded_to(HEADER_MAX + 1).as_bytes()), Err(InvalidRedemption));
 
-    // The limit is on what is sent, not on what it stands for.
+    // The limit applies to the encoded value, not to the decoded one.
     let largest = STANDARD.encode(padded_to(HEADER_MAX / 4 * 3));
     assert_eq!(largest.len(), HEADER_MAX);
     assert_eq!(header(largest.as_bytes()), sold("abc"));

@@ -15,7 +15,7 @@ use crate::protocol::{
 
 const TX: &str = "0x9b1d2e3f4a5c60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8fa";
 
-/// `«tx»` stands for a well-formed hash.
+/// Scans a body in which `«tx»` stands for a well-formed hash.
 fn body(template: &str) -> ScanResult {
     scan_body(template.replace("«tx»", TX).as_bytes())
 }

@@ -1,4 +1,4 @@
-//! What is lenient, as tables: each case changes one part of a message, and means the same.
+//! What is lenient, as tables: each case changes one part of a message without changing its meaning.
 
 use super::{AUTHORIZATION, PROOF, REQUIREMENTS, message, payment, proof, quote, read, with};
 use crate::protocol::{
@@ -10,18 +10,18 @@ use crate::protocol::{
 fn spellings_of_a_payment() {
     let vector = read(&payment()).unwrap();
     for (part, other) in [
-        // Hexadecimal digits in any case, whether they are a checksum or not.
+        // Hexadecimal digits in any case, with or without a valid checksum.
         ("0x036CbD53842c5426634e7929541eC2318f3dCF7e", "0x036cbd53842c5426634e7929541ec2318f3dcf7e"),
         ("0x036CbD53842c5426634e7929541eC2318f3dCF7e", "0x036CBD53842C5426634E7929541EC2318F3DCF7E"),
         ("0x036CbD53842c5426634e7929541eC2318f3dCF7e", "0x036cBD53842c5426634e7929541eC2318f3dCF7e"),
         ("0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"),
         ("0x00a85e97", "0x00A85E97"),
-        // Members that the standard does not know, whatever is in them.
+        // Members unknown to the standard, with any content.
         (r#""x402Version":2"#, r#""x402Version":2,"x":{"x":1,"x":1e999},"x":"\ud800""#),
         (r#""scheme":"exact""#, r#""scheme":"exact","note":[]"#),
         (r#""authorization":{"#, r#""authorization":{"chainId":1,"#),
         (r#""signature":"#, r#""type":"eip3009","signature":"#),
-        // What is absent, said so.
+        // Absent members, written explicitly.
         (r#""x402Version":2"#, r#""x402Version":2,"resource":null,"extensions":null"#),
         (r#""x402Version":2"#, r#""x402Version":2,"extensions":{}"#),
         // Escapes, order and white space.
@@ -80,7 +80,7 @@ fn ways_to_pay_that_are_not_known_stand_beside_those_that_are() {
     assert_eq!(PaymentRequired::from_json(read.to_json()), Ok(read));
 }
 
-/// The accepted way says what the payload has to be. Another one is for the seller to refuse in the standard's words.
+/// The accepted way determines the payload. The seller refuses any other with the standard's reason.
 #[test]
 fn payloads_that_are_not_known_are_kept_apart() {
     let permit2 = r#""extra":{"assetTransferMethod":"permit2","#;

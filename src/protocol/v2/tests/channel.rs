@@ -1,4 +1,4 @@
-//! Payments of the scheme `batch-settlement`, as official clients write them, and what is said of channels.
+//! Payments of the scheme `batch-settlement` as official clients write them, and reports about channels.
 
 use super::{message, read, with};
 use crate::protocol::{
@@ -133,7 +133,7 @@ fn what_a_payment_must_have() {
     }
 }
 
-/// The way that takes channels says that the type is unknown.
+/// The seller that accepts channels refuses it with the reason for an unknown type.
 #[test]
 fn a_payload_of_another_type_is_kept_as_it_is() {
     for json in [r#"{"type":"claim","claims":[]}"#, r#"{"type":5}"#, "{}", r#"{"txRef":"0x00"}"#] {
@@ -158,7 +158,7 @@ fn the_scheme_is_known_on_evm_chains_by_two_methods() {
     }
     let eip3009 = with(OFFER, r#""extra":{"#, r#""extra":{"assetTransferMethod":"eip3009","#);
     assert!(matches!(read(&message(&eip3009, &voucher)).unwrap().payload, SchemePayload::Channel(_)));
-    // A payload of the scheme under another scheme is none.
+    // A payload of the scheme under another scheme is not one.
     let exact = with(OFFER, "batch-settlement", "exact");
     assert!(matches!(read(&message(&exact, &voucher)).unwrap().payload, SchemePayload::Other(_)));
 }
@@ -227,7 +227,7 @@ fn a_correction_shows_the_channel_and_its_last_voucher() {
     assert_eq!(corrected.voucher_state(), Some(VoucherState::from(&voucher())));
     assert!(corrected.echoes(&offer()));
     assert_eq!((offer().channel_state(), offer().voucher_state()), (None, None));
-    // Foreign sellers write numbers as texts, or the other way round.
+    // Some sellers write numbers as strings, or strings as numbers.
     let spelled = with(STATE, r#":1795280400"#, r#":"1795280400""#);
     let spelled = with(&spelled, r#""refundNonce":"3""#, r#""refundNonce":3"#);
     let value: serde_json::Value = serde_json::from_str(&spelled).unwrap();

@@ -1,4 +1,4 @@
-//! The three headers: base64 of either alphabet, once, and not too much of it.
+//! The three headers: base64 of either alphabet, sent once, within the limit.
 
 use base64::{
     Engine as _,
@@ -111,7 +111,7 @@ fn nothing_is_read_beyond_the_limit() {
     assert!(PaymentPayload::from_headers_up_to(usize::MAX, &headers(filled(100_000))).is_ok());
 }
 
-/// Depth is no way to a stack that overflows: what is not known is skipped, what is kept has a limit.
+/// Nesting cannot overflow the stack: unknown members are skipped, kept ones have a limit.
 #[test]
 fn nothing_is_too_deep() {
     let deep = format!("{}1{}", "[".repeat(50_000), "]".repeat(50_000));

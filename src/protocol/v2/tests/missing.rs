@@ -1,4 +1,4 @@
-//! What messages must have: parts that are missing, of the wrong kind, or there twice; and what is told of it.
+//! Required parts: missing, of the wrong kind, or given twice; and the error for each.
 
 use super::{AUTHORIZATION, REQUIREMENTS, message, payment, proof, quote, read, with};
 use crate::protocol::v2::{
@@ -55,7 +55,7 @@ fn quotes_without_a_way_to_pay() {
         assert_eq!(refused(accepts, other), Member("accepts"), "{other}");
     }
     assert_eq!(refused(accepts, r#""accepts":[5,"#), Member("accepts"));
-    // One that is known and cannot be right spoils the quote.
+    // An invalid entry of a known kind invalidates the quote.
     assert_eq!(refused(r#""amount":"10000""#, r#""amount":10000"#), Member("amount"));
     assert_eq!(refused(r#""network":"eip155:84532""#, r#""network":"eip155:x""#), Member("network"));
     let other = r#""accepts":[{"scheme":"upto","network":"base"},"#;
@@ -64,7 +64,7 @@ fn quotes_without_a_way_to_pay() {
     assert_eq!(refused(accepts, other), Member("accepts"));
 }
 
-/// Errors are for those who sent what was wrong, and for logs: they say nothing that was read.
+/// Errors go to senders and into logs, so they repeat nothing that was read.
 #[test]
 fn errors_repeat_nothing() {
     let json = with(&payment(), r#""amount":"10000""#, r#""amount":"s3cret""#);

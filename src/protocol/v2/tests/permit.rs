@@ -60,7 +60,7 @@ fn payments_are_read_and_written() {
     assert!(exact.accepted.up_to().is_none() && up_to.accepted.exact().is_none());
 }
 
-/// The token is no part of a permit's name: Permit2's nonces are of all tokens together.
+/// The token is not part of a permit's id: Permit2 counts nonces across all tokens.
 #[test]
 fn a_permit_is_one_payment_of_its_owner_and_nonce() {
     let one = permit(PermitScheme::Exact);
@@ -122,7 +122,7 @@ fn what_a_permit_must_have() {
     assert_eq!(read(&with(&up_to, part, "")), Err(Member("facilitator")));
 }
 
-/// A witness of `exact` has no facilitator: one that is written is no part of what was signed.
+/// A witness of `exact` has no facilitator: a written one was not signed.
 #[test]
 fn an_exact_permit_names_no_facilitator() {
     let [(exact, json), _] = vectors();
@@ -150,7 +150,7 @@ fn upto_is_known_by_permit2_alone() {
     }
 }
 
-/// By `upto`, charging nothing is a success, and the only one without a transaction.
+/// For `upto`, charging nothing is a success, and the only one without a transaction.
 #[test]
 fn a_charge_of_nothing_has_no_transaction() {
     let json = r#"{"success":true,"transaction":"","network":"eip155:8453","amount":"0"}"#;

@@ -1,8 +1,8 @@
-//! The words of the standard, and what is no word.
+//! The standard's reasons, and texts that are no reason.
 
 use crate::protocol::v2::Reason;
 
-/// The words, copied from the standard and not from the code.
+/// The reasons, copied from the standard instead of the code.
 #[test]
 fn reasons_are_the_standards() {
     let words = [

@@ -1,4 +1,4 @@
-//! What is strict, as tables: each case changes one part of a message that is read, and names what is complained of.
+//! What is strict, as tables: each case changes one part of a message, and expects an error that names this part.
 
 use super::{payment, quote, read, with};
 use crate::protocol::v2::{
@@ -25,7 +25,7 @@ fn other_versions() {
         let quote = PaymentRequired::from_json(with(&quote(), version, other));
         assert_eq!(quote.map_err(|error| error.kind()), Err(kind), "{other}");
     }
-    // A message of version 1 is told so, though nothing else in it is where it belongs.
+    // A message of version 1 gets this error although its other members are elsewhere.
     assert_eq!(read(r#"{"x402Version":1,"scheme":"exact","network":"base","payload":{}}"#), Err(Version));
 }
 
@@ -40,7 +40,7 @@ fn what_is_not_one_object() {
     assert_eq!(error.kind(), NotJson, "also where it would be skipped");
 }
 
-/// Every part of the vector, and what may not stand in its place.
+/// Every part of the vector, and what may not replace it.
 #[test]
 fn members_of_a_payment() {
     let tables: [(&str, &str, &[&str]); 14] = [

@@ -1,4 +1,4 @@
-//! What requirements say in `extra`, and which ones are an echo of which.
+//! The `extra` of requirements, and which requirements echo which.
 
 use super::{payment, read, with};
 use crate::protocol::{
@@ -28,7 +28,7 @@ fn what_extra_says() {
     }
 }
 
-/// Official servers compare what is echoed with what they offered: so do we.
+/// Official servers compare the echo with their offer; so does this crate.
 #[test]
 fn an_echo_is_all_that_was_offered() {
     let offered = read(&payment()).unwrap().accepted.exact().unwrap().clone();

@@ -1,4 +1,4 @@
-//! What facilitators answer: believed only where it is whole, and repeated only where it is a word.
+//! Facilitators' answers: accepted only if complete, repeated only if they are a reason.
 
 use super::with;
 use crate::protocol::{

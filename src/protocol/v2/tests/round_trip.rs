@@ -1,4 +1,4 @@
-//! Properties: what is written is read again as it was, and no bytes whatever make a reader panic.
+//! Properties: written messages read back unchanged, and no bytes make a reader panic.
 
 use http::{HeaderMap, HeaderValue};
 use proptest::{collection::vec, option, prelude::*};
@@ -62,7 +62,7 @@ proptest! {
         read_everything(&bytes)?;
     }
 
-    /// Messages with a few bytes of them changed: deeper than what arbitrary bytes reach.
+    /// Messages with a few changed bytes reach deeper than arbitrary bytes.
     #[test]
     fn no_change_makes_a_reader_panic(which in 0_usize..5, changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let messages = [payment(), proof(), quote(), PROOF.to_owned(), r#"{"success":false,"isValid":true,"kinds":[]}"#.to_owned()];
@@ -75,7 +75,7 @@ proptest! {
     }
 }
 
-/// Reads these bytes as every message, and what can be read again from what is written of it.
+/// Reads these bytes as every message, and checks that what was read round-trips.
 fn read_everything(bytes: &[u8]) -> Result<(), TestCaseError> {
     macro_rules! again {
         ($($message:ident),+) => {$(

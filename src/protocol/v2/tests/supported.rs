@@ -1,4 +1,4 @@
-//! What a facilitator says that it can settle.
+//! A facilitator's list of what it can settle.
 
 use super::with;
 use crate::protocol::{
@@ -37,7 +37,7 @@ fn what_a_facilitator_supports() {
     }
 }
 
-/// Any account of a facilitator may settle: the one that it names for the scheme comes first, and none twice.
+/// Any account of a facilitator may settle: the one that it names for the scheme comes first, and none occurs twice.
 #[test]
 fn who_settles_what_is_charged() {
     let [first, second] = [Address::new([0xf1; 20]), Address::new([0xf2; 20])];
