@@ -95,69 +95,69 @@ texts! {
     Redeem = "redeem", "Get the answer";
     /// At the end.
     Once = "once", "One payment buys one answer. It is never necessary to pay twice: a payment that was made stays good until its answer is delivered.";
-    /// Where an ordinary transfer is not enough.
-    BoundOnly = "bound_only", "This seller asks who paid. Pay with a wallet in this browser, or be ready to sign with the one that paid.";
     /// If an ordinary transfer is not enough.
-    SignedOnly = "signed_only", "This seller takes signed payments: you need script, and a wallet in this browser or a wallet with a browser of its own.";
+    BoundOnly = "bound_only", "This seller asks who paid. Pay with a wallet in this browser, or be ready to sign with the one that paid.";
     /// If no transfers are accepted.
-    Confirm = "confirm", "Confirm the payment in your wallet.";
+    SignedOnly = "signed_only", "This seller takes signed payments: you need script, and a wallet in this browser or a wallet with a browser of its own.";
     /// While the wallet asks for confirmation.
-    Balance = "balance", "This account has {balance} {symbol}.";
+    Confirm = "confirm", "Confirm the payment in your wallet.";
     /// After the sentence above, if the wallet tells the balance.
+    Balance = "balance", "This account has {balance} {symbol}.";
+    /// While the wallet asks for the network.
     Switching = "switching", "Your wallet is asked to use {network}.";
-    /// A wallet that stays where it is.
-    WrongNetwork = "wrong_network", "Your wallet is not on {network}. Nothing was sent.";
     /// For a wallet that stays on another network.
-    Declined = "declined", "You declined in your wallet. Nothing was sent.";
+    WrongNetwork = "wrong_network", "Your wallet is not on {network}. Nothing was sent.";
     /// After the visitor declined.
-    WalletFailed = "wallet_failed", "Your wallet reports an error. If it shows that the payment was sent, enter its transaction hash below, and do not pay again.";
+    Declined = "declined", "You declined in your wallet. Nothing was sent.";
     /// After a wallet failed at a transaction.
-    WalletFailedEarly = "wallet_failed_early", "Your wallet reports an error. Nothing was sent.";
+    WalletFailed = "wallet_failed", "Your wallet reports an error. If it shows that the payment was sent, enter its transaction hash below, and do not pay again.";
     /// After a wallet failed before anything could be sent.
+    WalletFailedEarly = "wallet_failed_early", "Your wallet reports an error. Nothing was sent.";
+    /// If no outcome is known from the wallet.
     Began = "began", "You began to pay here. If your wallet shows that the payment was sent, enter its transaction hash below, and do not pay again. If nothing was sent, you can pay now.";
-    /// If the wallet's outcome is unknown.
+    /// The first request.
     Fetching = "fetching", "Payment sent. Getting your answer.";
     /// The transaction is not in a block.
     Waiting = "waiting", "Payment sent. Waiting for the network to confirm it. You may close this tab and come back later.";
     /// Another request holds the payment, such as one of a page that was loaded anew.
     BeingServed = "in_progress", "Your payment is being redeemed by a request that was sent before. Asking again in {seconds} s.";
-    /// A transaction that has been unknown for a while.
-    Unknown = "unknown", "The network does not know this transaction yet. If your wallet sped it up or replaced it, it has a new hash: enter that one below. Asking again in {seconds} s.";
     /// If the network has not known a transaction for a while.
-    Short = "short", "This account has {balance} {symbol} on {network}, and the price is {price} {symbol}. Nothing was sent.";
+    Unknown = "unknown", "The network does not know this transaction yet. If your wallet sped it up or replaced it, it has a new hash: enter that one below. Asking again in {seconds} s.";
     /// For an account with less than the price.
+    Short = "short", "This account has {balance} {symbol} on {network}, and the price is {price} {symbol}. Nothing was sent.";
+    /// The answer is sold and on its way.
     Receiving = "receiving", "Paid {price} {symbol}. Receiving your answer.";
-    /// The connection broke while the answer came.
-    CutOff = "cut", "Paid {price} {symbol}. The answer broke off: what arrived is below. You can ask for the rest again, at no cost.";
     /// After the connection broke during the answer.
-    Later = "later", "The seller cannot answer right now. Your payment is safe. Asking again in {seconds} s.";
+    CutOff = "cut", "Paid {price} {symbol}. The answer broke off: what arrived is below. You can ask for the rest again, at no cost.";
     /// If the seller asks to retry later.
-    Offline = "offline", "There is no connection to the seller. Your payment is safe. Asking again in {seconds} s.";
+    Later = "later", "The seller cannot answer right now. Your payment is safe. Asking again in {seconds} s.";
     /// Without a connection.
-    Unsold = "unsold", "The seller did not answer your request ({status}). Your payment is kept: you can try again.";
+    Offline = "offline", "There is no connection to the seller. Your payment is safe. Asking again in {seconds} s.";
     /// After the service's own refusal.
-    NoReceipt = "no_receipt", "A reply came with no receipt ({status}), so it is not the answer that you pay for. It may be from something between you and the seller. Your payment is kept: you can try again.";
+    Unsold = "unsold", "The seller did not answer your request ({status}). Your payment is kept: you can try again.";
     /// After a success that is no sale, such as a proxy's.
+    NoReceipt = "no_receipt", "A reply came with no receipt ({status}), so it is not the answer that you pay for. It may be from something between you and the seller. Your payment is kept: you can try again.";
+    /// The heading of a reply that is not the answer.
     Reply = "reply", "A reply, not your answer";
     /// A button.
     Again = "again", "Try again";
     /// A button.
     Forget = "forget", "Forget this payment and start over";
-    /// Before it is forgotten.
+    /// Before the payment is forgotten.
     ForgetAsks = "forget_asks", "Forget this payment? Note its transaction hash first if the payment was sent: with it, you can still get the answer here.";
     /// A button.
     ForgetIt = "forget_it", "Forget it";
-    /// Before the payment is forgotten.
+    /// A button.
     GoOn = "go_on", "Keep it";
-    /// A button, once the answer is there.
+    /// A button, shown once the answer is there.
     BuyAgain = "buy_again", "Buy again";
     /// Before the seller's address.
     Contact = "contact", "Questions? Write to the seller:";
-    /// A button, shown once the answer is there.
+    /// If the typed text is no hash.
     NoHash = "no_hash", "This is not a transaction hash: it has 0x and 64 characters from 0 to 9 and a to f.";
     /// A heading.
     Answer = "answer", "Your answer";
-    /// If the typed text is no hash.
+    /// Above the answer.
     Paid = "paid", "Paid {price} {symbol}.";
     /// A line of the receipt.
     Seller = "seller", "Seller";
@@ -173,33 +173,33 @@ texts! {
     Explorer = "explorer", "Show the transaction";
     /// A button.
     Download = "download", "Download";
-    /// A link to an answer that lies elsewhere.
-    Moved = "moved", "Open your answer";
     /// A link to an answer at another address.
-    File = "file", "Your answer is a file.";
+    Moved = "moved", "Open your answer";
     /// For an answer that is not text.
+    File = "file", "Your answer is a file.";
+    /// A button.
     Prove = "prove", "Sign as the payer with {wallet}";
-    /// The wallet asks for a signature.
-    Proving = "proving", "Sign the message in your wallet. It costs nothing.";
     /// While the wallet asks for a signature.
-    BuyPass = "buy_pass", "Or buy several answers at once";
+    Proving = "proving", "Sign the message in your wallet. It costs nothing.";
     /// A heading above the passes that are accepted here.
+    BuyPass = "buy_pass", "Or buy several answers at once";
+    /// While a pass is shown.
     ShowsPass = "shows_pass", "Your answer is being fetched with your pass.";
     /// Above an answer.
     PaidByPass = "by_pass", "Your pass paid for this answer.";
-    /// The reply to a pass was lost, or broke off.
-    PassUnsure = "pass_unsure", "No whole answer arrived, but your pass may have paid for it. Trying again may charge it once more.";
     /// If the reply to a pass was lost or broke off.
+    PassUnsure = "pass_unsure", "No whole answer arrived, but your pass may have paid for it. Trying again may charge it once more.";
+    /// A line of the receipt.
     LeftOnPass = "on_pass", "Left on your pass";
-    /// Once a pass is bought, and where one is kept.
-    PassKept = "pass_kept", "Your pass is kept in this browser. It pays on the pages of this seller.";
     /// After a pass is bought, and if one is stored.
-    UsePass = "use_pass", "Use it for your question";
+    PassKept = "pass_kept", "Your pass is kept in this browser. It pays on the pages of this seller.";
     /// A button, after a pass is bought, and if one is stored.
+    UsePass = "use_pass", "Use it for your question";
+    /// The title of a refusal, without script.
     NotYet = "not_yet", "Not delivered yet";
-    /// The title of a refusal that asking again does not change.
-    NotDelivered = "not_delivered", "Not delivered";
     /// The title of a refusal that a retry does not change.
+    NotDelivered = "not_delivered", "Not delivered";
+    /// A refusal of a signed payment.
     AuthorizationRefused = "error.authorization_refused", "The signed payment was refused, and nothing was taken.";
     /// A refusal.
     TxNotConfirmed = "error.tx_not_confirmed", "The network has not confirmed this transaction yet. Ask again in a few seconds. Do not pay again.";
