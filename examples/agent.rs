@@ -1,4 +1,5 @@
-//! An agent that buys several answers within a budget, and says what each one cost, how it was paid, and what is left.
+//! An agent that buys several answers within a budget, and prints what each one cost, how it was paid, and what is
+//! left.
 //!
 //! With `cargo demo` running in another terminal, which prints a key's file and the chain's URL:
 //!
@@ -39,11 +40,11 @@ use task::Task;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// No answer is read beyond this, in bytes.
+/// The longest answer that is read, in bytes.
 const ANSWER_MAX: usize = 1024 * 1024;
 /// How long an answer may take from its head to its end.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often one question is asked, where asking again is free.
+/// How many times a question is asked, as long as asking again is free.
 const ATTEMPTS: u32 = 2;
 
 #[tokio::main]
@@ -51,7 +52,7 @@ async fn main() -> ExitCode {
     ExitCode::from(agent(env::args_os()).await)
 }
 
-/// Runs the program with these arguments, the first of which is its name; gives its exit code.
+/// Runs the program with these arguments, the first of which is its name, and returns its exit code.
 pub(crate) async fn agent(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
@@ -94,7 +95,7 @@ async fn run(args: &Args) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A layer that pays within the budget, and asks first if it should.
+/// Returns a layer that pays within the budget, and asks first with `--ask`.
 async fn layer(args: &Args) -> Result<PayLayer, BoxError> {
     let wallet = WalletPayer::builder().endpoint(&args.rpc_url);
     let wallet = match &args.key_file {
@@ -110,15 +111,15 @@ async fn layer(args: &Args) -> Result<PayLayer, BoxError> {
     Ok(layer.body_timeout(ANSWER_TIMEOUT).build().await?)
 }
 
-/// What came of a question.
+/// The outcome of a question.
 struct Told {
     status: http::StatusCode,
     bought: Option<Purchase>,
-    /// Or why it is not all here.
+    /// The answer, or the reason why it is incomplete.
     answer: Result<String, String>,
 }
 
-/// Asks, and once more where the payment is made and the answer is not there: nothing more is paid then.
+/// Asks, and asks once more if the payment was made but the answer is missing: nothing more is paid then.
 async fn ask(client: &Pay<ReqwestClient>, task: &Task) -> Result<Told, BoxError> {
     let mut attempt = 1;
     let response = loop {
@@ -134,7 +135,7 @@ async fn ask(client: &Pay<ReqwestClient>, task: &Task) -> Result<Told, BoxError>
     Ok(Told { status: head.status, bought, answer: answer.map_err(|error| error.to_string()) })
 }
 
-/// Cost, way of paying and answer. What a seller wrote is shown escaped: it could carry control characters.
+/// Returns cost, way of paying and answer. A seller's text is escaped: it could carry control characters.
 fn told(outcome: Result<Told, BoxError>) -> [String; 3] {
     let none = || "-".to_owned();
     let Told { status, bought, answer } = match outcome {

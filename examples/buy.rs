@@ -4,29 +4,32 @@
 //! The key of the account that pays is in that file, in the environment variable `X402_BUYER_KEY`, or in a keystore
 //! (`--keystore`), and never on the command line, which every user of the machine can read.
 //!
-//! `--dialect` says how to pay: by a signed authorization, by the same in the words of MPP (`mpp`), by a transfer, by a payment channel, or
-//! (`auto`) as the seller asks.
+//! `--dialect` chooses how to pay: by a signed authorization, by the same in the form of MPP (`mpp`), by a transfer,
+//! by a payment channel, or as the seller asks (`auto`).
 //!
-//! The answer goes to standard output, the steps to standard error. Exit codes: 0 the answer is there; 1 there is none,
-//! and nothing was transferred; 2 the flags; 3 the price is not within what may be spent, and nothing was paid; 4 a payment
-//! is under way or unspent, or a signed one can still be used: the same command with `--resume` finishes it, and a corrected
-//! one uses it, also where an answer broke off; 5 paid, or perhaps paid, and there will be no answer for it.
+//! The answer goes to standard output, the steps to standard error. Exit codes: 0 the answer arrived; 1 there is
+//! none, and nothing was transferred; 2 wrong flags; 3 the price exceeds the limits, and nothing was paid; 4 a
+//! payment is pending or unspent, or a signed one can still be used: the same command with `--resume` finishes it,
+//! and a corrected command uses it, also after an answer broke off; 5 paid, or perhaps paid, and there will be no
+//! answer for it.
 //!
-//! The answer is written as it comes, unless it becomes a part of a `--json` document. Its purchase is closed once all of it is written: after
-//! a crash before that, the same command asks for the same answer, and pays nothing. `--again PURCHASE` asks for it after that, too.
-//! `--timeout` limits how long all of it may take.
+//! The answer is written as it arrives, unless it becomes part of a `--json` document. Its purchase is closed once
+//! all of it is written: after an earlier crash, the same command asks for the same answer, and pays nothing. Later,
+//! `--again PURCHASE` asks for it again. `--timeout` limits the total time.
 //!
-//! `--pass NAME` shows the seller's pass of that name with the request, and buys one where none is held; `buy passes` lists them.
+//! `--pass NAME` shows the seller's pass of that name with the request, and buys one if none is held; `buy passes`
+//! lists them.
 //!
-//! A metered answer (`upto`) is paid by Permit2, which the account allows once to move the token: `buy allow --token USDC --amount 5`. What is
-//! allowed, and what was charged of it, is said with each purchase.
+//! A metered answer (`upto`) is paid by Permit2, which the account must once allow to move the token: `buy allow
+//! --token USDC --amount 5`. Each purchase prints the maximum that it allowed, and the charge.
 //!
-//! `--dialect channel` pays by payment channels where sellers offer them: a deposit once, then a signature for each answer. `buy channels` lists
-//! them, and `buy close` gets back what is left.
+//! `--dialect channel` pays by payment channels if sellers offer them: one deposit, then a signature for each answer.
+//! `buy channels` lists them, and `buy close` gets back what is left.
 //!
-//! `buy history` shows what was bought. `buy resume` finishes all that is open: the requests are kept beside the journal.
-//! `buy cancel PURCHASE` makes a signed payment void that nobody has used. `--unfinished` lists what is open, and
-//! `--abandon PURCHASE` gives up a purchase that cannot be finished: the money may be gone, and the same request pays anew.
+//! `buy history` shows the purchases. `buy resume` finishes all open ones: their requests are stored beside the
+//! journal. `buy cancel PURCHASE` voids a signed payment that nobody has used. `--unfinished` lists open purchases,
+//! and `--abandon PURCHASE` gives up one that cannot be finished: its money may be gone, and the same request pays
+//! again.
 //!
 //! With `cargo demo` running, which prints a key's file and the chain's URL:
 //!
@@ -98,7 +101,7 @@ async fn main() -> ExitCode {
     ExitCode::from(buy(env::args_os()).await)
 }
 
-/// Runs the program with these arguments, the first of which is its name; gives its exit code.
+/// Runs the program with these arguments, the first of which is its name, and returns its exit code.
 pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<_> = args.into_iter().collect();
     if let Err(misplaced) = key::is_none_of(&args) {
@@ -123,7 +126,7 @@ pub(crate) async fn buy(args: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Buys one answer, or looks after what is open.
+/// Buys one answer, or handles open purchases.
 async fn one(args: &Buying) -> u8 {
     let Some(url) = args.url.as_ref().filter(|_| !args.unfinished && args.abandon.is_none()) else {
         return abandon::run(args).await;
@@ -134,7 +137,7 @@ async fn one(args: &Buying) -> u8 {
     }
 }
 
-/// The flags are wrong.
+/// Prints an error of the flags, and returns its exit code.
 fn wrong(why: &str) -> u8 {
     eprintln!("error: {why}");
     2

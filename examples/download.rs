@@ -1,5 +1,5 @@
-//! Sells a download of 50 MB with a ticket: for an hour, the same request is free with it, so that a broken download resumes. With the
-//! address that is paid, an RPC endpoint of Base, and a key for the quotes:
+//! Sells a download of 50 MB with a ticket, which makes the same request free for an hour, so that a broken download
+//! resumes. Needs the recipient's address, an RPC endpoint of Base, and a key for the quotes:
 //!
 //! ```sh
 //! export X402_RECIPIENT=0x… X402_RPC_URL=https://… X402_KEY=$(openssl rand -hex 32)
@@ -24,7 +24,7 @@ use tower_x402::{BuildError, Merchant, ledger::SqliteLedger, protocol::SealingKe
 
 /// The length of the film, in bytes.
 pub(crate) const LENGTH: usize = 50_000_000;
-/// How much is sent at once.
+/// The number of bytes sent at once.
 const CHUNK: usize = 64 * 1024;
 
 #[tokio::main]
@@ -44,7 +44,7 @@ pub(crate) fn router(merchant: &Merchant) -> Result<Router, BuildError> {
     Ok(Router::new().route("/film", get(film).route_layer(paid)))
 }
 
-/// The whole film to its buyer, who sends no `Range` by then; a part of it to a ticket.
+/// Sends the whole film to its buyer, whose request has no `Range`; with a ticket, it sends parts too.
 async fn film(headers: HeaderMap) -> Response {
     let Some(range) = headers.get(header::RANGE) else {
         let length = LENGTH.to_string();
@@ -63,7 +63,7 @@ async fn film(headers: HeaderMap) -> Response {
     }
 }
 
-/// One range that begins inside the film: `bytes=500-` or `bytes=500-999`.
+/// Parses one range that begins inside the film: `bytes=500-` or `bytes=500-999`.
 fn parse(range: &str) -> Option<Range<usize>> {
     let (start, end) = range.strip_prefix("bytes=")?.split_once('-')?;
     let start = start.parse().ok().filter(|start| *start < LENGTH)?;
@@ -71,7 +71,7 @@ fn parse(range: &str) -> Option<Range<usize>> {
     (start < end).then_some(start..end)
 }
 
-/// A part of the film. In real life it comes from a disk.
+/// Returns a part of the film. A real service would read it from a disk.
 fn content(part: Range<usize>) -> Body {
     Body::from_stream(stream::unfold(part, async |part| {
         let end = part.end.min(part.start + CHUNK);
@@ -80,7 +80,7 @@ fn content(part: Range<usize>) -> Body {
     }))
 }
 
-/// The byte at this place.
+/// Returns the byte at this position.
 pub(crate) fn byte(place: usize) -> u8 {
     (place.wrapping_mul(0x9e37_79b9) >> 13) as u8
 }

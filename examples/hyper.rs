@@ -1,5 +1,5 @@
-//! Sells one answer under bare hyper and a `ServiceBuilder`, without a web framework. With the address that is paid, an RPC endpoint
-//! of Base, and a key for the quotes:
+//! Sells one answer under plain hyper and a `ServiceBuilder`, without a web framework. Needs the recipient's address,
+//! an RPC endpoint of Base, and a key for the quotes:
 //!
 //! ```sh
 //! export X402_RECIPIENT=0x… X402_RPC_URL=https://… X402_KEY=$(openssl rand -hex 32)
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     serve(TcpListener::bind("127.0.0.1:4020").await?, &merchant).await
 }
 
-/// Serves one connection after another, each on a task of its own.
+/// Serves connections, each in its own task.
 pub(crate) async fn serve(listener: TcpListener, merchant: &Merchant) -> Result<(), Box<dyn Error>> {
     let paid = merchant.charge("greeting", "0.49 USDC")?.label("A greeting")?;
     let service = ServiceBuilder::new().layer(paid).service_fn(greet);
@@ -49,7 +49,7 @@ pub(crate) async fn serve(listener: TcpListener, merchant: &Merchant) -> Result<
     }
 }
 
-/// Runs only for those who paid, once per payment.
+/// Runs only for clients that paid, once per payment.
 async fn greet(request: Request<RequestBody<Incoming>>) -> Result<Response<Full<Bytes>>, Infallible> {
     let payer = request.extensions().get::<Receipt>().map(|receipt| receipt.payer().to_string());
     let text = format!("Hello {}.\n", payer.as_deref().unwrap_or("whoever you are"));

@@ -1,4 +1,4 @@
-//! For those who use hyper: hyper-util's client, which pays.
+//! hyper-util's client, extended to pay.
 //!
 //! With `cargo demo` running in another terminal, which prints a key's file and the chain's URL:
 //!
@@ -7,8 +7,8 @@
 //! cargo run --example hyper_client --features client,wallet -- http://127.0.0.1:4020
 //! ```
 //!
-//! It speaks plain HTTP, to this machine: elsewhere anybody on the way could change whom a quote pays, and so the budget
-//! declines it. For other sellers give hyper-util a connector that does TLS, such as hyper-rustls':
+//! It speaks plain HTTP to this machine only: elsewhere anybody on the way could change the recipient of a quote, so
+//! the budget declines. For other sellers, give hyper-util a connector with TLS, such as hyper-rustls':
 //!
 //! ```ignore
 //! let https = hyper_rustls::HttpsConnectorBuilder::new().with_webpki_roots().https_only().enable_http1().build();
@@ -33,7 +33,7 @@ use tower_x402::{
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// hyper-util's client, which follows no redirects so a proof of payment reaches the seller only.
+/// hyper-util's client. It follows no redirects, so a proof of payment reaches the seller only.
 type Http = Client<HttpConnector, Body>;
 
 #[tokio::main]
@@ -46,11 +46,11 @@ pub(crate) async fn run(shop: &str, key: &str, rpc_url: &str) -> Result<(), BoxE
     let http: Http = Client::builder(TokioExecutor::new()).build_http();
     let client = paying(key, rpc_url).await?.layer(http);
 
-    // What is free passes through as it is.
+    // Free requests pass through unchanged.
     let free = Request::get(format!("{shop}/developer/analytics-filters")).body(Body::empty())?;
     show(client.clone().oneshot(free).await?).await?;
 
-    // What costs money is paid within the call. Whatever happens then, the same request goes on with the same payment.
+    // Priced requests are paid within the call. After any failure, the same request continues with the same payment.
     let question = json!({ "query": "What do visitors say about pricing?" }).to_string();
     let question = Request::post(format!("{shop}/demand-insights"))
         .header(CONTENT_TYPE, "application/json")
@@ -63,7 +63,7 @@ pub(crate) async fn run(shop: &str, key: &str, rpc_url: &str) -> Result<(), BoxE
     Ok(())
 }
 
-/// A layer that pays from the account of that key.
+/// Returns a layer that pays from the account of this key.
 async fn paying(key: &str, rpc_url: &str) -> Result<PayLayer, BoxError> {
     let wallet = WalletPayer::builder().key(key).endpoint(rpc_url).connect().await?;
     let usdc = Asset::usdc_of(wallet.network()).ok_or("this program knows no USDC on that chain")?;

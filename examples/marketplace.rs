@@ -1,5 +1,5 @@
-//! Sells for several tenants, each with a recipient and a price of its own: one `Merchant` for each, chosen by the path. With an RPC
-//! endpoint of Base, a key for the quotes, and the tenants as `name=recipient:price`:
+//! Sells for several tenants, each with its own recipient and price: one `Merchant` each, chosen by the path. Needs
+//! an RPC endpoint of Base, a key for the quotes, and the tenants as `name=recipient:price`:
 //!
 //! ```sh
 //! export X402_RPC_URL=https://… X402_KEY=$(openssl rand -hex 32)
@@ -21,7 +21,7 @@ use tower_x402::{
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let tenants = env::args().skip(1).map(|text| text.parse()).collect::<Result<Vec<Tenant>, _>>()?;
-    // Shared by all: endpoints, the book of sales, and the key. A recipient must have one ledger only.
+    // Shared by all tenants: endpoints, the book of sales, and the key. A recipient must have a single ledger.
     let verifier = EvmVerifier::connect([env::var("X402_RPC_URL")?]).await?;
     let ledger = SqliteLedger::open("ledger.db").await?;
     let keys = SealingKeys::from_env("X402_KEY")?;
@@ -32,12 +32,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(axum::serve(listener, market.await?).await?)
 }
 
-/// Who sells here.
+/// A seller in this market.
 #[derive(Clone, Debug)]
 pub(crate) struct Tenant {
     name: String,
     recipient: Address,
-    /// Such as `0.10 USDC`.
+    /// For instance `0.10 USDC`.
     price: String,
 }
 
@@ -51,10 +51,10 @@ impl FromStr for Tenant {
     }
 }
 
-/// The shops of all tenants, each below its name.
+/// Returns the shops of all tenants, each below its name.
 ///
-/// The recipient is the merchant's, so every tenant has one. The realm is the tenant's name: no quote of one is honoured by another,
-/// even where two share a recipient.
+/// A recipient belongs to a merchant, so every tenant has a merchant. The realm is the tenant's name: no tenant
+/// honours another one's quote, even if both share a recipient.
 pub(crate) async fn market(
     tenants: &[Tenant],
     builder: impl Fn(Address) -> MerchantBuilder,
@@ -65,7 +65,7 @@ pub(crate) async fn market(
         let paid = merchant.charge("answer", &*tenant.price)?.label(&format!("An answer of {}", tenant.name))?;
         let name = tenant.name.clone();
         let answer = async move |receipt: Receipt| format!("{name} answers {}.\n", receipt.payer());
-        // The layer stands inside of `nest`: a path that no tenant has is a 404, and is not sold.
+        // The layer is inside `nest`: unknown paths of a tenant get a 404, which is not sold.
         let shop = Router::new().route("/answer", post(answer).route_layer(paid));
         market = market.nest(&format!("/{}", tenant.name), shop);
     }

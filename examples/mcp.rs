@@ -1,12 +1,12 @@
-//! Sells a tool of an MCP server, call by call. With the address that is paid, an RPC endpoint of Base, the file with the key that pays the
-//! gas of settlements, and a key for the quotes:
+//! Sells a tool of an MCP server, call by call. Needs the recipient's address, an RPC endpoint of Base, the file with
+//! the key that pays the gas of settlements, and a key for the quotes:
 //!
 //! ```sh
 //! export X402_RECIPIENT=0x… X402_RPC_URL=https://… X402_SETTLE_KEY=settle.key X402_KEY=$(openssl rand -hex 32)
 //! cargo run --example mcp --features evm,mcp,sqlite,wallet
 //! ```
 //!
-//! The server is rmcp's. The layer stands around it and knows nothing of it: it could be any other.
+//! The server is rmcp's. The layer wraps it and knows nothing about it: any other server works too.
 
 use std::{env, error::Error};
 

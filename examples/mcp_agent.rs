@@ -1,4 +1,5 @@
-//! Calls a tool of an MCP server and pays for the call, within a budget. With the file of a key that has USDC on Base, and an RPC endpoint:
+//! Calls a tool of an MCP server and pays for the call, within a budget. Needs the file of a key that has USDC on
+//! Base, and an RPC endpoint:
 //!
 //! ```sh
 //! export X402_BUYER_KEY_FILE=buyer.key X402_RPC_URL=https://…

@@ -1,4 +1,4 @@
-//! Sells one answer. With the address that is paid, an RPC endpoint of Base, and a key for the quotes:
+//! Sells one answer. Needs the recipient's address, an RPC endpoint of Base, and a key for the quotes:
 //!
 //! ```sh
 //! export X402_RECIPIENT=0x… X402_RPC_URL=https://… X402_KEY=$(openssl rand -hex 32)

@@ -1,4 +1,4 @@
-//! For those who have a `reqwest::Client` today: the same client, which pays.
+//! An existing `reqwest::Client`, extended to pay.
 //!
 //! With `cargo demo` running in another terminal, which prints a key's file and the chain's URL:
 //!
@@ -7,7 +7,7 @@
 //! cargo run --example reqwest --features client,wallet,reqwest -- http://127.0.0.1:4020
 //! ```
 //!
-//! The key comes from the environment: on the command line every user of the machine could read it.
+//! The key comes from the environment: every user of the machine could read it on the command line.
 
 use std::{env, time::Duration};
 
@@ -31,15 +31,15 @@ async fn main() -> Result<(), BoxError> {
 }
 
 pub(crate) async fn run(shop: &str, key: &str, rpc_url: &str) -> Result<(), BoxError> {
-    // The client that you have. A paying client must not follow redirects: a proof of payment is for the seller only.
+    // The existing client. A paying client must not follow redirects: a proof of payment is for the seller only.
     let http = Client::builder().user_agent("my-program/1.0").redirect(Policy::none()).build()?;
     let client = paying(http.clone(), key, rpc_url).await?;
 
-    // What is free passes through as it is.
+    // Free requests pass through unchanged.
     let filters = send(&client, http.get(format!("{shop}/developer/analytics-filters"))).await?;
     println!("GET  {} {:.60}…", filters.status(), filters.text().await?);
 
-    // What costs money is paid within the call.
+    // Priced requests are paid within the call.
     let question = json!({ "query": "What do visitors say about pricing?" });
     match send(&client, http.post(format!("{shop}/demand-insights")).json(&question)).await {
         Ok(answer) => {
@@ -50,7 +50,7 @@ pub(crate) async fn run(shop: &str, key: &str, rpc_url: &str) -> Result<(), BoxE
             }
             match answer.json::<Value>().await {
                 Ok(answer) => println!("POST {status} {:.60}…", answer["reply"].to_string()),
-                // Until all of it was read, the purchase is open.
+                // The purchase stays open until the whole answer was read.
                 Err(error) => {
                     println!("POST {status}, and not all here; run this again, and nothing more is paid: {error}")
                 }
@@ -61,7 +61,7 @@ pub(crate) async fn run(shop: &str, key: &str, rpc_url: &str) -> Result<(), BoxE
     Ok(())
 }
 
-/// Makes a client pay, from the account of that key.
+/// Makes a client pay from the account of this key.
 async fn paying(http: Client, key: &str, rpc_url: &str) -> Result<Pay<ReqwestClient>, BoxError> {
     let wallet = WalletPayer::builder().key(key).endpoint(rpc_url).connect().await?;
     let usdc = Asset::usdc_of(wallet.network()).ok_or("this program knows no USDC on that chain")?;
@@ -71,13 +71,13 @@ async fn paying(http: Client, key: &str, rpc_url: &str) -> Result<Pay<ReqwestCli
     Ok(layer.layer(ReqwestClient::from_client(http, FollowsNoRedirects)?))
 }
 
-/// Sends what reqwest has built; gives what reqwest gives.
+/// Sends a request of reqwest, and returns a response of reqwest.
 async fn send(client: &Pay<ReqwestClient>, request: RequestBuilder) -> Result<Response, BoxError> {
     let request: http::Request<reqwest::Body> = request.build()?.try_into()?;
     Ok(client.clone().oneshot(request).await?.into())
 }
 
-/// An error says where the money is.
+/// Explains where the money is after an error.
 fn advice(error: &BoxError) -> String {
     let Some(error) = error.downcast_ref::<PayError>() else { return format!("nothing was sent: {error}") };
     match error.kind() {

@@ -1,5 +1,6 @@
-//! Sells a stream of tokens (server-sent events), once. The sale is made when the head of the response is there: before the first
-//! token leaves, and whatever becomes of the rest. With the address that is paid, an RPC endpoint of Base, and a key for the quotes:
+//! Sells a stream of tokens (server-sent events), once. The sale happens when the head of the response is ready:
+//! before the first token leaves, and regardless of the rest. Needs the recipient's address, an RPC endpoint of Base,
+//! and a key for the quotes:
 //!
 //! ```sh
 //! export X402_RECIPIENT=0x… X402_RPC_URL=https://… X402_KEY=$(openssl rand -hex 32)
@@ -42,14 +43,14 @@ struct Wish {
     topic: String,
 }
 
-/// Whatever can fail fails here, before the head: an error status is not sold.
+/// Everything that can fail fails here, before the head: an error status is not sold.
 async fn story(
     Json(wish): Json<Wish>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, (StatusCode, &'static str)> {
     if wish.topic.trim().is_empty() {
         return Err((StatusCode::UNPROCESSABLE_ENTITY, "name a topic\n"));
     }
-    // In real life a model writes this.
+    // In a real service, a model writes this.
     let text = format!("Once upon a time there was somebody who knew all about {}.", wish.topic);
     let tokens: Vec<String> = text.split_inclusive(' ').map(str::to_owned).chain(["[DONE]".to_owned()]).collect();
     let events = stream::unfold(tokens.into_iter(), async |mut tokens| {
@@ -57,6 +58,6 @@ async fn story(
         sleep(Duration::from_millis(40)).await;
         Some((Ok(Event::default().data(token)), tokens))
     });
-    // Proxies cut connections that are silent.
+    // Proxies close silent connections.
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }

@@ -6,10 +6,11 @@ use tower_x402::client::Proposal;
 
 use super::screen;
 
-/// How much of the seller's label is shown, in characters.
+/// How many characters of the seller's label are shown.
 const LABEL_MAX: usize = 60;
 
-/// Returns the question that is put to a person. The label comes last, and cut: it is the seller's text, and may claim anything.
+/// Returns the question for a person. The label comes last and is cut: it is the seller's text, and may claim
+/// anything.
 pub(crate) fn question(proposal: &Proposal) -> String {
     let Proposal { label, method, path, host, recipient, .. } = &proposal;
     let amount = proposal.amount.to_decimal(proposal.decimals);
@@ -24,11 +25,11 @@ pub(crate) fn question(proposal: &Proposal) -> String {
     screen::on_a_line(&what)
 }
 
-/// Asks on the terminal. Whatever is not a yes is a no.
+/// Asks on the terminal. Every answer but a yes is a no.
 pub(crate) async fn ask(proposal: Proposal) -> bool {
     eprint!("{} [y/N] ", question(&proposal));
     let _ = io::stderr().flush();
-    // A human takes time, which is not to be taken from other purchases.
+    // A person takes time, which must not block other purchases.
     let answer = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         io::stdin().read_line(&mut line).map(|_| line)

@@ -1,11 +1,11 @@
-//! What the agent wants to know.
+//! The questions that the agent asks.
 
 use std::{fs, path::Path};
 
 use http::{Request, header::CONTENT_TYPE};
 use tower_x402::client::Body;
 
-/// One request, by the words of its line.
+/// One request, in the form of its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Task {
     method: String,
@@ -13,7 +13,8 @@ pub(crate) struct Task {
     body: String,
 }
 
-/// Of a shop that runs the datasets service: three priced questions, a free one, and one to nobody.
+/// Returns the questions for a shop that runs the datasets service: three priced ones, a free one, and one without a
+/// route.
 pub(crate) fn usual(shop: &str) -> Vec<Task> {
     let lines = [
         "GET SHOP/developer/analytics-filters",
@@ -27,10 +28,9 @@ pub(crate) fn usual(shop: &str) -> Vec<Task> {
     lines.iter().filter_map(|line| Task::read(&line.replacen("SHOP", shop, 1))).collect()
 }
 
-/// Those of a file. Empty lines, and those that begin with `#`, are none.
+/// Returns the questions in a file. Empty lines and lines that begin with `#` are ignored.
 ///
-/// # Errors
-/// A sentence that names the file or the line.
+/// # Errors Fails with a sentence that names the file or the line.
 pub(crate) fn listed(file: &Path) -> Result<Vec<Task>, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("cannot read {}: {}", file.display(), error.kind()))?;
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
@@ -44,8 +44,7 @@ impl Task {
         Some(Self { method: words.next()?, url: words.next()?, body: words.next().unwrap_or_default() })
     }
 
-    /// # Errors
-    /// Where method or address are none.
+    /// # Errors Fails if the method or the address is invalid.
     pub(crate) fn request(&self) -> http::Result<Request<Body>> {
         let request = Request::builder().method(self.method.as_str()).uri(&self.url);
         if self.body.is_empty() {
@@ -54,7 +53,7 @@ impl Task {
         request.header(CONTENT_TYPE, "application/json").body(Body::from(self.body.clone()))
     }
 
-    /// Method and path: a query may hold secrets.
+    /// Returns method and path; the query may hold secrets.
     pub(crate) fn name(&self) -> String {
         let url: Option<http::Uri> = self.url.parse().ok();
         format!("{} {}", self.method, url.as_ref().map_or("", http::Uri::path))

@@ -1,10 +1,10 @@
-//! `--unfinished` and `--abandon`: purchases that the journal has open.
+//! `--unfinished` and `--abandon`: the journal's open purchases.
 
 use tower_x402::client::PayLayer;
 
 use super::{BoxError, args::Buying, journal, purchase, report, requests::Requests};
 
-/// Shows what is open, or gives one purchase up; returns the exit code.
+/// Lists the open purchases, or gives one up; returns the exit code.
 pub(crate) async fn run(args: &Buying) -> u8 {
     report::code(act(args).await)
 }

@@ -9,7 +9,7 @@ use super::{BoxError, args::Allow, means, report, screen};
 
 const TOKEN: &str = "--token takes the symbol USDC, or the address of a token contract of six decimals";
 
-/// Makes the allowance; returns the exit code.
+/// Sets the allowance; returns the exit code.
 pub(crate) async fn run(args: &Allow) -> u8 {
     report::code(act(args).await)
 }
@@ -28,7 +28,7 @@ async fn act(args: &Allow) -> Result<u8, BoxError> {
     Ok(0)
 }
 
-/// The token, on the chain of the wallet's nodes.
+/// Returns the token on the chain of the wallet's nodes.
 fn asset(wallet: &WalletPayer, token: &str) -> Result<Asset, BoxError> {
     let mut networks = wallet.networks();
     let (Some(network), None) = (networks.next(), networks.next()) else {

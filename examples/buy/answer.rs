@@ -1,4 +1,4 @@
-//! Reading an answer, of which no more is kept than was asked for.
+//! Reads an answer, up to a limit.
 
 use std::{io, pin::pin};
 
@@ -9,17 +9,17 @@ use http_body_util::BodyExt as _;
 /// How an answer ended.
 #[derive(Debug)]
 pub(crate) enum End<E> {
-    /// As it should.
+    /// The answer is complete.
     Whole,
-    /// It has more bytes than are read.
+    /// The answer has more bytes than the limit.
     TooLong,
-    /// On its way here.
+    /// The connection broke.
     BrokeOff(E),
-    /// It could not be written.
+    /// The answer could not be written.
     Unwritten,
 }
 
-/// Reads at most so many bytes, and hands each piece on as it comes.
+/// Reads at most `limit` bytes, and passes each piece on as it arrives.
 pub(crate) async fn read<B: Body<Data = Bytes>>(
     body: B,
     limit: usize,
@@ -44,7 +44,7 @@ pub(crate) async fn read<B: Body<Data = Bytes>>(
     (answer, End::Whole)
 }
 
-/// `1000`, `64K` or `16M`, in bytes.
+/// Parses `1000`, `64K` or `16M` to bytes.
 pub(crate) fn size(text: &str) -> Result<usize, &'static str> {
     let (number, unit) = match text.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1 << 10),

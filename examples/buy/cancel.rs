@@ -1,10 +1,10 @@
-//! `buy cancel`: the signed payment of an open purchase is made void.
+//! `buy cancel`: voids the signed payment of an open purchase.
 
 use tower_x402::client::{PaymentMethod, PurchaseState};
 
 use super::{BoxError, args::Cancel, journal, means, purchase, report, requests::Requests, steps, when};
 
-/// Cancels one; returns the exit code.
+/// Cancels a purchase; returns the exit code.
 pub(crate) async fn run(args: &Cancel) -> u8 {
     report::code(act(args).await)
 }

@@ -1,4 +1,4 @@
-//! `buy channels` and `buy close`: the payment channels of the journal, and what is left in them.
+//! `buy channels` and `buy close`: the journal's payment channels, and what is left in them.
 
 use serde_json::{Value, json};
 use tower_x402::{
@@ -16,7 +16,7 @@ use super::{
 
 const HEAD: [&str; 7] = ["OPENED (UTC)", "SELLER", "DEPOSITED", "SPENT", "LEFT", "STATE", "CHANNEL"];
 
-/// Lists them; returns the exit code.
+/// Lists the channels; returns the exit code.
 pub(crate) async fn list(args: &Channels) -> u8 {
     report::code(listed(args).await)
 }
@@ -51,7 +51,7 @@ async fn listed(args: &Channels) -> Result<u8, BoxError> {
     Ok(0)
 }
 
-/// Closes one, or the only one; returns the exit code.
+/// Closes the given channel, or the only one; returns the exit code.
 pub(crate) async fn close(args: &Close) -> u8 {
     report::code(closed(args).await)
 }
@@ -81,7 +81,7 @@ async fn closed(args: &Close) -> Result<u8, BoxError> {
     let shown = |amount: Amount| amount.to_decimal(held.decimals);
     match held.phase {
         ChannelPhase::Closed => {
-            // Of what was deposited, that is what the seller claimed.
+            // The deposit that remains after the refund is what the seller claimed.
             eprintln!("Closed: {} came back, and the seller has {}.", shown(held.refunded), shown(held.deposited));
             Ok(0)
         }
@@ -130,7 +130,8 @@ fn state(held: &HeldChannel) -> &'static str {
     }
 }
 
-/// The host is the caller's own, but a journal may come from elsewhere.
+/// Formats the channels as a table. The host is the caller's own, but a journal may come from elsewhere, so it is
+/// escaped.
 fn table(channels: &[HeldChannel]) -> String {
     let rows = channels.iter().map(|held| {
         let shown = |amount: Amount| amount.to_decimal(held.decimals);

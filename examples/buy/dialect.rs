@@ -1,4 +1,4 @@
-//! `--dialect`: in which way is paid.
+//! `--dialect`: the way of paying.
 
 use clap::ValueEnum;
 use tower_x402::{
@@ -30,7 +30,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// What goes first where a seller takes both at one price.
+    /// Returns the preferred way of paying if a seller accepts several at one price.
     pub(crate) const fn preferred(self) -> PaymentMethod {
         match self {
             Self::Transfer => PaymentMethod::Transfer,
@@ -39,7 +39,7 @@ impl Dialect {
         }
     }
 
-    /// In whose words an authorization is shown.
+    /// Returns the standards in whose form an authorization may be shown.
     pub(crate) fn standards(self) -> Vec<Standard> {
         if self == Self::Mpp { vec![Standard::Mpp] } else { Standard::ALL.to_vec() }
     }
@@ -55,7 +55,8 @@ const NO_TRANSFER: PayerError = PayerError::Refused(
 const NO_AUTHORIZATION: PayerError = PayerError::Refused("--dialect transfer signs no authorization");
 const NO_PERMIT: PayerError = PayerError::Refused("only --dialect auto and --dialect channel sign permits (Permit2)");
 
-/// A wallet that begins no payment in another way. What was begun before is finished, whatever it is.
+/// A wallet that starts payments in the chosen way only. Earlier payments are finished, in whichever way they were
+/// started.
 pub(crate) struct Only {
     pub(crate) dialect: Dialect,
     pub(crate) wallet: WalletPayer,

@@ -1,6 +1,6 @@
 //! `buy history`: the journal as a table.
 //!
-//! It reads the file and changes nothing, not even the lock: so it can be looked at while somebody buys.
+//! It reads the file and changes nothing, not even the lock, so it works while another process buys.
 
 use std::{collections::BTreeMap, fs};
 
@@ -14,7 +14,7 @@ use super::{BoxError, args::History, journal, report, screen, when};
 
 const HEAD: [&str; 7] = ["WHEN (UTC)", "HOST", "WHAT", "AMOUNT", "STATE", "PAID BY", "TRANSACTION"];
 
-/// Prints it; returns the exit code.
+/// Prints the table; returns the exit code.
 pub(crate) fn run(args: &History) -> u8 {
     report::code(act(args))
 }
@@ -39,14 +39,15 @@ fn act(args: &History) -> Result<u8, BoxError> {
     Ok(0)
 }
 
-/// The newest state of each purchase, oldest first. What stands after the last end of line is being written.
+/// Returns the newest state of each purchase, the oldest purchase first. Text after the last end of line is still
+/// being written.
 fn read(bytes: &[u8]) -> Result<Vec<JournalEntry>, String> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let mut entries = BTreeMap::new();
     for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
         let entry = std::str::from_utf8(line).ok().and_then(|line| JournalEntry::from_record(line.trim_end()).ok());
         let entry = entry.ok_or_else(|| format!("line {} of the journal cannot be read", number + 1))?;
-        // Channels have a table of their own.
+        // Channels have their own table.
         if !entry.is_channel() {
             entries.insert(entry.id, entry);
         }
@@ -67,7 +68,7 @@ fn table(entries: &[JournalEntry]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Host and path are the caller's own, but a journal may come from elsewhere.
+/// Returns a row of the table. Host and path are the caller's own, but a journal may come from elsewhere.
 fn row(entry: &JournalEntry) -> [String; 7] {
     let transaction = transaction(entry).unwrap_or_else(|| "-".to_owned());
     let shown = |amount: Amount| amount.to_decimal(entry.decimals);
@@ -82,7 +83,7 @@ fn row(entry: &JournalEntry) -> [String; 7] {
     [when::utc(entry.at), host, what, amount, state(entry.state).to_owned(), by, transaction]
 }
 
-/// The transaction that paid, or may have. Of what was never mined, none.
+/// Returns the transaction that paid, or may have paid; `None` if it was never mined.
 fn transaction(entry: &JournalEntry) -> Option<String> {
     let transaction = if entry.state == PurchaseState::Void { entry.transaction } else { entry.transaction() };
     transaction.map(|transaction| transaction.to_string())
@@ -92,7 +93,7 @@ fn token(entry: &JournalEntry) -> Option<Address> {
     entry.token()
 }
 
-/// USDC by name, anything else by its address: a name could be anybody's.
+/// Names USDC by its symbol, other tokens by their address: anyone can choose a symbol.
 fn named(entry: &JournalEntry, token: Address) -> String {
     let usdc = Asset::usdc_of(entry.network).filter(|usdc| usdc.contract() == token);
     usdc.map_or_else(|| token.to_string(), |usdc| usdc.symbol().to_owned())
@@ -133,7 +134,7 @@ fn as_json(entry: &JournalEntry) -> Value {
 mod tests {
     use super::*;
 
-    /// As `buy` wrote them: one purchase twice, then another, and a line that is not whole yet.
+    /// Written by `buy`: one purchase twice, then another, and an unfinished line.
     const JOURNAL: &str = include_str!("history.jsonl");
 
     #[test]

@@ -1,4 +1,4 @@
-//! The journal that is there already: reading it must not begin another.
+//! The existing journal: reading must not create one.
 
 use std::path::Path;
 
@@ -6,14 +6,15 @@ use tower_x402::client::{FileJournal, JournalEntry, PaymentMethod, PurchaseId};
 
 use super::{BoxError, screen};
 
-/// Opens it.
+/// Opens the journal.
 pub(crate) async fn open(path: &Path) -> Result<FileJournal, BoxError> {
     exists(path)?;
     Ok(FileJournal::open(path).await?)
 }
 
-/// # Errors
-/// A sentence that says how to name another one.
+/// Checks that the journal exists.
+///
+/// # Errors Fails with a sentence that says how to name another one.
 pub(crate) fn exists(path: &Path) -> Result<(), String> {
     if path.exists() {
         return Ok(());
@@ -27,7 +28,7 @@ pub(crate) fn named(open: Vec<JournalEntry>, purchase: PurchaseId) -> Result<Jou
     entry.ok_or("the journal has no open purchase of this name: --unfinished shows those it has")
 }
 
-/// A purchase on one line. Host and path are the caller's own, but a journal may come from elsewhere.
+/// Returns a purchase on one line. Host and path are the caller's own, but a journal may come from elsewhere.
 pub(crate) fn shown(entry: &JournalEntry) -> String {
     let amount = entry.amount.to_decimal(entry.decimals);
     let by = match (entry.transaction(), entry.paid_by()) {

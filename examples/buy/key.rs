@@ -1,5 +1,5 @@
-//! The key of the account that pays: from a file or the environment. On the command line every user of the machine could
-//! read it, and in the place of URL or BODY the seller would get it.
+//! The key of the account that pays: from a file or the environment. On the command line, every user of the machine
+//! could read it, and in the place of URL or BODY, the seller would get it.
 
 use std::{env, ffi::OsString, path::Path};
 
@@ -7,24 +7,24 @@ use alloy::{primitives::hex, signers::local::PrivateKeySigner};
 
 use super::secret_file;
 
-/// Where the key is, unless a file is named.
+/// The environment variable that holds the key, unless a file is named.
 const VARIABLE: &str = "X402_BUYER_KEY";
 
-/// Switches the look at URL and BODY off.
+/// The flag that disables the check of URL and BODY.
 pub(crate) const NO_CHECK: &str = "--no-key-check";
 
 const MISPLACED: &str = "an argument has 64 hexadecimal digits, as a private key has, and arguments are no place for one: \
     write the key into a file for --key-file, or into the environment variable X402_BUYER_KEY. If it is none (a \
     transaction's hash, for instance), add --no-key-check";
 
-/// A private key, as text. Nothing shows it.
+/// A private key as text. It is never shown.
 pub(crate) struct Key(String);
 
 impl Key {
-    /// Reads the file, or else the environment.
+    /// Reads the key from the file, or else from the environment.
     ///
     /// # Errors
-    /// A sentence without what was read.
+    /// The error does not repeat what was read.
     pub(crate) fn read(file: Option<&Path>) -> Result<Self, String> {
         let text = match file {
             Some(file) => secret_file::read("the key file", file)?,
@@ -38,20 +38,20 @@ impl Key {
         Ok(Self(digits.to_owned()))
     }
 
-    /// The key of a signer.
+    /// Returns the key of a signer.
     pub(crate) fn of(signer: &PrivateKeySigner) -> Self {
         Self(hex::encode(signer.to_bytes()))
     }
 
-    /// Its 64 digits.
+    /// Returns the key's 64 digits.
     pub(crate) fn digits(&self) -> &str {
         &self.0
     }
 
-    /// Refuses a request that would tell it to the seller.
+    /// Refuses a text that would reveal the key to the seller.
     ///
     /// # Errors
-    /// A sentence without the key.
+    /// The error does not contain the key.
     pub(crate) fn is_not_in(&self, text: &str) -> Result<(), &'static str> {
         if text.to_ascii_lowercase().contains(&self.0.to_ascii_lowercase()) { Err(MISPLACED) } else { Ok(()) }
     }
@@ -62,10 +62,10 @@ fn digits(text: &str) -> &str {
     text.strip_prefix("0x").unwrap_or(text)
 }
 
-/// Refuses arguments one of which could be a private key: all but the hash that `--paid` takes.
+/// Refuses arguments if one of them could be a private key, except the hash that `--paid` takes.
 ///
 /// # Errors
-/// A sentence without the argument.
+/// The error does not contain the argument.
 pub(crate) fn is_none_of(args: &[OsString]) -> Result<(), &'static str> {
     if args.iter().any(|arg| arg == NO_CHECK) {
         return Ok(());
@@ -82,7 +82,7 @@ pub(crate) fn is_none_of(args: &[OsString]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether exactly 64 hexadecimal digits are in a row somewhere.
+/// Returns whether the text has a run of exactly 64 hexadecimal digits.
 fn has_key(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_hexdigit()).any(|run| run.len() == 64)
 }

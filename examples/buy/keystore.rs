@@ -1,4 +1,4 @@
-//! A keystore: a private key in a file, under a password.
+//! A keystore: a private key in a file, encrypted with a password.
 
 use std::{
     env, fs,
@@ -9,13 +9,13 @@ use alloy::signers::local::PrivateKeySigner;
 
 use super::secret_file;
 
-/// Where the password is, unless a file is named.
+/// The environment variable that holds the password, unless a file is named.
 const VARIABLE: &str = "X402_KEYSTORE_PASSWORD";
 
-/// Opens it. To guess passwords is to be slow, so this takes a second or two.
+/// Opens the keystore. This takes a second or two, because the format makes guessing passwords slow.
 ///
 /// # Errors
-/// A sentence without what was read.
+/// The error does not repeat what was read.
 pub(crate) async fn open(keystore: PathBuf, password_file: Option<&Path>) -> Result<PrivateKeySigner, String> {
     let password = password(password_file)?;
     if let Err(error) = fs::File::open(&keystore) {
@@ -35,7 +35,7 @@ fn password(file: Option<&Path>) -> Result<String, String> {
         return env::var(VARIABLE).map_err(|_| format!("name the keystore's password: --password-file, or {VARIABLE}"));
     };
     let mut text = secret_file::read("the password file", file)?;
-    // One end of line is the editor's. Anything else may belong to the password.
+    // The editor adds one end of line. Everything else may belong to the password.
     if text.ends_with('\n') {
         text.pop();
         text.truncate(text.strip_suffix('\r').map_or(text.len(), str::len));
@@ -47,7 +47,7 @@ fn password(file: Option<&Path>) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// Made by Python's `eth_keyfile`.
+    /// Created by Python's `eth_keyfile`.
     const KEYSTORE: &str = r#"{"address":"008AeEda4D805471dF9b2A5B0f38A0C3bCBA786b","crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"a46945e2bb75ad0ee6691f0dcf973cbc"},"ciphertext":"c01cd3d8fa2d7351476d8a0b04e7f9d4224b2650459a3bf39a6cee10f5f03a58","kdf":"scrypt","kdfparams":{"dklen":32,"n":4096,"r":8,"p":1,"salt":"f25ad133c85db9e62c91e69f942a1543"},"mac":"53c8b2fbe5e90d4b516e75786faae1d007390f115fb4ebc52c9ed3f21d74a8ec"},"id":"d5bff4ce-2c00-41b6-bcf9-6d8bf97b6946","version":3}"#;
     const KEY: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
 

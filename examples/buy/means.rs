@@ -1,4 +1,4 @@
-//! Who pays, within what, and where that is written down.
+//! Assembles the payer, its limits and its journal.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::{
     order::Order,
 };
 
-/// A key that everybody knows: a wallet that only reads needs one.
+/// A publicly known key: a wallet needs a key even if it only reads.
 const NOBODY: &str = "0x0000000000000000000000000000000000000000000000000000000000000001";
 
-/// A layer that pays; none of these requests is to tell the seller the key.
+/// Returns a layer that pays. It refuses orders that would reveal the key to the seller.
 pub(crate) async fn layer<'a>(
     means: &Means,
     journal: FileJournal,
@@ -29,12 +29,12 @@ pub(crate) async fn layer<'a>(
     let networks: Vec<Network> = wallet.networks().collect();
     let budget = budget(means, &networks)?;
     let (dialect, payer) = (means.dialect, Only { dialect: means.dialect, wallet });
-    // An answer is bought once it is written, and not before.
+    // A purchase is closed only once its answer is written.
     let layer = PayLayer::builder(payer, budget, journal).acknowledged_by_caller();
     Ok(layer.prefer(dialect.preferred()).standards(dialect.standards()))
 }
 
-/// The account, on the chains of these nodes; none of these requests is to tell the seller the key.
+/// Returns the wallet on the chains of these nodes. It refuses orders that would reveal the key to the seller.
 pub(crate) async fn wallet<'a>(
     payer: &PayerKey,
     rpc_url: &[String],
@@ -48,7 +48,7 @@ pub(crate) async fn wallet<'a>(
     connected(key.digits(), rpc_url).await
 }
 
-/// Reads the chains of these nodes, and has no account that holds anything.
+/// Returns a layer that reads the chains of these nodes; its account holds nothing.
 pub(crate) async fn reader(rpc_url: &[String]) -> Result<PayLayerBuilder, BoxError> {
     let wallet = connected(NOBODY, rpc_url).await?;
     let assets = wallet.networks().filter_map(Asset::usdc_of).collect::<Vec<_>>();
@@ -78,7 +78,7 @@ async fn connected(key: &str, rpc_url: &[String]) -> Result<WalletPayer, BoxErro
             None => wallets.push((one, vec![url])),
         }
     }
-    // A silent node may be one of their chain: it counts where nodes have to agree, and is asked once it answers.
+    // A silent node may serve the only known chain: it counts where nodes must agree, and is asked once it answers.
     match &mut wallets[..] {
         [] if !silent.is_empty() => return Err(format!("none of {} endpoints answers", silent.len()).into()),
         [(all, urls)] if !silent.is_empty() => {
@@ -113,7 +113,7 @@ fn budget(means: &Means, networks: &[Network]) -> Result<Budget, BoxError> {
 }
 
 impl Reading {
-    /// Where the proof of a transfer travels.
+    /// Returns where the proof of a transfer travels.
     pub(crate) const fn proof_in(&self) -> ProofIn {
         if self.header_redeem { ProofIn::Header } else { ProofIn::Body }
     }

@@ -1,4 +1,4 @@
-//! What the chain shows of a channel, and what that means for the money in it.
+//! The state of a channel on the chain, and what it means for the money in it.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use tower_x402::{
 
 use super::when;
 
-/// A channel by the chain, beside what the journal says was signed.
+/// A channel's state on the chain, combined with what the journal knows was signed.
 pub(crate) struct OnChain {
     funds: ChannelFunds,
     /// Whether the journal does not know what was signed.
     is_adopted: bool,
-    /// The most that the seller can claim beside what it has claimed.
+    /// The maximum that the seller can still claim.
     claimable: Amount,
-    /// The least that comes back.
+    /// The minimum that comes back.
     returns: Amount,
     delay: u32,
     decimals: u8,
 }
 
 impl OnChain {
-    /// Asks the chain; `None` where it does not answer.
+    /// Reads the chain; `None` if it does not answer.
     pub(crate) async fn of(layer: &PayLayer, held: &HeldChannel) -> Option<Self> {
         let funds = layer.channel_funds(held.id).await.ok()?;
         let left = |from: Amount, taken: Amount| from.checked_sub(taken).unwrap_or(Amount::ZERO);
@@ -39,7 +39,7 @@ impl OnChain {
         amount.to_decimal(self.decimals)
     }
 
-    /// When a withdrawal that was begun can be ended.
+    /// Returns when a started withdrawal can be finished.
     fn ends(&self) -> Option<String> {
         let (_, since) = self.funds.withdrawing?;
         Some(when::utc(since.after(std::time::Duration::from_secs(self.delay.into()))))

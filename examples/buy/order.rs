@@ -1,4 +1,4 @@
-//! What is asked of the seller, in a form that can be kept and asked again.
+//! A request to a seller, in a form that can be stored and repeated.
 
 use clap::ValueEnum;
 use http::{Request, Uri, header::CONTENT_TYPE, uri::Scheme};
@@ -25,8 +25,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// # Errors
-    /// A sentence about the argument that is wrong.
+    /// # Errors Fails with a sentence about the wrong argument.
     pub(crate) fn new(method: Method, url: &Uri, body: Option<&str>) -> Result<Self, &'static str> {
         if ![Some(&Scheme::HTTPS), Some(&Scheme::HTTP)].contains(&url.scheme()) {
             return Err("URL begins with https://, or with http:// on this machine");
@@ -42,8 +41,7 @@ impl Order {
         Ok(Self { method, url: url.to_string(), body: body.map(str::to_owned) })
     }
 
-    /// # Errors
-    /// Where the address is none.
+    /// # Errors Fails if the address is invalid.
     pub(crate) fn request(&self) -> http::Result<Request<Body>> {
         match &self.body {
             None => Request::get(&self.url).body(Body::empty()),
@@ -54,7 +52,7 @@ impl Order {
         }
     }
 
-    /// Method and path, as the journal names a request.
+    /// Returns method and path, the journal's name for a request.
     pub(crate) fn name(&self) -> String {
         let method = match self.method {
             Method::Get => "GET",
@@ -64,7 +62,7 @@ impl Order {
         format!("{method} {}", url.as_ref().map_or("", Uri::path))
     }
 
-    /// All that the seller gets to see.
+    /// Returns everything that the seller sees.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         [Some(self.url.as_str()), self.body.as_deref()].into_iter().flatten()
     }

@@ -1,4 +1,4 @@
-//! Passes: bought and shown where `--pass` names one, kept beside the journal, and listed by `buy passes`.
+//! Passes: bought and shown for `--pass`, stored beside the journal, and listed by `buy passes`.
 
 use std::{
     fs,
@@ -16,19 +16,19 @@ use super::{BoxError, args::Passes, report, screen, when};
 
 const HEAD: [&str; 4] = ["PASS", "LEFT", "EXPIRES (UTC)", "BOUGHT AT"];
 
-/// Where the passes beside this journal are.
+/// Returns the file of the passes beside this journal.
 fn file(journal: &Path) -> PathBuf {
     let mut name = journal.as_os_str().to_owned();
     name.push(".passes.json");
     name.into()
 }
 
-/// The layer that buys passes of this name, and shows them.
+/// Returns the layer that buys passes of this name, and shows them.
 pub(crate) fn layer(journal: &Path, name: &str) -> Result<PassLayer, BoxError> {
     Ok(PassLayer::new().preferring(name).kept_in(file(journal))?)
 }
 
-/// Closes the purchases of passes: their answers are kept.
+/// Closes the purchases of passes, whose answers are stored.
 pub(crate) async fn acknowledge(passes: &PassLayer, layer: &PayLayer) {
     for purchase in passes.purchases() {
         if let Err(error) = layer.acknowledge(purchase).await {
@@ -37,7 +37,7 @@ pub(crate) async fn acknowledge(passes: &PassLayer, layer: &PayLayer) {
     }
 }
 
-/// What can be said where the pass was not bought; `open` is its purchase, where that was begun and is not finished.
+/// Explains why a pass was not bought. `open` is its purchase, if that was started and is unfinished.
 pub(crate) fn remark(passes: &PassLayer, name: &str, open: Option<PurchaseId>) {
     if let Some(open) = open {
         eprintln!(
@@ -61,7 +61,7 @@ pub(crate) fn remark(passes: &PassLayer, name: &str, open: Option<PurchaseId>) {
     }
 }
 
-/// Prints the passes that are held, without their tokens; returns the exit code.
+/// Prints the held passes without their tokens; returns the exit code.
 pub(crate) fn run(args: &Passes) -> u8 {
     report::code(act(args))
 }
@@ -73,7 +73,7 @@ fn act(args: &Passes) -> Result<u8, BoxError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(format!("cannot read {}: {}", path.display(), error.kind()).into()),
     };
-    // What was sold as a pass and is none has an entry, too, so that none is bought again at once.
+    // A sold answer without a valid pass has an entry too, so that it is not bought again at once.
     let passes: Vec<HeldPass> = passes.into_iter().filter(|pass| !pass.token.is_empty()).collect();
     if args.json {
         let passes: Vec<Value> = passes.iter().map(as_json).collect();

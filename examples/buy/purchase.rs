@@ -1,4 +1,4 @@
-//! One answer is bought, and what came of it is said.
+//! Buys one answer, and reports the outcome.
 
 use std::{
     collections::BTreeSet,
@@ -30,7 +30,7 @@ use super::{
 
 const UNWRITTEN: &str = "the answer could not be written to standard output";
 
-/// Buys what the arguments say; gives the exit code.
+/// Buys what the arguments name; returns the exit code.
 pub(crate) async fn run(args: &Buying, order: &Order) -> u8 {
     match buy_one(args, order).await {
         Ok(code) => code,
@@ -81,10 +81,10 @@ async fn buy_one(args: &Buying, order: &Order) -> Result<u8, BoxError> {
     Ok(if open_pass { code.max(4) } else { code })
 }
 
-/// The purchases that this command works on: its own, and that of a pass for it.
+/// The purchases that this command handles: its own, and that of a pass for it.
 type Begun = Arc<Mutex<BTreeSet<PurchaseId>>>;
 
-/// Shows each step, and notes which purchases there are.
+/// Shows each step, and collects the purchases.
 fn noting(begun: Begun) -> impl Fn(&PurchaseProgress) {
     move |progress| {
         begun.lock().unwrap_or_else(PoisonError::into_inner).insert(progress.purchase);
@@ -96,18 +96,18 @@ fn unkept(error: io::Error) -> String {
     format!("cannot write the request down beside the journal, so it is not sent: {}", error.kind())
 }
 
-/// The client of a layer.
+/// Returns the client of a layer.
 pub(crate) fn client(layer: &PayLayer) -> Result<Pay<ReqwestClient>, BoxError> {
     Ok(layer.layer(ReqwestClient::new(reqwest::Client::builder())?))
 }
 
-/// Buys one answer, and reads it; unless it becomes a part of a JSON document, it is written as it comes.
+/// Buys one answer and reads it. It is written as it arrives, unless it becomes part of a JSON document.
 pub(crate) async fn buy<S, R, E>(client: &S, mut request: Request<Body>, reading: &Reading) -> Result<Bought, BoxError>
 where
     S: Service<Request<Body>, Response = Response<R>, Error = PayError> + Clone,
     R: http_body::Body<Data = Bytes, Error = BodyError<E>>,
 {
-    // Without a journal the next command has another intent.
+    // Without a journal, the next command would have another intent.
     let is_paid_by_hand = request.extensions().get::<AlreadyPaid>().is_some();
     request.extensions_mut().insert(Deadline(Duration::from_secs(reading.timeout)));
     let response = client.clone().oneshot(request).await?;
@@ -127,13 +127,13 @@ where
     Err(Torn { why, purchase, part: answer, is_kept }.into())
 }
 
-/// Forgets requests of which nothing is open. What cannot be forgotten now is, next time.
+/// Deletes stored requests without an open purchase. If that fails, the next command does it.
 pub(crate) fn forget(requests: &Requests, layer: &PayLayer) {
     let open = layer.unfinished();
     let _ = requests.retain(|order| open.iter().any(|entry| entry.request == order.name()));
 }
 
-/// Says what came of it, and closes the purchase once its answer is written; gives the exit code.
+/// Reports the outcome, and closes the purchase once its answer is written; returns the exit code.
 pub(crate) async fn say(layer: &PayLayer, outcome: &Result<Bought, BoxError>, reading: &Reading) -> u8 {
     let bought = match outcome {
         Ok(bought) => bought,
@@ -153,9 +153,9 @@ pub(crate) async fn say(layer: &PayLayer, outcome: &Result<Bought, BoxError>, re
     bought.code()
 }
 
-/// Says what went wrong; gives the exit code.
+/// Reports a failure; returns the exit code.
 fn complain(error: &BoxError, reading: &Reading, by_hand: bool) -> u8 {
-    // The reader may be gone.
+    // The reader may have closed the pipe.
     let _ = Output::new().write(&report::complaint(error, reading.json, by_hand));
     report::failure(error)
 }

@@ -1,4 +1,4 @@
-//! What is said in the end: the answer, or what went wrong and what helps.
+//! The final report: the answer, or what went wrong and what helps.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tower_x402::{
 
 use super::{BoxError, screen, when};
 
-/// An answer of which only a part is here.
+/// An incomplete answer.
 #[derive(Debug)]
 pub(crate) struct Torn {
     pub(crate) why: &'static str,
@@ -45,7 +45,7 @@ impl Torn {
     }
 }
 
-/// What came of it.
+/// The outcome of a purchase.
 pub(crate) struct Bought {
     pub(crate) status: http::StatusCode,
     pub(crate) purchase: Option<Purchase>,
@@ -53,10 +53,10 @@ pub(crate) struct Bought {
 }
 
 impl Bought {
-    /// The exit code.
+    /// Returns the exit code.
     pub(crate) fn code(&self) -> u8 {
         match &self.purchase {
-            // Not every seller confirms; an answer is an answer.
+            // Not every seller confirms a purchase; an answer is an answer.
             _ if self.status.is_success() => 0,
             Some(purchase) if purchase.state == PurchaseState::Answered => 0,
             Some(_) => 4,
@@ -64,7 +64,7 @@ impl Bought {
         }
     }
 
-    /// Says what an answer alone does not: what was charged of a maximum; or that it is none, and was free.
+    /// Prints what the answer alone does not show: the charge of a maximum, or that there was no purchase.
     pub(crate) fn remark(&self) {
         if let Some(Purchase { charged: Some(charged), amount, decimals, .. }) = &self.purchase {
             eprintln!("  charged     {} of at most {}", charged.to_decimal(*decimals), amount.to_decimal(*decimals));
@@ -81,7 +81,7 @@ impl Bought {
         }
     }
 
-    /// What belongs on standard output.
+    /// Returns the text for standard output.
     pub(crate) fn shown(&self, as_json: bool) -> Vec<u8> {
         if !as_json {
             // The answer is written already.
@@ -115,7 +115,7 @@ impl Bought {
     }
 }
 
-/// The exit code of what is no purchase; says what went wrong.
+/// Returns the exit code of an action that is no purchase, and reports its failure.
 pub(crate) fn code(outcome: Result<u8, BoxError>) -> u8 {
     outcome.unwrap_or_else(|error| {
         complaint(&error, false, false);
@@ -123,7 +123,7 @@ pub(crate) fn code(outcome: Result<u8, BoxError>) -> u8 {
     })
 }
 
-/// The exit code of a failure.
+/// Returns the exit code of a failure.
 pub(crate) fn failure(error: &BoxError) -> u8 {
     match error.downcast_ref::<PayError>() {
         Some(error) => unanswered(error.kind(), error.money(), error.is_resumable()),
@@ -131,7 +131,7 @@ pub(crate) fn failure(error: &BoxError) -> u8 {
     }
 }
 
-/// The exit code by what went wrong, where the money is, and whether the same request goes on with it.
+/// Returns the exit code for an error, by where the money is and whether the same request resumes the purchase.
 const fn unanswered(kind: PayErrorKind, money: Money, resumable: bool) -> u8 {
     match (kind, money) {
         (PayErrorKind::Declined, _) => 3,
@@ -141,7 +141,8 @@ const fn unanswered(kind: PayErrorKind, money: Money, resumable: bool) -> u8 {
     }
 }
 
-/// What went wrong, on standard error; gives what belongs on standard output. `by_hand`: no journal has the payment.
+/// Reports an error on standard error, and returns the text for standard output. `by_hand`: no journal has the
+/// payment.
 pub(crate) fn complaint(whole: &BoxError, as_json: bool, by_hand: bool) -> Vec<u8> {
     let mut text = whole.to_string();
     let mut cause = whole.source();
@@ -156,7 +157,7 @@ pub(crate) fn complaint(whole: &BoxError, as_json: bool, by_hand: bool) -> Vec<u
         eprintln!("{help}");
     }
     if !as_json {
-        // What there is of the answer is written already.
+        // The part that arrived is written already.
         return Vec::new();
     }
     let torn_from = torn.and_then(|torn| torn.purchase.as_ref()).and_then(|purchase| purchase.transaction);
@@ -173,7 +174,7 @@ pub(crate) fn complaint(whole: &BoxError, as_json: bool, by_hand: bool) -> Vec<u
     line(&told)
 }
 
-/// The purchase whose signed payment the seller can still use, and until when.
+/// Returns the purchase whose signed payment the seller can still use, and until when.
 fn outstanding(error: &PayError) -> Option<(PurchaseId, ChainTime)> {
     match error.money() {
         Money::AtRisk { until: Some(until) } if error.kind() == PayErrorKind::Outstanding => {
@@ -183,7 +184,7 @@ fn outstanding(error: &PayError) -> Option<(PurchaseId, ChainTime)> {
     }
 }
 
-/// What can be done about it.
+/// Returns advice about the error.
 fn help(error: Option<&PayError>, resumable: bool, by_hand: bool) -> Option<String> {
     if let Some((purchase, valid_before)) = error.and_then(outstanding) {
         return Some(format!(
@@ -249,7 +250,7 @@ mod tests {
             (PayErrorKind::Unsettled, at_risk, true, 4),
             (PayErrorKind::Unanswered, spent, true, 4),
             (PayErrorKind::Refused, spent, false, 5),
-            // A voucher that was refused, or sold without an answer: its seller has it.
+            // A voucher that was refused, or charged without an answer: the seller has it.
             (PayErrorKind::Refused, at_risk, false, 5),
             (PayErrorKind::AnswerLost, at_risk, false, 5),
             (PayErrorKind::Channel, at_risk, false, 5),

@@ -1,7 +1,7 @@
-//! The requests of purchases that may be open, beside the journal, which keeps a fingerprint of each only: without its request no
-//! purchase can be finished.
+//! The requests of purchases that may be open, stored beside the journal. The journal has only a fingerprint of each
+//! request, and without its request no purchase can be finished.
 //!
-//! Whoever has the journal open is the only one to write here.
+//! Only the process that has the journal open writes here.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -11,7 +11,7 @@ use std::{
 
 use super::order::Order;
 
-/// A file with a request a line, for its owner alone. There is none while nothing is open.
+/// A file with one request a line, readable by its owner alone. It does not exist while nothing is open.
 pub(crate) struct Requests {
     path: PathBuf,
 }
@@ -21,10 +21,11 @@ impl Requests {
         Self { path: named(journal, ".requests.jsonl") }
     }
 
-    /// The requests, each once. A line that cannot be read was cut short by a crash, before anything was sent.
+    /// Returns the requests, each once. A line that cannot be read was cut short by a crash, before anything was
+    /// sent.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Fails with the error of the file system.
     pub(crate) fn load(&self) -> io::Result<Vec<Order>> {
         let text = match fs::read(&self.path) {
             Ok(text) => text,
@@ -40,10 +41,10 @@ impl Requests {
         Ok(orders)
     }
 
-    /// Writes a request down, durably: before anything is paid for it.
+    /// Stores a request durably, before anything is paid for it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Fails with the error of the file system.
     pub(crate) fn keep(&self, order: &Order) -> io::Result<()> {
         let mut orders = self.load()?;
         if orders.contains(order) {
@@ -53,10 +54,10 @@ impl Requests {
         self.write(&orders)
     }
 
-    /// Forgets the others.
+    /// Deletes the requests that `keep` rejects.
     ///
     /// # Errors
-    /// What the file system says. Nothing is lost then.
+    /// Fails with the error of the file system. Nothing is lost then.
     pub(crate) fn retain(&self, keep: impl Fn(&Order) -> bool) -> io::Result<()> {
         let mut orders = self.load()?;
         let before = orders.len();
@@ -68,10 +69,10 @@ impl Requests {
         }
     }
 
-    /// Puts a file with these in the place of the one that is there.
+    /// Replaces the file by one with these requests.
     fn write(&self, orders: &[Order]) -> io::Result<()> {
         let new = named(&self.path, ".new");
-        // Left by a crash, perhaps, and perhaps for more than its owner to read.
+        // A crash may have left it, perhaps readable for other users.
         let _ = fs::remove_file(&new);
         let mut file = private(&new)?;
         for order in orders {
@@ -97,7 +98,7 @@ fn private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Makes the file's name survive a crash. Elsewhere a folder cannot be opened like a file.
+/// Makes the file's name survive a crash. Only on Unix can a folder be opened like a file.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! `buy resume`: everything that the journal has open is finished, by the requests that are kept beside it.
+//! `buy resume`: finishes all open purchases of the journal, with the requests that are stored beside it.
 
 use std::{
     collections::BTreeSet,
@@ -20,14 +20,14 @@ use super::{
     screen, steps,
 };
 
-/// What finishes a purchase whose request is not kept: of a pass there is no request of the command's own.
+/// How to finish a purchase whose request is not stored: the command has no request of its own for a pass.
 const FINISHES: &str =
     "the command that began it, with --resume, finishes it (that of a pass: with --pass and without --resume)";
 
-/// The purchases that were taken up.
+/// The purchases that were resumed.
 type Resumed = Arc<Mutex<BTreeSet<PurchaseId>>>;
 
-/// Finishes what can be; returns the exit code.
+/// Finishes what it can; returns the exit code.
 pub(crate) async fn run(args: &Resume) -> u8 {
     report::code(act(args).await)
 }
@@ -56,7 +56,7 @@ async fn act(args: &Resume) -> Result<u8, BoxError> {
     Ok(if open.is_empty() { worst } else { worse(worst, 4) })
 }
 
-/// Shows each step, and remembers which purchases there were.
+/// Shows each step, and collects the resumed purchases.
 fn showing(resumed: Resumed) -> impl Fn(&PurchaseProgress) {
     move |progress| {
         if let PurchaseEvent::Resumed { purchase, .. } = progress.event {
@@ -67,7 +67,7 @@ fn showing(resumed: Resumed) -> impl Fn(&PurchaseProgress) {
     }
 }
 
-/// Finishes all purchases of one request: the next one, once the one before is closed.
+/// Finishes all purchases of one request, one after the other.
 async fn finish(
     client: &Pay<ReqwestClient>,
     layer: &PayLayer,
@@ -91,12 +91,12 @@ async fn finish(
     }
 }
 
-/// Where money is lost counts for more than where there was none.
+/// Returns the more serious exit code: lost money ranks above none.
 fn worse(one: u8, other: u8) -> u8 {
     one.max(other)
 }
 
-/// Purchases that cannot be finished here, and what can be done about them.
+/// Prints purchases that cannot be finished here, and what can be done about them.
 fn tell(unknown: &[&JournalEntry]) {
     if unknown.is_empty() {
         return;

@@ -1,17 +1,17 @@
-//! What a seller wrote, on a terminal: characters that would steer it are shown instead.
+//! Shows a seller's text on a terminal, with the characters that would control it made visible.
 
 use std::{
     fmt::Write as _,
     io::{self, IsTerminal as _, Write as _},
 };
 
-/// The text with control characters (C0 but newline and tab, DEL, C1) and those that turn the direction of writing as
-/// `\u001b`, which in JSON means the same.
+/// Escapes control characters (C0 but newline and tab, DEL, C1) and those that change the direction of writing as
+/// `\u001b`, which means the same in JSON.
 pub(crate) fn visible(text: &str) -> String {
     escaped(text, steers)
 }
 
-/// The text with these characters by their numbers, as JSON writes them.
+/// Writes the characters that `hides` selects by their numbers, as in JSON.
 fn escaped(text: &str, hides: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -26,12 +26,12 @@ fn escaped(text: &str, hides: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// The same on one line, and with characters that are not seen: of a text that is part of a sentence.
+/// Escapes a text for a sentence: on one line, with invisible characters too.
 pub(crate) fn on_a_line(text: &str) -> String {
     escaped(text, |c| steers(c) || is_unseen(c)).replace('\n', "\\n")
 }
 
-/// The beginning of a text, with an ellipsis where there is more.
+/// Returns the beginning of a text, with an ellipsis if there is more.
 #[allow(dead_code, reason = "one of the programs that share this file cuts nothing")]
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
@@ -40,11 +40,11 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Standard output: to a terminal, which a seller is not to steer, text; to anything else the bytes as they came.
+/// Standard output: escaped text for a terminal, which a seller must not control; otherwise the bytes as they came.
 #[allow(dead_code, reason = "one of the programs that share this file writes no answers")]
 pub(crate) struct Output {
     is_terminal: bool,
-    /// The beginning of a character.
+    /// The beginning of an incomplete character.
     rest: Vec<u8>,
 }
 
@@ -54,7 +54,7 @@ impl Output {
         Self { is_terminal: io::stdout().is_terminal(), rest: Vec::new() }
     }
 
-    /// Writes a piece, at once.
+    /// Writes a piece immediately.
     pub(crate) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         let mut to = io::stdout();
         if self.is_terminal {
@@ -76,11 +76,11 @@ fn steers(c: char) -> bool {
     let control = c.is_control() && !matches!(c, '\n' | '\t');
     let direction =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    // Line and paragraph separator end a line where the terminal knows them.
+    // Terminals that know the line and paragraph separators end a line there.
     control || direction || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Whether a character takes no room: two texts that differ in it alone look the same.
+/// Returns whether a character is invisible: texts that differ only in it look the same.
 fn is_unseen(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}'

@@ -1,11 +1,11 @@
-//! A moment, as people write it: UTC, in the calendar.
+//! A moment in the calendar, in UTC.
 
 use tower_x402::protocol::ChainTime;
 
-/// `2026-11-22 19:14:10`.
+/// Formats a time as `2026-11-22 19:14:10`.
 pub(crate) fn utc(time: ChainTime) -> String {
     let (days, second) = (time.unix() / 86_400, time.unix() % 86_400);
-    // Years begin in March here, so that the leap day is the last one; 400 of them are an era.
+    // Years begin in March here, so the leap day is the last one; 400 years are an era.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

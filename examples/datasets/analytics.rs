@@ -1,4 +1,4 @@
-//! `/analytics/agent-conversions`: conversions of the marketplace, added up.
+//! `/analytics/agent-conversions`: sums of the marketplace's conversions.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::data::{Conversion, Data};
 
-/// What the rows are grouped by.
+/// The column that groups the rows.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Aggregate {
@@ -39,7 +39,7 @@ impl Aggregate {
     }
 }
 
-/// Which records are added up: all of them, or those with one value in one column.
+/// The records to add up: all of them, or those with one value in one column.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Filters {
     pub(crate) aggregate: Aggregate,
@@ -82,7 +82,7 @@ struct Row {
     rate: f64,
 }
 
-/// Adds up the records that `filters` let through.
+/// Adds up the records that `filters` accept.
 pub(crate) fn answer(data: &Data, filters: &Filters) -> Stats {
     let mut groups: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for record in data.conversions.records.iter().filter(|record| filters.accept(record)) {
@@ -91,7 +91,7 @@ pub(crate) fn answer(data: &Data, filters: &Filters) -> Stats {
         *visitors += record.visitors;
     }
     let mut rows: Vec<_> = groups.into_iter().map(|(group, sums)| row(group, sums)).collect();
-    // Stable: groups with equal conversions stay in alphabetical order.
+    // The sort is stable: groups with equal conversions stay in alphabetical order.
     rows.sort_by_key(|row| Reverse(row.conversions));
     Stats { aggregate: filters.aggregate, rows }
 }

@@ -1,6 +1,6 @@
-//! The datasets service: three priced questions and what is free around them.
+//! The datasets service: three priced questions, and free routes around them.
 //!
-//! The tests take this file in by `#[path]`, so modules refer to each other with `super::`.
+//! The tests include this file by `#[path]`, so modules refer to each other with `super::`.
 
 pub(crate) mod analytics;
 pub(crate) mod args;
@@ -65,7 +65,7 @@ pub(crate) mod units;
 #[path = "../../src/bin/x402-gateway/unread.rs"]
 pub(crate) mod unread;
 
-/// What its log lines are known by.
+/// The target of the program's log lines.
 pub(crate) const PROGRAM: &str = "datasets";
 
 use std::{convert::Infallible, sync::Arc};
@@ -95,7 +95,7 @@ use problem::Problem;
 use ready::Readiness;
 use search::Index;
 
-/// Everything that answers.
+/// The data and indexes behind all answers.
 #[derive(Debug)]
 pub(crate) struct Service {
     data: Data,
@@ -107,7 +107,7 @@ impl Service {
     /// Indexes `data`.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// Fails with the error of SQLite.
     pub(crate) async fn new(data: Data) -> sqlx::Result<Self> {
         let index = Index::build(&data).await?;
         let allowed = Allowed::new(&data);
@@ -145,10 +145,9 @@ impl Service {
     }
 }
 
-/// The routes, three of them priced: `price` is in whole tokens, such as `0.49`. A pass counts on all three.
+/// Returns the routes, three of them priced: `price` is in whole tokens, such as `0.49`. A pass counts on all three.
 ///
-/// # Errors
-/// A price that is none.
+/// # Errors Fails if the price is invalid.
 pub(crate) fn router(
     service: Arc<Service>,
     merchant: &Merchant,
@@ -189,7 +188,7 @@ pub(crate) fn router(
         Some(pass) => sold.route_service(pass::PATH, pass.service()?),
         None => sold,
     };
-    // A browser's form arrives by POST, and is the GET that it redeems: one handler for both.
+    // A browser's form arrives by POST, and redeems its GET: one handler serves both.
     Ok(sold
         .route("/demand-insights", get(demand_insights).post(demand_insights).route_layer(insights))
         .route("/ai-early-adopters-goals", get(early_adopters_goals).post(early_adopters_goals).route_layer(goals))
@@ -210,7 +209,7 @@ fn amount(merchant: &Merchant, price: &str) -> Result<Amount, BuildError> {
     amount.ok_or(BuildError::InvalidPrice { decimals })
 }
 
-/// One price for all that can be answered; the rest is refused before anybody pays.
+/// One price for every request that can be answered; all others are refused before anybody pays.
 fn price_if(check: impl Fn(&Parts, &Bytes) -> Result<(), Problem>, price: Amount) -> impl Fn(&Parts, &Bytes) -> Price {
     move |parts, body| match check(parts, body) {
         Ok(()) => Price::Charge(price),
@@ -220,7 +219,7 @@ fn price_if(check: impl Fn(&Parts, &Bytes) -> Result<(), Problem>, price: Amount
 
 type Shared = State<Arc<Service>>;
 
-/// The first page, for people and for programs.
+/// The start page, for people and for programs.
 struct Welcome {
     price: String,
     symbol: String,
@@ -246,7 +245,7 @@ impl Welcome {
     }
 }
 
-/// A request whose question may stand in the address or in the body.
+/// A request whose question may be in the address or in the body.
 struct Asked {
     head: Parts,
     body: Bytes,
@@ -263,7 +262,7 @@ impl<S: Send + Sync> FromRequest<S> for Asked {
 }
 
 impl Asked {
-    /// The answer as JSON, or for a browser as a page.
+    /// Returns the answer as JSON, or as a page for a browser.
     fn answer(&self, answer: impl Serialize, page: impl FnOnce(&Value) -> http::Response<Bytes>) -> Response {
         let answer = serde_json::to_value(answer).unwrap_or_default();
         match web::wants_html(&self.head.headers) {
@@ -273,7 +272,7 @@ impl Asked {
     }
 }
 
-/// The answer to a question in words.
+/// An answer in words.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Reply {
@@ -297,7 +296,7 @@ async fn early_adopters_goals(State(service): Shared, asked: Asked) -> Result<Re
     Ok(asked.answer(reply, |answer| web::reply("AI early adopters' goals", answer)))
 }
 
-/// The answer in numbers.
+/// An answer in numbers.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Numbers {
@@ -437,7 +436,7 @@ mod tests {
         }
     }
 
-    /// So indexers look for prices. Who shows a payment for nothing is told what to ask.
+    /// Indexers look for prices like this. A client that shows a payment without a question is told what to ask.
     #[tokio::test]
     async fn a_request_without_a_body_is_quoted_and_buys_nothing() {
         let mut shop = shop().await;

@@ -166,7 +166,7 @@ pub(crate) struct Args {
     pub(crate) command: Option<Command>,
 }
 
-/// What is done instead of selling.
+/// The commands other than selling.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
     /// Look after the ledger
@@ -180,7 +180,7 @@ pub(crate) enum Command {
     Unredeemed(Span),
 }
 
-/// What is done to the ledger.
+/// The commands for the ledger.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
     /// Before a restored backup sells again: refuse every payment mined until now that the ledger does not know
@@ -194,7 +194,7 @@ pub(crate) enum LedgerCommand {
     Replay(Replay),
 }
 
-/// A text that is shown before the program ends: help, or what is wrong with the flags.
+/// A text to show before the program ends: help, or the error of the flags.
 #[derive(Debug)]
 pub(crate) enum Ending {
     Help(String),
@@ -205,7 +205,7 @@ impl Args {
     /// Reads flags and environment.
     ///
     /// # Errors
-    /// What to print instead of running; what is wrong is one sentence.
+    /// Returns the text to print instead of running; an error is one sentence.
     pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, Ending> {
         let args = Self::try_parse_from(args).map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ending::Help(error.to_string()),
@@ -215,10 +215,9 @@ impl Args {
         Ok(args)
     }
 
-    /// Where sales are recorded.
+    /// Returns where sales are recorded.
     ///
-    /// # Errors
-    /// A sentence without what was given.
+    /// # Errors The error does not repeat what was given.
     pub(crate) fn ledger(&self) -> Result<LedgerArg, &'static str> {
         match &self.ledger {
             Some(text) => LedgerArg::parse(text),
@@ -226,12 +225,12 @@ impl Args {
         }
     }
 
-    /// The price of one answer.
+    /// Returns the price of one answer.
     pub(crate) fn price(&self) -> &str {
         self.price.as_deref().unwrap_or("0.49")
     }
 
-    /// What no single flag can tell.
+    /// Checks what no single flag can tell.
     fn check(&self) -> Result<(), &'static str> {
         if self.generate.is_some() || self.command.is_some() {
             return Ok(());
@@ -269,7 +268,7 @@ impl Args {
         }
     }
 
-    /// The networks that single values name.
+    /// Returns the networks that single values name.
     fn named(&self) -> impl Iterator<Item = Network> {
         let tokens = self.token.iter().chain(&self.former_token).filter_map(|token| token.network);
         self.rpc_url.iter().filter_map(|url| url.network).chain(tokens)
@@ -280,8 +279,8 @@ impl Args {
     }
 }
 
-/// Clap's message without values that are URLs, and may hold a password: one that stands where a flag was forgotten,
-/// for instance.
+/// Returns clap's message without values that are URLs, which may hold a password: for instance one in the place of a
+/// forgotten flag.
 fn without_urls(error: &clap::Error) -> String {
     let values = error.context().flat_map(|(_, value)| match value {
         ContextValue::String(text) => vec![text.clone()],
@@ -292,7 +291,7 @@ fn without_urls(error: &clap::Error) -> String {
     urls.fold(error.to_string(), |message, url| message.replace(&url, "…"))
 }
 
-/// The first paragraph of clap's message, on one line.
+/// Returns the first paragraph of clap's message, on one line.
 fn one_sentence(message: &str) -> String {
     let paragraph = message.strip_prefix("error: ").unwrap_or(message);
     let lines = paragraph.lines().map(str::trim).take_while(|line| !line.is_empty());
@@ -425,7 +424,7 @@ mod tests {
             let variable = format!("X402_{}", flag.to_uppercase().replace('-', "_"));
             assert!(help.contains(&format!("--{flag}")) && help.contains(&variable), "{flag}");
         }
-        // As the guides have it for every program.
+        // The guides use these names for every program.
         assert!(help.contains("--sealing-key") && help.contains("X402_KEY"));
     }
 }

@@ -18,7 +18,7 @@ impl Seller for Args {
 
     async fn owed(&self, since: SystemTime, until: Option<SystemTime>) -> Result<Vec<Unredeemed>, Failure> {
         let asked = Asked::of(self).await?;
-        // So that what is below it is known to be. A default would be another service's.
+        // Registers the price, so that payments below it are recognised. A default could be another service's price.
         if let Some(price) = &self.price {
             let price = super::amount(&asked.merchant, price).map_err(Failure::flags)?;
             drop(asked.merchant.charge("any", price).map_err(Failure::flags)?);
@@ -29,7 +29,7 @@ impl Seller for Args {
     }
 }
 
-/// A merchant that sells nothing, of the chain and the ledger that the flags name.
+/// A merchant that sells nothing, with the chain and the ledger that the flags name.
 pub(crate) struct Asked {
     pub(crate) merchant: Merchant,
     pub(crate) verifier: EvmVerifier,
@@ -37,15 +37,14 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// # Errors
-    /// What is wrong with the flags, the chain or the ledger.
+    /// # Errors Fails on wrong flags and on errors of the chain or the ledger.
     pub(crate) async fn of(args: &Args) -> Result<Self, Failure> {
         let Some(recipient) = args.recipient.filter(|_| !args.rpc_url.is_empty()) else {
             return Err(Failure::flags("name who was paid with --recipient 0x…, and an endpoint with --rpc-url URL"));
         };
         let book = args.book().await?;
         let verifier = merchant::verifier(args, args.network()).await?;
-        // Nothing is quoted under this key.
+        // This key seals no quotes.
         let keys = SealingKeys::random().map_err(Failure::world)?;
         let builder = Merchant::builder(recipient).verifier(verifier.clone()).sealing_keys(keys);
         let builder = merchant::tokens(builder.network(args.network()), args, &verifier).await?;
@@ -55,7 +54,7 @@ impl Asked {
     }
 }
 
-/// Which backend does not answer.
+/// Returns the failure of the backend that does not answer.
 pub(crate) fn unhealthy(error: HealthError) -> Failure {
     match error {
         HealthError::Verifier(error) => merchant::chain(error),

@@ -1,10 +1,10 @@
-//! Anyone's page may buy.
+//! Pages of any origin may buy.
 
 use http::Method;
 use tower_http::cors::{Any, CorsLayer};
 use tower_x402::protocol::headers;
 
-/// Stands outside the layer, so that preflights are not sold.
+/// Must be outside the layer, so that preflights are not sold.
 pub(crate) fn cors() -> CorsLayer {
     CorsLayer::new()
         .allow_origin(Any)

@@ -1,4 +1,4 @@
-//! `--metrics`: what is counted, on an address of its own.
+//! `--metrics`: serves the metrics on an address of their own.
 
 use std::net::SocketAddr;
 
@@ -7,10 +7,10 @@ use http::header;
 
 use super::{log::TARGET, metrics, run::Failure, serve};
 
-/// Serves `/metrics` there until the program ends.
+/// Serves `/metrics` on this address until the program ends.
 ///
 /// # Errors
-/// A sentence that names the address.
+/// Fails with a sentence that names the address.
 pub(crate) async fn start(address: SocketAddr) -> Result<(), Failure> {
     let listener = serve::listen(address).await.map_err(Failure::world)?;
     let recorder = metrics::recorder()?;

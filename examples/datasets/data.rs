@@ -1,4 +1,4 @@
-//! The three datasets: their shapes, and how they are read from a folder.
+//! The three datasets: their types, and how they are read from a folder.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +23,7 @@ pub(crate) struct Chat {
     pub(crate) country: String,
     /// The page on which it began.
     pub(crate) page: String,
-    /// What it is about, where somebody sorted it.
+    /// The subjects, if somebody classified it.
     #[serde(default)]
     pub(crate) tags: Vec<String>,
     pub(crate) turns: Vec<Turn>,
@@ -95,20 +95,19 @@ impl fmt::Display for DataError {
 
 impl std::error::Error for DataError {}
 
-/// The folder with the data of this example, as the repository has it; the published package leaves it out.
+/// Returns the folder with this example's data in the repository; the published package omits it.
 pub(crate) fn example_dir() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // That of the demo is in a folder beside this one.
+    // The demo's manifest is in a folder beside this example.
     let beside = manifest.join("../datasets/data");
     if beside.is_dir() { beside } else { manifest.join("examples/datasets/data") }
 }
 
 impl Data {
-    /// Returns the synthetic data of this example: from the repository's files or, where there are none, from the generator
-    /// that wrote them.
+    /// Returns the synthetic data of this example: from the repository's files, or else from the generator that wrote
+    /// them.
     ///
-    /// # Errors
-    /// Like [`load`](Self::load), for files that were edited.
+    /// # Errors Fails like [`load`](Self::load) if the files were edited.
     pub(crate) fn example() -> Result<Self, DataError> {
         let dir = example_dir();
         if dir.join(CHATS).exists() { Self::load(&dir) } else { Self::generated() }
@@ -126,7 +125,7 @@ impl Data {
     /// Reads the three files in `dir`.
     ///
     /// # Errors
-    /// A file that is missing, empty, or has a line of another shape.
+    /// Fails if a file is missing, empty, or has a malformed line.
     pub(crate) fn load(dir: &Path) -> Result<Self, DataError> {
         Ok(Self {
             chats: read(&dir.join(CHATS))?,
@@ -135,7 +134,7 @@ impl Data {
         })
     }
 
-    /// The distinct values of one column of the conversions, sorted.
+    /// Returns the distinct values of one column of the conversions, sorted.
     pub(crate) fn distinct(&self, column: impl Fn(&Conversion) -> &str) -> Vec<String> {
         let values: BTreeSet<_> = self.conversions.records.iter().map(column).collect();
         values.into_iter().map(str::to_owned).collect()
@@ -163,7 +162,7 @@ fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<Dataset<T>, Data
     Ok(Dataset { records, hash })
 }
 
-/// The parser's reason, with its position inside the line.
+/// Returns the parser's reason, with its position in the line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let reason = text.split(" at line ").next().unwrap_or_default();

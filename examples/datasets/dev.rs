@@ -1,4 +1,4 @@
-//! `--dev`: a local chain, and somebody with money on it.
+//! `--dev`: a local chain, and accounts with money on it.
 
 use std::{
     io::{self, Write},
@@ -28,7 +28,7 @@ const BUYER: usize = 1;
 const PAYER: usize = 2;
 /// The account that settles signed payments.
 const SETTLER: usize = 3;
-/// The one that signs, and sends nothing.
+/// The account that signs, and sends nothing.
 const SIGNER: usize = 4;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -43,13 +43,13 @@ const ORDERS: [(&str, &str); 3] = [
 /// One call of a tool.
 const TOOL_CALL: (&str, &str) = ("demand_insights", r#"{"query":"What do visitors say about pricing?"}"#);
 
-/// The chain and who is who on it.
+/// The chain and its participants.
 #[derive(Debug)]
 pub(crate) struct Dev {
     chain: DevChain,
-    /// The buyer's, for its owner alone, and gone when this ends.
+    /// The buyer's key, readable by its owner alone, and deleted when this is dropped.
     key_file: NamedTempFile,
-    /// That of the account that settles signed payments, likewise.
+    /// The key of the account that settles signed payments, likewise.
     settle_key: NamedTempFile,
 }
 
@@ -57,7 +57,7 @@ impl Dev {
     /// Starts the chain.
     ///
     /// # Errors
-    /// How to get what is missing.
+    /// The error says how to get what is missing.
     pub(crate) async fn start() -> Result<Self, BoxError> {
         let chain = DevChain::builder().install_with_npm(true).start().await?;
         let key_file = key_file("x402-buyer-", &chain.accounts()[BUYER])?;
@@ -65,7 +65,7 @@ impl Dev {
         Ok(Self { chain, key_file, settle_key })
     }
 
-    /// The key of the account that settles signed payments.
+    /// Returns the key file of the account that settles signed payments.
     pub(crate) fn settle_key(&self) -> &Path {
         self.settle_key.path()
     }
@@ -74,27 +74,27 @@ impl Dev {
         self.chain.rpc_url()
     }
 
-    /// Who is paid.
+    /// Returns the address that is paid.
     pub(crate) fn recipient(&self) -> Address {
         self.account(0).address()
     }
 
-    /// Ten accounts own ether and USDC.
+    /// Returns one of the ten accounts that own ether and USDC.
     fn account(&self, number: usize) -> &DevAccount {
         &self.chain.accounts()[number]
     }
 
-    /// Shows how to buy: by buying, if asked, and by commands to copy.
+    /// Shows how to buy: with commands to copy, after buying if asked to.
     pub(crate) async fn show(&self, base: &str, price: &str, buy: bool) {
         if buy && let Err(error) = self.buy(base, price).await {
             eprintln!("error: {error}");
         }
-        // Nobody may be reading.
+        // The reader may have closed the pipe.
         let _ = writeln!(io::stdout(), "{}", self.commands(base, price));
     }
 
-    /// Buys one answer from each endpoint: the last by a signed payment, which the seller settles, the others by a transfer. After the first,
-    /// somebody else shows its transaction. Then one call of a tool.
+    /// Buys one answer from each endpoint: the last by a signed payment, which the seller settles, the others by a
+    /// transfer. After the first, another client shows its transaction. Then calls one tool.
     async fn buy(&self, base: &str, price: &str) -> Result<(), BoxError> {
         let client = self.client(PAYER, PaymentMethod::Transfer, price).await?;
         let signer = self.client(SIGNER, PaymentMethod::Authorization, price).await?;
@@ -113,7 +113,7 @@ impl Dev {
         self.call_tool(base, price).await
     }
 
-    /// Calls one tool, as an agent does, and pays for the call by a signed payment.
+    /// Calls one tool as an agent does, and pays for the call by a signed payment.
     async fn call_tool(&self, base: &str, price: &str) -> Result<(), BoxError> {
         let (tool, arguments) = TOOL_CALL;
         let url = format!("{base}/mcp");
@@ -132,8 +132,8 @@ impl Dev {
         Ok(())
     }
 
-    /// A client that pays from this account in this way. Not the account that the printed commands use: two programs with one wallet get
-    /// into each other's way.
+    /// Returns a client that pays from this account in this way. It must not be the account of the printed commands:
+    /// two programs with one wallet disturb each other.
     async fn client(&self, account: usize, method: PaymentMethod, price: &str) -> Result<Pay<ReqwestClient>, BoxError> {
         let layer = self.pay_layer(account, method, price).await?;
         Ok(layer.layer(ReqwestClient::new(reqwest::Client::builder())?))
@@ -147,7 +147,7 @@ impl Dev {
         Ok(layer.build().await?)
     }
 
-    /// Commands to copy, which buy an answer.
+    /// Returns commands to copy, which buy an answer.
     fn commands(&self, base: &str, price: &str) -> String {
         let (rpc, from, token) = (self.rpc_url(), self.account(BUYER).address(), self.chain.usdc());
         let key = self.key_file.path().display();
@@ -191,13 +191,13 @@ fn key_file(prefix: &str, account: &DevAccount) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// The data of an ERC-20 `transfer`.
+/// Returns the call data of an ERC-20 `transfer`.
 fn transfer(to: Address, amount: Amount) -> String {
     let words = [[0; 12].as_slice(), to.as_bytes(), &amount.to_be_bytes()].concat();
     format!("0xa9059cbb{}", hex::encode(words))
 }
 
-/// The first lines of an answer.
+/// Returns the first lines of an answer.
 fn beginning(answer: &[u8]) -> String {
     let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
     let lines: Vec<String> = match answer["reply"].as_str() {

@@ -1,4 +1,4 @@
-//! What programs are told about the three endpoints: how each is asked, and what it answers.
+//! The descriptions of the three endpoints for programs: how to ask, and what they answer.
 
 use serde_json::{Value, json};
 use tower_x402::{
@@ -9,7 +9,7 @@ use tower_x402::{
 
 use super::analytics::{Aggregate, Allowed};
 
-/// The service that answers `/openapi.json` and the like.
+/// Returns the service that answers `/openapi.json` and the like.
 pub(crate) fn discovery(merchant: &Merchant) -> Discovery {
     merchant.discovery().title("Answers from three datasets").about(
         "What visitors say in anonymized chats, what early adopters of AI want, and how a marketplace for agents converts. \
@@ -17,7 +17,7 @@ pub(crate) fn discovery(merchant: &Merchant) -> Discovery {
     )
 }
 
-/// What is asked for, and what is answered: the same by a route and by a tool.
+/// A question and its answer, described for a route and for a tool.
 pub(crate) struct Described {
     pub(crate) about: &'static str,
     pub(crate) input: Value,
@@ -32,7 +32,7 @@ impl Described {
     }
 }
 
-/// A question about the chats.
+/// Describes a question about the chats.
 pub(crate) fn insights() -> Described {
     Described {
         about: "What visitors say: themes, quotations, and what they mean",
@@ -42,7 +42,7 @@ pub(crate) fn insights() -> Described {
     }
 }
 
-/// A question about the goals.
+/// Describes a question about the goals.
 pub(crate) fn goals() -> Described {
     let count = json!({ "datasetCount": { "type": "integer", "minimum": 0 } });
     Described {
@@ -53,7 +53,7 @@ pub(crate) fn goals() -> Described {
     }
 }
 
-/// The same as endpoints.
+/// Describes the chats' question as an endpoint.
 pub(crate) fn insights_at(path: &str, price: Amount) -> Endpoint {
     insights().at(path, price)
 }
@@ -74,7 +74,7 @@ fn question() -> Value {
     })
 }
 
-/// An answer in words; `more` are members that others do not have.
+/// Returns the schema of an answer in words; `more` are its additional members.
 fn reply(more: Value, required: &[&str]) -> Value {
     let mut properties = json!({
         "resultType": { "const": "chat" },
@@ -88,7 +88,7 @@ fn reply(more: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required })
 }
 
-/// The numbers.
+/// Describes the conversions.
 pub(crate) fn conversions(allowed: &Allowed) -> Described {
     let aggregates = Aggregate::ALL.map(Aggregate::name);
     let filters = json!({

@@ -1,4 +1,4 @@
-//! Makes the synthetic data files: the same bytes every time, on every machine.
+//! Generates the synthetic data files: the same bytes every time, on every machine.
 //!
 //! Only integers are drawn and no clock is read, so a changed file in `data/` always means a
 //! changed generator.
@@ -64,15 +64,15 @@ const INDUSTRIES: [&str; 17] = [
     "Software",
 ];
 
-/// The three files as `(name, content)`.
+/// Returns the three files as `(name, content)`.
 pub(crate) fn files() -> [(&'static str, String); 3] {
     [(CHATS, chats::file()), (GOALS, goals::file()), (CONVERSIONS, conversions::file())]
 }
 
-/// Writes the three files into `dir`, which is created if need be.
+/// Writes the three files into `dir`, and creates it if necessary.
 ///
 /// # Errors
-/// What the file system says.
+/// Fails with the error of the file system.
 pub(crate) fn write(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     for (name, content) in files() {
@@ -81,7 +81,7 @@ pub(crate) fn write(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// One JSON document a line.
+/// Writes one JSON document a line.
 fn lines<T: serde::Serialize>(records: impl Iterator<Item = T>) -> String {
     let mut file = String::new();
     for line in records.filter_map(|record| serde_json::to_string(&record).ok()) {
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn committed_files_are_what_the_generator_writes() {
         let dir = data::example_dir();
-        // Cargo adds this file to a package, and the published package leaves the data out.
+        // Cargo adds this file to packages, and the published package omits the data.
         if Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml.orig").exists() {
             return;
         }

@@ -12,7 +12,7 @@ use super::{
 /// Writes the answer.
 ///
 /// # Errors
-/// What SQLite says.
+/// Fails with the error of SQLite.
 pub(crate) async fn answer(data: &Data, index: &Index, question: &str) -> sqlx::Result<String> {
     let goals = &data.goals.records;
     let mut rows = index.goals(&text::terms(question)).await?;

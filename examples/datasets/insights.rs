@@ -12,7 +12,7 @@ use super::{
     text,
 };
 
-/// One side of demand, and the beginnings of the words that belong to it.
+/// One aspect of demand, and the beginnings of the words that belong to it.
 struct Lens {
     title: &'static str,
     stems: &'static [&'static str],
@@ -110,7 +110,7 @@ const LENSES: [Lens; 3] = [
 /// Writes the answer.
 ///
 /// # Errors
-/// What SQLite says.
+/// Fails with the error of SQLite.
 pub(crate) async fn answer(data: &Data, index: &Index, question: &str) -> sqlx::Result<String> {
     let chats = &data.chats.records;
     let terms = text::terms(question);
@@ -164,7 +164,7 @@ fn tags(chat: &Chat) -> HashSet<&str> {
     chat.tags.iter().map(String::as_str).collect()
 }
 
-/// Visitors' messages of the chats in `rows`: those that match the question first, then the others.
+/// Returns the visitors' messages of the chats in `rows`: those that match the question first, then the others.
 fn in_order(rows: &[usize], chats: &[Chat], matching: Vec<TurnAt>) -> Vec<TurnAt> {
     let wanted: HashSet<_> = rows.iter().collect();
     let mut turns: Vec<_> = matching.into_iter().filter(|(row, _)| wanted.contains(row)).collect();

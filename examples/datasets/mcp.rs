@@ -28,10 +28,9 @@ use super::{Service, discovery, problem::Problem, request};
 /// The server and its prices.
 type Sold = Mcp<StreamableHttpService<Tools, LocalSessionManager>>;
 
-/// The tools, sold; `None` for a merchant that takes transfers only, by which no client of MCP pays.
+/// Returns the tools, sold; `None` if the merchant accepts only transfers, by which no client of MCP pays.
 ///
-/// # Errors
-/// As for the routes.
+/// # Errors The same as for the routes.
 pub(crate) fn server(
     service: Arc<Service>,
     merchant: &Merchant,
@@ -44,7 +43,7 @@ pub(crate) fn server(
         Err(error) => return Err(error),
     };
     let tools = Tools(service);
-    // Who may ask is decided before: this service is for everybody, by any name.
+    // Hosts are not restricted: this service is public, under any name.
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts();
     let server = StreamableHttpService::new(move || Ok(tools.clone()), LocalSessionManager::default().into(), config);
     Ok(Some(layer.layer(server)))
@@ -69,7 +68,7 @@ fn prices(service: &Arc<Service>, merchant: &Merchant, price: Amount) -> Result<
         .map(|layer| layer.free("analytics_filters").deny_unlisted())
 }
 
-/// The arguments, as the routes take them.
+/// Returns the arguments in the form that the routes take.
 fn body(arguments: &Map<String, Value>) -> Bytes {
     serde_json::to_vec(arguments).unwrap_or_default().into()
 }

@@ -1,4 +1,4 @@
-//! The merchant that the flags describe: who is paid, how that is verified, and where it is recorded.
+//! The merchant that the flags describe: who is paid, how payments are verified, and where they are recorded.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use tower_x402::{
 
 use super::{args::Args, keys, log::TARGET, on_network::OnNetwork, run::Failure, secret::Secret, settler};
 
-/// How often a node that is down is asked again.
+/// How long to wait before asking a node again that is down.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// # Errors
-/// What is wrong with the flags, or with the world.
+/// Builds the merchant.
+///
+/// # Errors Fails on wrong flags and on errors of the backends.
 pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<Merchant, Failure> {
     let verifier = verifier(args, args.network()).await?;
     let ledger = args.ledger().map_err(Failure::flags)?;
@@ -72,7 +73,7 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     })
 }
 
-/// The realm of MPP, which is spoken wherever there is a public host, or where the flags say so.
+/// Returns the realm of MPP, which is offered if there is a public host, or if the flags ask for it.
 fn mpp_realm(args: &Args) -> Result<Option<String>, Failure> {
     let host = || {
         let (_, rest) = args.public_url.as_deref()?.split_once("://")?;
@@ -83,21 +84,20 @@ fn mpp_realm(args: &Args) -> Result<Option<String>, Failure> {
             Failure::flags("--mpp needs a realm, such as --mpp shop.example, or the host of --public-url")
         }),
         Some(realm) => Ok(Some(realm.to_owned())),
-        // A host that is too long for a realm is no reason not to sell.
+        // A host that is too long for a realm does not prevent selling.
         None => Ok(host().filter(|host| host.len() <= 64)),
     }
 }
 
-/// Who else was paid, and in what.
+/// Adds former recipients, and current and former tokens.
 ///
-/// # Errors
-/// What is wrong with the tokens.
+/// # Errors Fails if a token is wrong.
 pub(crate) async fn tokens(
     mut builder: MerchantBuilder,
     args: &Args,
     verifier: &EvmVerifier,
 ) -> Result<MerchantBuilder, Failure> {
-    // Without any, the merchant takes the USDC of the chain.
+    // Without any token, the merchant accepts the chain's USDC.
     for asset in stated(verifier, args.on(args.network(), &args.token)).await? {
         builder = builder.asset(asset);
     }
@@ -107,7 +107,7 @@ pub(crate) async fn tokens(
     Ok(args.former_recipient.iter().fold(builder, |builder, recipient| builder.former_recipient(*recipient)))
 }
 
-/// One of the further networks.
+/// Returns one of the further networks.
 async fn chain_of(args: &Args, network: Network) -> Result<Chain, Failure> {
     let verifier = verifier(args, network).await?;
     let mut chain = Chain::new(network);
@@ -120,8 +120,7 @@ async fn chain_of(args: &Args, network: Network) -> Result<Chain, Failure> {
     settler::add(chain.verifier(verifier), args, network).await
 }
 
-/// # Errors
-/// What is wrong with the endpoints.
+/// # Errors Fails if the endpoints are wrong.
 pub(crate) async fn verifier(args: &Args, network: Network) -> Result<EvmVerifier, Failure> {
     let builder = EvmVerifier::builder()
         .endpoints(args.endpoints(network))
@@ -133,10 +132,9 @@ pub(crate) async fn verifier(args: &Args, network: Network) -> Result<EvmVerifie
     connect(builder, args.wait_for_rpc).await
 }
 
-/// Connects to the chain, and waits that long for one that is not there yet.
+/// Connects to the chain, and waits up to `patience` for one that does not answer yet.
 ///
-/// # Errors
-/// What is wrong with the endpoints.
+/// # Errors Fails if the endpoints are wrong.
 pub(crate) async fn connect(builder: EvmVerifierBuilder, patience: Duration) -> Result<EvmVerifier, Failure> {
     let deadline = Instant::now() + patience;
     let mut waiting = false;
@@ -154,7 +152,7 @@ pub(crate) async fn connect(builder: EvmVerifierBuilder, patience: Duration) -> 
     }
 }
 
-/// Also the head is there: a node that answers may still be far behind.
+/// Connects and reads the head: a node that answers may still be far behind.
 async fn connected(builder: EvmVerifierBuilder) -> Result<EvmVerifier, VerifyError> {
     let verifier = builder.connect().await?;
     verifier.head().await?;
@@ -169,7 +167,8 @@ async fn stated(verifier: &EvmVerifier, contracts: impl Iterator<Item = &Address
     Ok(assets)
 }
 
-/// A chain that cannot be reached is not the fault of the flags; one that is not what they say is.
+/// Classifies the failure: the flags are not at fault if the chain cannot be reached, but they are if it differs from
+/// them.
 pub(crate) fn chain(error: VerifyError) -> Failure {
     match error.kind() {
         VerifyErrorKind::Unavailable => Failure::world(error),
@@ -178,24 +177,24 @@ pub(crate) fn chain(error: VerifyError) -> Failure {
 }
 
 impl Args {
-    /// The first chain that is paid on.
+    /// Returns the first payment chain.
     pub(crate) fn network(&self) -> Network {
         self.network.first().map_or(Network::BASE, |id| Network::eip155(*id))
     }
 
-    /// Every chain that is paid on.
+    /// Returns all payment chains.
     pub(crate) fn networks(&self) -> impl Iterator<Item = Network> {
         let others = self.network.iter().skip(1).map(|id| Network::eip155(*id));
         std::iter::once(self.network()).chain(others)
     }
 
-    /// The values for one of the chains.
+    /// Returns the values for one of the chains.
     pub(crate) fn on<'a, T>(&self, network: Network, values: &'a [OnNetwork<T>]) -> impl Iterator<Item = &'a T> {
         let first = self.network();
         values.iter().filter(move |one| one.network.unwrap_or(first) == network).map(|one| &one.value)
     }
 
-    /// The endpoints of one of the chains.
+    /// Returns the endpoints of one of the chains.
     pub(crate) fn endpoints(&self, network: Network) -> impl Iterator<Item = &Secret> {
         self.on(network, &self.rpc_url)
     }

@@ -4,7 +4,7 @@ use std::{convert::Infallible, str::FromStr};
 
 use tower_x402::protocol::Network;
 
-/// A text such as `84532=https://sepolia.base.org`: the value for that network; without a number, for the first one.
+/// A value such as `84532=https://sepolia.base.org`, for that network; without a number, it is for the first network.
 #[derive(Clone, Debug)]
 pub(crate) struct OnNetwork<T> {
     pub(crate) network: Option<Network>,

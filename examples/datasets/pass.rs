@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use tower_x402::{BuildError, Merchant, Pass};
 
-/// Where it is sold.
+/// The path where the pass is sold.
 pub(crate) const PATH: &str = "/pass";
 
-/// How many answers it holds, and its price in whole tokens: `10:3.90`.
+/// The number of answers, and the price in whole tokens: `10:3.90`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PassOffer {
     calls: u64,
@@ -15,10 +15,9 @@ pub(crate) struct PassOffer {
 }
 
 impl PassOffer {
-    /// Defines it.
+    /// Defines the pass.
     ///
-    /// # Errors
-    /// A price that is none.
+    /// # Errors Fails if the price is invalid.
     pub(crate) fn pass(&self, merchant: &Merchant) -> Result<Pass, BuildError> {
         let Self { calls, price } = self;
         let symbol = merchant.assets().first().map_or("", |asset| asset.symbol());

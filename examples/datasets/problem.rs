@@ -1,4 +1,4 @@
-//! What is answered to a request that cannot be served: `application/problem+json`.
+//! The answers to requests that cannot be served: `application/problem+json`.
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// The request is at fault.
+    /// Returns a refusal of an invalid request.
     pub(crate) fn bad_request(error: &'static str, detail: impl Into<String>) -> Self {
         let title = match error {
             "invalid_filters" => "Invalid filters",
@@ -26,7 +26,7 @@ impl Problem {
         Self { status: StatusCode::BAD_REQUEST, title, error, detail: detail.into() }
     }
 
-    /// We are at fault; the reason is logged and not told.
+    /// Returns a refusal for an internal error; its reason is logged but not told.
     pub(crate) fn internal(reason: &sqlx::Error) -> Self {
         tracing::error!(%reason, "answer failed");
         Self {
@@ -37,7 +37,7 @@ impl Problem {
         }
     }
 
-    /// The refusal as this client reads it: a page for a browser that opened one.
+    /// Returns the refusal in the form for this client: a page for a browser.
     pub(crate) fn into_http_for(self, head: &Parts) -> http::Response<Bytes> {
         if head.method != Method::GET || !web::wants_html(&head.headers) {
             return self.into_http();
@@ -47,7 +47,7 @@ impl Problem {
         page
     }
 
-    /// The refusal as a response with a plain body, which the pricing of a route can give too.
+    /// Returns the refusal as a response with a plain body, which the pricing of a route can return too.
     pub(crate) fn into_http(self) -> http::Response<Bytes> {
         let body = serde_json::json!({
             "title": self.title,

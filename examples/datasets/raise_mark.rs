@@ -1,7 +1,7 @@
-//! `datasets ledger raise-mark`: after a backup was restored, or a fail-over lost the last sales.
+//! `datasets ledger raise-mark`: for use after a backup was restored, or a fail-over lost the last sales.
 //!
-//! What was sold since is not in the ledger, and each of those payments would buy a second answer. So everything that was
-//! mined until now is refused, unless the ledger knows it; and that is told to whoever paid and has no answer yet.
+//! The lost sales are not in the ledger, so each of their payments would buy a second answer. Therefore every payment
+//! mined until now is refused unless the ledger knows it. Payers without an answer are told so.
 
 use tower_x402::{
     clock::{Clock as _, SystemClock},
@@ -15,14 +15,13 @@ use super::{
     run::Failure,
 };
 
-/// How far the chain's time may be ahead of ours, in seconds.
+/// How far the chain's time may be ahead of this machine's, in seconds.
 const AHEAD: u64 = 180;
 const FUTURE: &str = "--to is a time in seconds since 1970 that has come: a later one would refuse payments to come";
 
-/// Raises the mark to that Unix time, or else to the present.
+/// Raises the mark to that Unix time, or else to the time of the chain's head.
 ///
-/// # Errors
-/// What is wrong with the flags, the chain or the ledger.
+/// # Errors Fails on wrong flags and on errors of the chain or the ledger.
 pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failure> {
     let ledger = args.ledger().map_err(Failure::flags)?;
     let to = ChainTime::from_unix(match to {
@@ -43,7 +42,7 @@ pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failu
     Ok(())
 }
 
-/// The present, on the right chain.
+/// Returns the time of the head, on the right chain.
 async fn present(args: &Args) -> Result<ChainTime, Failure> {
     let mut endpoints = args.endpoints(args.network()).peekable();
     if endpoints.peek().is_none() {

@@ -1,4 +1,4 @@
-//! `datasets ledger replay`: the sales that the server's log has, and a restored backup lacks, recorded again.
+//! `datasets ledger replay`: records again the sales that the server's log has but a restored backup lacks.
 
 use std::{
     fs::File,
@@ -16,7 +16,7 @@ use super::{
     run::Failure,
 };
 
-/// Which sales.
+/// The sales to record.
 #[derive(Clone, Debug, Flags)]
 pub(crate) struct Replay {
     /// Day of the backup, in UTC, or an earlier one: payments are looked for from then on
@@ -27,10 +27,10 @@ pub(crate) struct Replay {
     file: Option<PathBuf>,
 }
 
-/// Records them.
+/// Records the sales.
 ///
-/// # Errors
-/// What is wrong with the flags, the log, the chain or the ledger; and sales that were not recorded, though they would be sold again.
+/// # Errors Fails on wrong flags and on errors of the log, the chain or the ledger. Also fails if sales were not
+/// recorded that could be sold again.
 pub(crate) async fn replay(args: &Args, asked: &Replay) -> Result<(), Failure> {
     let sales = match &asked.file {
         Some(path) => File::open(path).and_then(|log| sales(BufReader::new(log))),
@@ -44,7 +44,7 @@ pub(crate) async fn replay(args: &Args, asked: &Replay) -> Result<(), Failure> {
     }
     let Asked { merchant, verifier, .. } = Asked::of(args).await?;
     if let Some(offer) = &args.pass {
-        // Its accounts are opened again with its sales.
+        // The pass's accounts are opened again with its sales.
         let sold = offer.pass(&merchant).and_then(|pass| pass.service());
         sold.map_err(Failure::flags)?;
     }
@@ -71,7 +71,7 @@ fn tell(why: &str, payments: &[PaymentId]) {
     }
 }
 
-/// The sales among the lines of a log, whatever else it has, be it no UTF-8.
+/// Returns the sales among the lines of a log. Other lines are ignored, even if they are not UTF-8.
 fn sales(log: impl BufRead) -> io::Result<Vec<LoggedSale>> {
     let lines = log.split(b'\n').map(|line| Ok(LoggedSale::from_line(String::from_utf8_lossy(&line?).trim_end())));
     lines.filter_map(Result::transpose).collect()

@@ -7,12 +7,12 @@ use std::{
 
 use super::text;
 
-/// How often a tag, a word or a place comes up among what was found.
+/// How often a tag, a word or a place occurs among the found records.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Count {
     pub(crate) name: String,
     pub(crate) count: usize,
-    /// Share among the found, divided by the share among all.
+    /// The share among the found records, divided by the share among all.
     pub(crate) lift: f64,
 }
 
@@ -47,7 +47,7 @@ fn tally<'a>(records: impl Iterator<Item = HashSet<&'a str>>) -> (BTreeMap<&'a s
     (counts, total)
 }
 
-/// A table of the most frequent themes, `what` being what is counted.
+/// Writes a table of the most frequent themes; `what` names the counted records.
 pub(crate) fn themes(out: &mut String, counts: &[Count], what: &str, total: usize) {
     if counts.is_empty() {
         return;
@@ -59,18 +59,18 @@ pub(crate) fn themes(out: &mut String, counts: &[Count], what: &str, total: usiz
     }
 }
 
-/// `pricing (12), trust (3)`: the first `most` of `counts`.
+/// Lists the first `most` of `counts`: `pricing (12), trust (3)`.
 pub(crate) fn listed(counts: &[Count], most: usize) -> String {
     let names: Vec<_> = counts.iter().take(most).map(|c| format!("{} ({})", c.name, c.count)).collect();
     names.join(", ")
 }
 
-/// `part` of `total` in percent.
+/// Formats `part` of `total` in percent.
 pub(crate) fn percent(part: usize, total: usize) -> String {
     format!("{} %", (part * 200 + total) / (2 * total).max(1))
 }
 
-/// A quotation and who said it.
+/// Writes a quotation and its author.
 pub(crate) fn quote(out: &mut String, said: &str, who: &str) {
     out.push('\n');
     for line in said.lines() {
@@ -79,12 +79,12 @@ pub(crate) fn quote(out: &mut String, said: &str, who: &str) {
     let _ = writeln!(out, ">\n> — {who}");
 }
 
-/// Quotations that were given already: no second one says nearly the same.
+/// The quotations given so far, to avoid a second one that says nearly the same.
 #[derive(Debug, Default)]
 pub(crate) struct Quoted(Vec<String>);
 
 impl Quoted {
-    /// Whether `said` is new; if so it counts as given.
+    /// Returns whether `said` is new, and records it.
     pub(crate) fn is_new(&mut self, said: &str) -> bool {
         let new = self.0.iter().all(|given| text::overlap(said, given) < 50);
         if new {
@@ -94,18 +94,18 @@ impl Quoted {
     }
 }
 
-/// Words that set the found texts apart from all texts, with the number of texts that have them.
+/// Returns words that distinguish the found texts from all texts, with the number of texts that have them.
 pub(crate) fn telling_words(found: &[String], all: &[String]) -> Vec<Count> {
     let mut counts = count(found.iter().map(|t| word_set(t)), all.iter().map(|t| word_set(t)));
     counts.retain(|c| c.count >= 2 && c.lift >= 1.3);
-    // A word must be both frequent here and rarer elsewhere.
+    // A word must be frequent here and rarer elsewhere.
     let weight = |c: &Count| c.count as f64 * c.lift.min(8.0);
     counts.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then_with(|| a.name.cmp(&b.name)));
     counts.truncate(10);
     counts
 }
 
-/// The longer words of `text` that are written small: names and beginnings of sentences are not.
+/// Returns the longer lower-case words of `text`, without names and beginnings of sentences.
 fn word_set(text: &str) -> HashSet<&str> {
     text.split(|c: char| !c.is_alphabetic())
         .filter(|word| word.chars().count() > 3 && !word.contains(char::is_uppercase) && !text::is_stop_word(word))

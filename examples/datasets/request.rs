@@ -1,5 +1,5 @@
-//! What may be asked: one place for the handlers and for the pricing, so that nobody is quoted a
-//! price for a request that could not be answered.
+//! The valid requests: one place for the handlers and for the pricing, so that no client is quoted a price for a
+//! request that cannot be answered.
 
 use std::collections::BTreeMap;
 
@@ -15,40 +15,37 @@ use super::{
 
 const MAX_QUERY: usize = 2_000;
 
-/// For the pricing of the two routes with a `query`. A request that asks nothing at all is quoted: so programs look for prices.
+/// Checks a request for the pricing of the two routes with a `query`. A request without a question is quoted:
+/// programs look for prices like this.
 ///
-/// # Errors
-/// What the request is refused with.
+/// # Errors Returns the refusal of the request.
 pub(crate) fn check_query(head: &Parts, body: &Bytes) -> Result<(), Problem> {
     if is_probe(head, body) { Ok(()) } else { question(&head.method, &head.uri, body).map(drop) }
 }
 
-/// For the pricing of the analytics route, likewise.
+/// Checks a request for the pricing of the analytics route, likewise.
 ///
-/// # Errors
-/// What the request is refused with.
+/// # Errors Returns the refusal of the request.
 pub(crate) fn check_filters(allowed: &Allowed, head: &Parts, body: &Bytes) -> Result<(), Problem> {
     if is_probe(head, body) { Ok(()) } else { choice(allowed, &head.method, &head.uri, body).map(drop) }
 }
 
-/// Whether the body is missing, and nothing is shown for an answer.
+/// Returns whether the body is empty and no payment is shown.
 fn is_probe(head: &Parts, body: &[u8]) -> bool {
     let shown = [headers::X402_PAYMENT, headers::PAYMENT_SIGNATURE];
     head.method == Method::POST && body.is_empty() && !shown.iter().any(|name| head.headers.contains_key(name))
 }
 
-/// The question: of a browser in the address, of a program in the body.
+/// Returns the question: a browser's from the address, a program's from the body.
 ///
-/// # Errors
-/// As [`query`].
+/// # Errors The errors of [`query`].
 pub(crate) fn question(method: &Method, uri: &Uri, body: &[u8]) -> Result<String, Problem> {
     if is_asked_by_address(method) { query(&members(uri)) } else { query(body) }
 }
 
-/// The filters, likewise.
+/// Returns the filters, likewise.
 ///
-/// # Errors
-/// As [`filters`].
+/// # Errors The errors of [`filters`].
 pub(crate) fn choice(allowed: &Allowed, method: &Method, uri: &Uri, body: &[u8]) -> Result<Filters, Problem> {
     if !is_asked_by_address(method) {
         return filters(allowed, body);
@@ -61,7 +58,8 @@ fn is_asked_by_address(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// The fields of an address as a JSON object. A name that comes twice is no text any more, and so nothing that is asked for.
+/// Returns the fields of an address as a JSON object. A name that occurs twice has no text value, and so is not a
+/// valid question.
 fn members(uri: &Uri) -> Vec<u8> {
     Value::Object(fields(uri).collect()).to_string().into_bytes()
 }
@@ -75,7 +73,7 @@ fn fields(uri: &Uri) -> impl Iterator<Item = (String, Value)> {
     all.into_iter()
 }
 
-/// The question in `body`, without white space around it.
+/// Returns the question in `body`, without surrounding white space.
 ///
 /// # Errors
 /// 400 `invalid_body` or `invalid_query`.
@@ -90,7 +88,7 @@ pub(crate) fn query(body: &[u8]) -> Result<String, Problem> {
     if (1..=MAX_QUERY).contains(&length) { Ok(query.to_owned()) } else { Err(refuse()) }
 }
 
-/// The filters in `body`; without any, everything by category.
+/// Returns the filters in `body`; without any, everything by category.
 ///
 /// # Errors
 /// 400 `invalid_body` or `invalid_filters`.
@@ -137,7 +135,7 @@ fn refused(detail: &str) -> Problem {
     Problem::bad_request("invalid_filters", detail)
 }
 
-/// The members of `body`, or nothing if it is empty or JSON of another kind.
+/// Returns the members of `body`, or `None` if it is empty or JSON of another kind.
 fn object(body: &[u8]) -> Result<Option<Map<String, Value>>, Problem> {
     if body.trim_ascii().is_empty() {
         return Ok(None);

@@ -24,7 +24,7 @@ use super::{
     router, serve, settler, units,
 };
 
-/// The program.
+/// Runs the program.
 pub(crate) async fn main() -> ExitCode {
     ending(run(env::args_os()).await)
 }
@@ -32,7 +32,7 @@ pub(crate) async fn main() -> ExitCode {
 /// Runs the program with these arguments, the first of which is its name.
 ///
 /// # Errors
-/// What to say, and the exit code.
+/// Fails with an exit code and its reason.
 pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let args = match Args::read(args) {
         Ok(args) => args,
@@ -96,7 +96,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     }
 }
 
-/// Says what the flags, the environment and the defaults come to: a wrong recipient is told before anybody pays it.
+/// Logs the effective settings, so that a wrong recipient is noticed before anybody pays it.
 fn announce(args: &Args, merchant: &Merchant) {
     let ledger = args.ledger().map_or_else(str::to_owned, |ledger| ledger.name());
     let tokens: Vec<_> =
@@ -121,7 +121,7 @@ fn announce(args: &Args, merchant: &Merchant) {
     }
 }
 
-/// What becomes of payments that are bound to no secret.
+/// Describes how unbound payments are treated.
 fn unbound(args: &Args) -> String {
     match (args.require_bound, args.hold_unbound.is_zero()) {
         (true, _) => "refused without a signature".to_owned(),

@@ -24,9 +24,9 @@ const TURNS: &str = "SELECT rowid, bm25(turns) AS score FROM turns WHERE turns M
 const GOALS: &str =
     "SELECT rowid, bm25(goals, 4.0, 2.0, 1.0, 2.0) AS score FROM goals WHERE goals MATCH ? ORDER BY score, rowid";
 
-/// A record with less than this part of the best one's score is not about the question,
+/// The minimum score of a relevant record, as a share of the best score.
 const RELEVANT: f64 = 0.4;
-/// but so many are kept in any case: one odd word must not leave an answer of two records.
+/// The minimum number of records to keep: one rare word must not reduce an answer to two records.
 const AT_LEAST: usize = 8;
 
 /// One visitor's message: position of the chat, position in the chat.
@@ -36,7 +36,7 @@ pub(crate) type TurnAt = (usize, usize);
 #[derive(Debug)]
 pub(crate) struct Index {
     pool: SqlitePool,
-    /// Where each row of `turns` comes from.
+    /// The origin of each row of `turns`.
     turns: Vec<TurnAt>,
 }
 
@@ -44,7 +44,7 @@ impl Index {
     /// Builds the index.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// Fails with the error of SQLite.
     pub(crate) async fn build(data: &Data) -> sqlx::Result<Self> {
         let pool = open().await?;
         let mut write = pool.begin().await?;
@@ -55,17 +55,17 @@ impl Index {
         Ok(Self { pool, turns })
     }
 
-    /// Positions of the chats that are about any of `terms`, best first.
+    /// Returns the positions of the chats about any of `terms`, best first.
     pub(crate) async fn chats(&self, terms: &[String]) -> sqlx::Result<Vec<usize>> {
         Ok(relevant(self.ranked(CHATS, terms).await?))
     }
 
-    /// Positions of the goals that are about any of `terms`, best first.
+    /// Returns the positions of the goals about any of `terms`, best first.
     pub(crate) async fn goals(&self, terms: &[String]) -> sqlx::Result<Vec<usize>> {
         Ok(relevant(self.ranked(GOALS, terms).await?))
     }
 
-    /// Visitors' messages with any of `terms`, best first.
+    /// Returns the visitors' messages with any of `terms`, best first.
     pub(crate) async fn turns(&self, terms: &[String]) -> sqlx::Result<Vec<TurnAt>> {
         let rows = self.ranked(TURNS, terms).await?;
         Ok(rows.iter().filter_map(|(row, _)| self.turns.get(*row).copied()).collect())
@@ -80,8 +80,8 @@ impl Index {
     }
 }
 
-/// A pool over one in-memory database: sqlx gives it a name and a shared cache, so that every
-/// connection sees the same tables. It lives as long as a connection does; none is ever let go.
+/// Opens a pool over one in-memory database. sqlx gives it a name and a shared cache, so every connection sees the
+/// same tables. It lives as long as a connection does, so none is ever closed.
 async fn open() -> sqlx::Result<SqlitePool> {
     let options: SqliteConnectOptions = "sqlite::memory:".parse()?;
     SqlitePoolOptions::new()
@@ -136,7 +136,7 @@ fn said_by(chat: &Chat, who: Speaker) -> String {
     texts.join("\n")
 }
 
-/// Those that come near the best one; scores are negative.
+/// Returns the rows near the best one; scores are negative.
 fn relevant(rows: Vec<(usize, f64)>) -> Vec<usize> {
     let limit = rows.first().map_or(0.0, |(_, best)| best * RELEVANT);
     let near = rows.iter().take_while(|(_, score)| *score <= limit).count();

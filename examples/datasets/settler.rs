@@ -1,4 +1,4 @@
-//! The settler that the flags describe: who turns signed payments into transfers.
+//! The settler that the flags describe: it turns signed payments into transfers.
 
 use tower_x402::{
     Chain, MerchantBuilder,
@@ -8,9 +8,9 @@ use tower_x402::{
 
 use super::{args::Args, run::Failure};
 
-/// What a settler is added to.
+/// A builder to which a settler can be added.
 pub(crate) trait TakesSettler {
-    /// Adds it.
+    /// Adds the settler.
     fn with(self, settler: impl Settler) -> Self;
 }
 
@@ -28,8 +28,7 @@ impl TakesSettler for Chain {
 
 /// Adds the settler of that network, if the flags name one.
 ///
-/// # Errors
-/// What is wrong with the flags, or with the world.
+/// # Errors Fails on wrong flags and on errors of the backends.
 pub(crate) async fn add<T: TakesSettler>(to: T, args: &Args, network: Network) -> Result<T, Failure> {
     if !args.facilitator.is_empty() {
         let urls = args.facilitator.iter().fold(FacilitatorSettler::builder(), |all, url| all.url(&**url));
@@ -47,7 +46,7 @@ pub(crate) async fn add<T: TakesSettler>(to: T, args: &Args, network: Network) -
     wallet.map(|wallet| to.with(wallet)).map_err(|error| failed(&error))
 }
 
-/// A key that cannot be used is the fault of the flags; a node that does not answer is not.
+/// Classifies the failure: the flags are at fault for an unusable key, but not for a node that does not answer.
 fn failed(error: &SettleError) -> Failure {
     match error.kind() {
         SettleErrorKind::InvalidKey => {
@@ -58,7 +57,7 @@ fn failed(error: &SettleError) -> Failure {
     }
 }
 
-/// How signed payments are settled, in a few words.
+/// Describes how signed payments are settled.
 pub(crate) fn shown(args: &Args) -> &'static str {
     match (args.facilitator.is_empty(), &args.settle_key) {
         (false, _) => "by a facilitator",

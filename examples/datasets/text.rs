@@ -1,11 +1,11 @@
-//! Words: what a question asks for, and how text is put into Markdown.
+//! Words: the terms of a question, and text for Markdown.
 
 use std::{collections::HashSet, sync::LazyLock};
 
-/// At most this many words of a question are searched for.
+/// The maximum number of words of a question that are searched for.
 const MAX_TERMS: usize = 32;
 
-/// Words that say nothing about what is asked for.
+/// Words without information about the subject.
 static STOP_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| WORDS.split_whitespace().collect());
 
 const WORDS: &str = "a about actually after again all also am an and any anybody anyone are as ask asked asking at be because been before being \
@@ -16,37 +16,37 @@ const WORDS: &str = "a about actually after again all also am an and any anybody
     there these they thing things think this those to too up us use user users using very visitor visitors want wants was way we well \
     were what when where which while who whom whose why will with without would yes you your";
 
-/// The words of `text`, in lower case.
+/// Returns the words of `text` in lower case.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
-/// Whether `word` says nothing about a subject.
+/// Returns whether `word` says nothing about a subject.
 pub(crate) fn is_stop_word(word: &str) -> bool {
     word.chars().count() < 2 || STOP_WORDS.contains(word)
 }
 
-/// The distinct words of a question that are worth searching for.
+/// Returns the distinct words of a question that are worth searching for.
 pub(crate) fn terms(question: &str) -> Vec<String> {
     let mut seen = HashSet::new();
     words(question).filter(|word| !is_stop_word(word) && seen.insert(word.clone())).take(MAX_TERMS).collect()
 }
 
-/// An FTS5 expression that finds any of `terms`. Each stands in quotes and has letters and digits
-/// only, so nothing a caller writes is read as syntax.
+/// Returns an FTS5 expression that finds any of `terms`. Each is quoted and has only letters and digits, so no part
+/// of a question is read as syntax.
 pub(crate) fn any_of(terms: &[String]) -> String {
     let quoted: Vec<_> = terms.iter().map(|term| format!("\"{term}\"")).collect();
     quoted.join(" OR ")
 }
 
-/// How many of the words of `a` are also in `b`, in a hundred.
+/// Returns how many percent of the words of `a` are also in `b`.
 pub(crate) fn overlap(a: &str, b: &str) -> usize {
     let b: HashSet<_> = words(b).collect();
     let a: HashSet<_> = words(a).collect();
     a.iter().filter(|word| b.contains(*word)).count() * 100 / a.len().max(1)
 }
 
-/// `text` on one line of at most 120 characters, with Markdown's own characters made harmless.
+/// Returns `text` on one line of at most 120 characters, with Markdown's special characters escaped.
 pub(crate) fn heading(text: &str) -> String {
     let line = text.split(|c: char| c.is_whitespace() || c.is_control());
     let line = line.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");

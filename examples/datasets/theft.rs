@@ -1,4 +1,4 @@
-//! An attempt at theft, for show: somebody else presents a transaction that he did not make.
+//! A demonstration of attempted theft: another client shows a transaction that it did not make.
 
 use http::{HeaderMap, Request, StatusCode, header::CONTENT_TYPE};
 use http_body_util::BodyExt as _;
@@ -11,11 +11,10 @@ use tower_x402::{
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Asks for a quote like anybody, and redeems it with the hash of another buyer's transaction, which is public; tells in two lines
-/// what came of it.
+/// Asks for a quote like any client, and redeems it with the hash of another buyer's transaction, which is public.
+/// Returns the outcome in two lines.
 ///
-/// # Errors
-/// The seller cannot be asked.
+/// # Errors Fails if the seller cannot be reached.
 pub(crate) async fn attempt(url: &str, order: &str, stolen: TxHash) -> Result<String, BoxError> {
     let seller = ReqwestClient::new(reqwest::Client::builder())?;
     let mut request: Value = serde_json::from_str(order)?;

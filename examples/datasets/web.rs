@@ -1,4 +1,4 @@
-//! Pages for people: what a browser gets where programs get JSON.
+//! Pages for people: what browsers get instead of JSON.
 
 use std::{fmt::Write as _, sync::LazyLock};
 
@@ -13,7 +13,7 @@ use super::analytics::{Aggregate, Allowed};
 
 const STYLE: &str = include_str!("web.css");
 
-/// Nothing but this style, and forms that lead to this service.
+/// Allows this style only, and forms that lead to this service.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = STANDARD.encode(Sha256::digest(STYLE));
     let policy = format!(
@@ -22,17 +22,17 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 });
 
-/// Whether HTML is asked for, and before JSON.
+/// Returns whether HTML is accepted, and named before JSON.
 pub(crate) fn wants_html(headers: &HeaderMap) -> bool {
     first_of(headers, ["text/html", "application/json"]) == Some("text/html")
 }
 
-/// Whether plain text is asked for by name, and before HTML.
+/// Returns whether plain text is accepted by name, and named before HTML.
 pub(crate) fn wants_text(headers: &HeaderMap) -> bool {
     first_of(headers, ["text/plain", "text/html"]) == Some("text/plain")
 }
 
-/// Which of these types is asked for first.
+/// Returns which of these types is named first.
 fn first_of<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let mut types =
@@ -40,7 +40,7 @@ fn first_of<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {
     types.find(|name| names.contains(name))
 }
 
-/// A whole page. `body` is HTML.
+/// Returns a whole page. `body` is HTML.
 pub(crate) fn page(title: &str, body: &str) -> Response<Bytes> {
     let title = escaped(title);
     let text = format!(
@@ -58,7 +58,7 @@ pub(crate) fn page(title: &str, body: &str) -> Response<Bytes> {
     response
 }
 
-/// A text that HTML reads as this text.
+/// Escapes a text for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -74,7 +74,8 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// A Markdown answer as HTML. Markup in it is text, a link leads to the web or nowhere, and pictures are their descriptions.
+/// Converts a Markdown answer to HTML. Markup in it becomes text, links lead only to the web, and pictures become
+/// their descriptions.
 pub(crate) fn markdown(text: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let events = Parser::new_ext(text, options).map(|event| match event {
@@ -96,14 +97,14 @@ fn safe(address: CowStr<'_>) -> CowStr<'_> {
     if begins("https://") || begins("http://") { address } else { "#".into() }
 }
 
-/// An answer in words, with what says where it is from.
+/// Returns an answer in words as a page, with the hash of its dataset.
 pub(crate) fn reply(title: &str, answer: &Value) -> Response<Bytes> {
     let text = answer["reply"].as_str().unwrap_or_default();
     let hash = escaped(answer["dataHash"].as_str().unwrap_or_default());
     page(title, &format!("{}<footer><p>SHA-256 of the dataset: <code>{hash}</code></p></footer>", markdown(text)))
 }
 
-/// An answer in numbers, as a table.
+/// Returns an answer in numbers as a table.
 pub(crate) fn numbers(title: &str, answer: &Value) -> Response<Bytes> {
     let stats = &answer["stats"];
     let by = escaped(stats["aggregate"].as_str().unwrap_or_default());
@@ -126,7 +127,7 @@ pub(crate) fn numbers(title: &str, answer: &Value) -> Response<Bytes> {
     page(title, &body)
 }
 
-/// A refusal, for somebody who filled in a form.
+/// Returns a refusal for a visitor who sent a form.
 pub(crate) fn refusal(title: &str, detail: &str) -> Response<Bytes> {
     page(
         title,
@@ -138,7 +139,8 @@ pub(crate) fn refusal(title: &str, detail: &str) -> Response<Bytes> {
     )
 }
 
-/// The first page: what is sold, and a form for each. Addresses are relative: the service may stand under a prefix.
+/// Returns the start page: the offers, and a form for each. Its links are relative, since the service may be mounted
+/// under a prefix.
 pub(crate) fn welcome(price: &str, symbol: &str, allowed: &Allowed) -> Response<Bytes> {
     let price = escaped(&format!("{price} {symbol}"));
     let mut body = format!(

@@ -1,4 +1,4 @@
-//! The flags, the same for all that the program does.
+//! The flags, the same for all commands.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     pub(crate) receiver_authorizer_key_file: Option<PathBuf>,
 }
 
-/// What the program does.
+/// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Task {
     /// Sell, and claim what was sold when it is due
@@ -62,7 +62,7 @@ pub(crate) enum Task {
     Channels,
 }
 
-/// Who settles what payers sign.
+/// The settler of signed payments.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct SettlerArgs {

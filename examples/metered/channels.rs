@@ -1,4 +1,4 @@
-//! What a seller does about its channels, beside selling.
+//! A seller's commands for its channels.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use tower_x402::{Claimed, Merchant, OpenChannel, protocol::Amount};
 
 use super::Failure;
 
-/// How long all of it may take.
+/// How long the whole command may take.
 const LIMIT: Duration = Duration::from_secs(85);
-/// How long it waits for its turn, which the server may have, or for a transaction whose outcome is not known yet.
+/// How long to wait for the lease that the server may hold, or for a transaction with an unknown outcome.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Of USDC.
+/// The decimals of USDC.
 const DECIMALS: u8 = 6;
 
-/// Claims and sweeps what is owed.
+/// Claims and sweeps all debts.
 ///
 /// # Errors
-/// If something is left, or node or ledger do not answer. It may be repeated.
+/// Fails if something is left, or if node or ledger do not answer. It may be repeated.
 pub(crate) async fn claim(merchant: &Merchant) -> Result<(), Failure> {
     let end = Instant::now() + LIMIT;
     let mut last = "the server is claiming; claim again".to_owned();
@@ -47,14 +47,14 @@ pub(crate) async fn claim(merchant: &Merchant) -> Result<(), Failure> {
 /// Returns a list of the channels, one a line.
 ///
 /// # Errors
-/// If the ledger does not answer.
+/// Fails if the ledger does not answer.
 pub(crate) async fn list(merchant: &Merchant) -> Result<String, Failure> {
     let channels = merchant.channels().await?;
     let head = "channel\tpayer\tcharged\tclaimed\topen\twithdrawal".to_owned();
     Ok([head].into_iter().chain(channels.iter().map(line)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Amounts in USDC.
+/// Formats a channel, with amounts in USDC.
 fn line(channel: &OpenChannel) -> String {
     let usdc = |amount: Amount| amount.to_decimal(DECIMALS);
     let state = channel.state.filter(|state| state.withdraw_requested_at.is_some());

@@ -1,5 +1,6 @@
-//! Sells words by the word: a request allows a maximum, the handler says what its answer costs, and only that is charged. With the address
-//! that is paid, an RPC endpoint of Base, a key for the quotes, and a file with the key of an account that has some ether for gas:
+//! Sells words by the word: a request allows a maximum, the handler states the cost of its answer, and only that is
+//! charged. Needs the recipient's address, an RPC endpoint of Base, a key for the quotes, and a file with the key of
+//! an account that has ether for gas:
 //!
 //! ```sh
 //! export X402_KEY=$(openssl rand -hex 32)
@@ -11,10 +12,11 @@
 //! `POST /words` with `{"prompt":"…","words":N}`, where N is 1 to 1,000, asks for at most N × 0.001 USDC. The answer has N words, or twice
 //! those of the prompt if that is less, and costs 0.001 USDC for each. The prompt `fail` fails, and costs nothing.
 //!
-//! With `--channels` it also sells by payment channels: a payer deposits once, and signs a voucher for each answer. Claims and refunds are
-//! signed by the key in `--receiver-authorizer-key-file`, or by the settling key. The server claims what is due. With the same flags,
-//! `metered claim` claims and sweeps everything now, also while the server runs, and `metered channels` lists the channels: what was
-//! charged to each, what of it is claimed and what is open, and what its payer is withdrawing.
+//! With `--channels` it also sells by payment channels: a payer deposits once, and signs a voucher for each answer.
+//! The key in `--receiver-authorizer-key-file` signs claims and refunds, or else the settling key. The server claims
+//! what is due. With the same flags, `metered claim` claims and sweeps everything now, even while the server runs,
+//! and `metered channels` lists the channels: what each was charged, what is claimed and open, and what its payer is
+//! withdrawing.
 
 pub(crate) mod args;
 pub(crate) mod channels;
@@ -29,7 +31,7 @@ use tokio::net::TcpListener;
 use tower_x402::Merchant;
 pub(crate) use words::router;
 
-/// Why it ends.
+/// Why the program fails.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 #[tokio::main]
@@ -58,7 +60,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), Failure> {
 
 async fn serve(merchant: &Merchant, args: &Args) -> Result<(), Failure> {
     if args.channels {
-        // Without it, what is sold in channels is never claimed.
+        // Without this task, sales by channels are never claimed.
         tokio::spawn(merchant.claimer().run());
     }
     let listener = TcpListener::bind(args.listen).await?;

@@ -12,7 +12,7 @@ use tower_x402::{
 
 use super::{Failure, args::Args};
 
-/// For how long a process that died keeps what it worked on from the others.
+/// How long a dead process keeps its purchases and payments from the others.
 const LEASE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn merchant(args: &Args) -> Result<Merchant, Failure> {
@@ -24,7 +24,7 @@ pub(crate) async fn merchant(args: &Args) -> Result<Merchant, Failure> {
     Ok(settled_by(builder, args).await?.build().await?)
 }
 
-/// With the settler that the flags name.
+/// Adds the settler that the flags name.
 async fn settled_by(builder: MerchantBuilder, args: &Args) -> Result<MerchantBuilder, Failure> {
     if let Some(url) = &args.settler.facilitator {
         let facilitator = FacilitatorSettler::builder().url(url);

@@ -1,4 +1,4 @@
-//! What is sold: words, each at the same price.
+//! The goods: words, each at the same price.
 
 use axum::{
     Json, Router,
@@ -12,19 +12,19 @@ use serde::Deserialize;
 use serde_json::json;
 use tower_x402::{BuildError, Charge, Merchant, Price, Refusal, protocol::Amount};
 
-/// In base units of USDC, which has 6 decimals: a tenth of a cent.
+/// The price of a word in base units of USDC, which has 6 decimals: a tenth of a cent.
 const EACH: u128 = 1_000;
-/// The most words of one answer.
+/// The maximum number of words of one answer.
 const MOST: usize = 1_000;
 
-/// Sells `POST /words`. By channels, the payer of one asks by `GET` for what is left in it.
+/// Sells `POST /words`. With channels, a payer asks by `GET` for the refund of its channel.
 pub(crate) fn router(merchant: &Merchant, by_channels: bool) -> Result<Router, BuildError> {
     let paid = merchant.price_with("words", most)?.label("Words, 0.001 USDC each")?;
     let route = if by_channels { post(words).get(nothing) } else { post(words) };
     Ok(Router::new().route("/words", route.route_layer(paid)))
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Deserialize)]
 struct Wish {
     prompt: String,
@@ -35,7 +35,8 @@ fn cost_of(words: usize) -> Amount {
     Amount::from_base_units(EACH * words as u128)
 }
 
-/// The most that an answer to this request can cost. What cannot be answered is refused before any bill.
+/// Returns the maximum that an answer to this request can cost. Requests that cannot be answered are refused before
+/// any quote.
 fn most(head: &Parts, body: &Bytes) -> Price {
     let refuse = |status, text: &'static str| {
         let mut answer = http::Response::new(Bytes::from_static(text.as_bytes()));
@@ -43,7 +44,7 @@ fn most(head: &Parts, body: &Bytes) -> Price {
         Price::Refuse(Refusal::new(answer))
     };
     if head.method != Method::POST {
-        // Its quote is for refunds.
+        // This quote is for refunds.
         return Price::UpTo(cost_of(1));
     }
     match serde_json::from_slice::<Wish>(body) {
@@ -53,7 +54,7 @@ fn most(head: &Parts, body: &Bytes) -> Price {
     }
 }
 
-/// In real life a model writes them.
+/// Writes the words. In a real service, a model does this.
 async fn words(Json(wish): Json<Wish>) -> Response {
     if wish.prompt.trim() == "fail" {
         return (StatusCode::INTERNAL_SERVER_ERROR, "the model failed; nothing is charged\n").into_response();
@@ -63,7 +64,7 @@ async fn words(Json(wish): Json<Wish>) -> Response {
     (Charge(cost_of(made.len())), Json(json!({ "words": made }))).into_response()
 }
 
-/// A failure: whoever pays for it pays nothing.
+/// Fails, so that a payment for it is charged nothing.
 async fn nothing() -> (StatusCode, [(HeaderName, &'static str); 1], &'static str) {
     (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "POST")], "words are sold by POST; GET is for refunds of channels\n")
 }

@@ -19,7 +19,7 @@ pub(super) fn file() -> String {
 fn chat(number: usize, topics: &[Topic], slots: &Slots, rng: &mut Rng) -> Chat {
     let country = COUNTRIES[rng.index(COUNTRIES.len())];
     let words = slots.draw(INDUSTRIES[rng.index(INDUSTRIES.len())], country, rng);
-    // Every topic comes up, the first of the file more often.
+    // Every topic occurs, the first ones of the file more often.
     let first = &topics[if rng.chance(60) { number % topics.len() } else { rng.front(topics.len()) }];
     let second = &topics[rng.index(topics.len())];
     let mut tags = vec![first.name.to_owned()];

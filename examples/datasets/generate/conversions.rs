@@ -10,7 +10,7 @@ const MONTHS: [&str; 12] = [
     "2026-04", "2026-05",
 ];
 
-/// Category, buyers in a thousand visitors, agents.
+/// Category, buyers per thousand visitors, agents.
 type Category = (&'static str, u64, [&'static str; 5]);
 
 const CATEGORIES: [Category; 13] = [
@@ -34,7 +34,7 @@ pub(super) fn file() -> String {
     let mut records = Vec::new();
     for (category, base, agents) in &CATEGORIES {
         for agent in agents {
-            // Agents of one category differ: from two thirds to four thirds of its rate.
+            // Agents of a category differ: from two thirds to four thirds of its rate.
             let rate = base * (66 + rng.below(68));
             let reach = 40 + rng.below(260);
             for place in places(&mut rng) {
@@ -50,7 +50,7 @@ pub(super) fn file() -> String {
 
 type Place = (usize, usize, usize);
 
-/// Distinct (month, country, industry); large markets come up more often.
+/// Returns distinct (month, country, industry) triples; large markets occur more often.
 fn places(rng: &mut Rng) -> BTreeSet<Place> {
     let mut places = BTreeSet::new();
     while places.len() < PER_AGENT {
@@ -63,7 +63,7 @@ fn places(rng: &mut Rng) -> BTreeSet<Place> {
 fn conversion(agent: &str, category: &str, rate: u64, reach: u64, place: Place, rng: &mut Rng) -> Conversion {
     let (month, country, industry) = place;
     let visitors = reach / 2 + rng.below(reach) + reach * month as u64 / 24;
-    // In a hundred: how well the country and the industry buy, then chance.
+    // In percent: how well the country and the industry buy, then chance.
     let country_factor = 70 + (country as u64 * 37) % 61;
     let industry_factor = 60 + (industry as u64 * 53 + category.len() as u64 * 11) % 81;
     let luck = 60 + rng.below(81);

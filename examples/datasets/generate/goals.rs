@@ -1,4 +1,4 @@
-//! Twelve-month goals: what somebody wants, how it is measured, what stands in the way.
+//! Twelve-month goals: what somebody wants, how it is measured, what hinders it.
 
 use std::collections::HashSet;
 

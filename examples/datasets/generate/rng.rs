@@ -15,32 +15,32 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; `end` is at least one.
+    /// Returns a number below `end`, which is at least one.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true in `percent` of a hundred cases.
     pub(super) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of `items`, which is not empty.
+    /// Returns one of `items`, which is not empty.
     pub(super) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
         items[self.index(items.len())]
     }
 
-    /// A position in a list of `len` entries; `len` is at least one.
+    /// Returns a position in a list of `len` entries; `len` is at least one.
     pub(super) fn index(&mut self, len: usize) -> usize {
         (self.next() % len as u64) as usize
     }
 
-    /// A position that prefers the front of the list: the lower of two draws.
+    /// Returns a position that prefers the front of the list: the lower of two draws.
     pub(super) fn front(&mut self, len: usize) -> usize {
         self.index(len).min(self.index(len))
     }
 
-    /// A day between 2025-06-01 and 2026-05-28.
+    /// Returns a day between 2025-06-01 and 2026-05-28.
     pub(super) fn date(&mut self) -> String {
         let month = self.below(12);
         let (year, month) = if month < 7 { (2025, month + 6) } else { (2026, month - 6) };

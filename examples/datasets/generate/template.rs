@@ -11,7 +11,7 @@ pub(super) struct Topic {
 }
 
 impl Topic {
-    /// Any line of `kind`; every topic in our files has all kinds.
+    /// Returns any line of `kind`; every topic in these files has all kinds.
     pub(super) fn line(&self, kind: &str, rng: &mut Rng) -> &'static str {
         self.lines.get(kind).map_or("", |lines| rng.pick(lines))
     }
@@ -30,7 +30,7 @@ pub(super) fn topics(file: &'static str) -> Vec<Topic> {
     topics
 }
 
-/// What may stand for each `{word}`.
+/// The possible values of each `{word}`.
 pub(super) struct Slots(BTreeMap<&'static str, Vec<&'static str>>);
 
 impl Slots {
