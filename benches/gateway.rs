@@ -1,5 +1,5 @@
-//! The gateway beside its upstream: how many free requests pass, how many the upstream answers without it, and how many pass through a
-//! proxy that does nothing else.
+//! The gateway beside its upstream: how many free requests a second pass through it, how many the upstream answers
+//! without it, and how many pass through a proxy that does nothing else.
 //!
 //! `cargo bench --features gateway --bench gateway`
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
@@ -31,7 +31,7 @@ const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(3);
 
 fn main() {
-    // Upstream and clients have processes of their own, as everywhere: this program, started again.
+    // Upstream, proxy and clients run in their own processes, as in production: this program, started again.
     match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
         [role] if role == "upstream" => runtime().block_on(upstream()),
         [role, upstream] if role == "proxy" => runtime().block_on(proxy(upstream)),
@@ -50,7 +50,7 @@ fn main() {
     }
 }
 
-/// Which cores the processes run on. Where they share them, a gateway takes from the clients and the upstream what it needs itself.
+/// The cores of the processes. On shared ones, the gateway takes its time from the clients and the upstream.
 #[derive(Clone, Copy)]
 enum Cores {
     Shared,
@@ -81,7 +81,7 @@ fn measure(cores: Cores) {
     assert!(ended.success());
 }
 
-/// All in turns, so that a noisy neighbour slows each.
+/// Measures all in turns, so that a noisy neighbour slows each one.
 fn compare(addresses: [&str; 3]) {
     let mut rates = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
@@ -119,7 +119,7 @@ async fn upstream() {
     }
 }
 
-/// The least that a proxy does with these libraries: it takes a request, sends it on, and passes on the answer.
+/// The minimal proxy with these libraries: it takes a request, forwards it, and passes on the answer.
 async fn proxy(upstream: &str) {
     let authority: http::uri::Authority = upstream.parse().unwrap();
     let mut http = HttpConnector::new();
@@ -143,7 +143,7 @@ async fn proxy(upstream: &str) {
     }
 }
 
-/// Ends with this value.
+/// A process that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {

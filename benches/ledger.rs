@@ -1,13 +1,14 @@
-//! What a sale costs each ledger, `reserve` and `commit` together: alone and 64 at once, with few records and with many,
-//! without and with an answer of 1 KiB that is kept.
+//! The cost of a sale with each ledger, `reserve` and `commit` together: alone and 64 at once, with few records and
+//! with many, without and with a stored answer of 1 KiB.
 //!
-//! A ledger of n records keeps n: each sale lets it forget the oldest. So the price of forgetting is in the figures, and they
-//! tell of that size from the first sale to the last.
+//! A ledger of n records keeps n: with each sale it may delete the oldest. So the figures include the cost of
+//! deleting, and apply to that size from the first sale to the last.
 //!
-//! Then what each leaves of honest sales beside a crowd of forgers.
+//! Then the rate of honest sales beside a crowd of forgers.
 //!
-//! `X402_BENCH_RECORDS` sets the sizes, `1000,100000` unless it does; with none, the crowd alone is measured. The servers are the benchmark's own, started from
-//! installed binaries: PostgreSQL as it comes, Redis with `appendfsync always`. A backend without one is skipped, aloud.
+//! `X402_BENCH_RECORDS` sets the sizes, by default `1000,100000`; if it is empty, only the crowd is measured. The
+//! benchmark starts its own servers from installed binaries: PostgreSQL with its default settings, Redis with
+//! `appendfsync always`. A backend without a binary is skipped with a message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[allow(dead_code, unreachable_pub)]
@@ -46,23 +47,23 @@ use tower_x402::{
     protocol::{Address, Amount, ChainTime, IntentKey, Network, Transfer, TxHash},
 };
 
-/// Chain time of sale number 0; each later one is so many seconds later. The ledger begins before.
+/// The chain time of sale number 0; each later one is `APART` seconds later. The ledger begins before.
 const FIRST: u64 = 1_795_280_000;
 const APART: u64 = 100;
 const LEASE: Duration = Duration::from_secs(60);
-/// A machine that is busy is no server that hangs.
+/// A busy machine must not pass for a hanging server.
 const PATIENT: Duration = Duration::from_secs(60);
-/// What a ledger adds to the age of a payment before it forgets it: [`Claim::keep_until`].
+/// What a ledger adds to a payment's age before it deletes the record: [`Claim::keep_until`].
 const MARGIN: u64 = 86_400 + 180 + 240 + 60;
 
 const TASKS: [u64; 2] = [1, 64];
-/// The sizes of the answers that are kept, and for how long. Without one nothing is.
+/// The sizes of the stored answers, and how long they are stored. Zero stores none.
 const ANSWERS: [usize; 2] = [0, 1_024];
 const KEPT: Duration = Duration::from_secs(15 * 60);
 
-/// Sale number `n` of a ledger that remembers so many.
+/// Returns sale number `n` of a ledger that keeps `records` records.
 fn claim(n: u64, records: u64) -> Claim {
-    // Names are spread as real ones are.
+    // Names are distributed like real ones.
     let name: [u8; 32] = Sha256::digest(n.to_be_bytes()).into();
     let intent: [u8; 16] = Sha256::digest(name)[..16].try_into().unwrap();
     let transfer = Transfer::new(Network::BASE, TxHash::new(name), 3)
@@ -85,14 +86,14 @@ fn time(n: u64) -> ChainTime {
     ChainTime::from_unix(FIRST + n * APART)
 }
 
-/// Tells whether it was sold.
+/// Returns whether the payment was sold.
 async fn sell(ledger: &impl Ledger, claim: &Claim, answer: Option<&KeptAnswer>) -> bool {
     match ledger.reserve(claim).await.unwrap() {
         ReserveOutcome::Granted(lease) => {
             assert_eq!(ledger.commit(&lease, answer).await, Ok(CommitOutcome::Done));
             true
         }
-        // The seller slept while as much was sold as the ledger keeps.
+        // Other tasks sold as many as the ledger keeps before this one continued.
         ReserveOutcome::BeforeMemory => false,
         other => panic!("it is free, but: {other:?}"),
     }
@@ -102,7 +103,7 @@ async fn sell(ledger: &impl Ledger, claim: &Claim, answer: Option<&KeptAnswer>) 
 struct Line {
     ledger: &'static str,
     tasks: u64,
-    /// The bytes of the answer that is kept with each.
+    /// The size in bytes of the answer that is stored with each sale.
     answer: usize,
     records: u64,
     per_second: f64,
@@ -122,7 +123,7 @@ impl Bench {
     fn measure<L: Ledger + Clone>(&mut self, name: &'static str, records: u64, bytes: u64, ledger: &L) {
         let next = Arc::new(AtomicU64::new(records));
         for (tasks, answer) in TASKS.into_iter().flat_map(|tasks| ANSWERS.map(|answer| (tasks, answer))) {
-            // For each run, how many sales it was to be, how many a second it was, and how long each took.
+            // For each run: the intended number of sales, the rate a second, and the duration of each sale.
             let mut runs = Vec::new();
             let mut group = self.criterion.benchmark_group(name);
             group.sample_size(20).sampling_mode(SamplingMode::Flat).throughput(Throughput::Elements(tasks));
@@ -137,7 +138,7 @@ impl Bench {
                 });
             });
             group.finish();
-            // Those before the last are alike in size; what is smaller was warming up.
+            // The final runs all have the same size; smaller ones were warm-up.
             let Some(&(size, ..)) = runs.last() else { continue };
             runs.retain(|(sales, ..)| *sales == size);
             let mut rates: Vec<_> = runs.iter().map(|(_, rate, _)| *rate).collect();
@@ -160,7 +161,7 @@ impl Bench {
     }
 }
 
-/// So many sales by so many tasks.
+/// Makes `sales` sales in `tasks` tasks.
 async fn run<L: Ledger + Clone>(
     ledger: &L,
     next: &Arc<AtomicU64>,
@@ -191,7 +192,7 @@ async fn run<L: Ledger + Clone>(
     }
     let each = crowd.join_all().await.concat();
     let took = start.elapsed();
-    // Each task took a number in vain.
+    // Each task took one number that it did not use.
     next.store(last, Ordering::Relaxed);
     (took, each)
 }
@@ -206,14 +207,14 @@ async fn memory(records: u64) -> (MemoryLedger, u64) {
     (ledger, resident().saturating_sub(before) / records)
 }
 
-/// Resident memory of this process, where the system tells.
+/// Returns the resident memory of this process in bytes, or zero if the system does not tell.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) * 1_024
 }
 
-/// What a bulk insert fills.
+/// The columns that a bulk insert fills.
 const COLUMNS: &str = "payment, tx_hash, intent, chain_id, log_position, resource, payer, recipient, token, amount, block_number, \
                        block_time, keep_until, lease_until, reserved_at, consumed_at";
 
@@ -255,7 +256,7 @@ async fn postgres(server: &str, records: u64) -> (PostgresLedger, u64) {
     (ledger, size.0.cast_unsigned() / records)
 }
 
-/// Sales ARGV[1] to ARGV[2], as [`claim`] has them but for their names.
+/// Creates sales ARGV[1] to ARGV[2] like [`claim`], with other names.
 const FILL: &str = "
 local prefix = '{ledger}:'
 for n = ARGV[1], ARGV[2] do
@@ -296,7 +297,7 @@ async fn redis_memory(url: &str) -> u64 {
     info.lines().find_map(|line| line.strip_prefix("used_memory:")?.trim().parse().ok()).unwrap()
 }
 
-/// Each ledger beside forgers, as a seller opens it.
+/// Measures each ledger beside forgers, set up as a seller does.
 async fn crowds(folder: &Path) -> Vec<crowd::Line> {
     let first = ChainTime::from_unix(FIRST - 1);
     let ledger = SqliteLedger::open(folder.join("crowd.db")).await.unwrap();

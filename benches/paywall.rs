@@ -1,7 +1,7 @@
-//! What the layer costs a request in time, beside what the same request costs without it.
+//! The time that the layer adds to a request, beside the same request without it.
 //!
-//! Everything is in this process: no network, and nothing behind the traits that could wait. Each path is named with what it
-//! allocates, which `tests/allocations.rs` asserts, and with the instructions it took when `instructions.baseline` was written.
+//! Everything is in this process: no network, and no backend that could wait. Each path's name includes its
+//! allocations, which `tests/allocations.rs` asserts, and its instructions when `instructions.baseline` was written.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[allow(dead_code, unreachable_pub)]
@@ -15,7 +15,7 @@ use std::{
 use criterion::Criterion;
 use paths::Path;
 
-/// Requests made ahead: few enough to stay in the allocator's own cache.
+/// The number of requests created ahead: few enough to stay in the allocator's own cache.
 const AHEAD: u64 = 8;
 const INSTRUCTIONS: &str = include_str!("instructions.baseline");
 
@@ -33,7 +33,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// How long serving so many requests takes, making them left out.
+/// Returns how long serving `times` requests takes, without creating them.
 fn time(path: &mut Path, times: u64) -> Duration {
     let (mut took, mut left) = (Duration::ZERO, times);
     while left > 0 {

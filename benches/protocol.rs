@@ -1,4 +1,4 @@
-//! What the protocol's parts cost in time, alone: sealing and opening intents, reading proofs, writing and reading quotes.
+//! The time of the protocol's parts alone: sealing and opening intents, reading proofs, writing and reading quotes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::hint::black_box;

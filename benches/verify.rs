@@ -1,4 +1,4 @@
-//! What judging a receipt costs in time, by the number of its logs.
+//! The time of judging a receipt, by the number of its logs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! What signing an authorization costs in time, beside what alloy alone takes for the same signature.
+//! The time of signing an authorization, beside alloy's time for the same signature alone.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::hint::black_box;
@@ -30,7 +30,7 @@ const DOMAIN: Eip712Domain = eip712_domain! {
     verifying_contract: address!("833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),
 };
 
-/// The same message as it is signed with alloy by hand.
+/// Signs the same message with alloy directly.
 fn by_alloy(key: &PrivateKeySigner, nonce: [u8; 32]) -> (B256, [u8; 65]) {
     let message = TransferWithAuthorization {
         from: key.address(),

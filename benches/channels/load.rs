@@ -18,10 +18,10 @@ use tokio::{
 
 use super::market::{Market, request};
 
-/// What each connection sends: payments, or none.
+/// The payments that each connection sends; `None` sends an unpaid request.
 pub type Work = Vec<Vec<Option<HeaderValue>>>;
 
-/// Answers a second, and how long one took.
+/// Answers a second, and the median and maximum of their durations.
 #[derive(Clone, Copy)]
 pub struct Rate {
     pub per_second: f64,
@@ -29,7 +29,7 @@ pub struct Rate {
     pub most: Duration,
 }
 
-/// Serves this market on a port of its own.
+/// Serves this market on its own port.
 pub async fn serve(market: &Market) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -39,7 +39,7 @@ pub async fn serve(market: &Market) -> SocketAddr {
     address
 }
 
-/// Sends everything, and expects this status of each.
+/// Sends everything, and expects this status for each request.
 pub async fn send(address: SocketAddr, work: Work, status: u16) -> Rate {
     let mut connections = Vec::new();
     for requests in work {

@@ -1,9 +1,11 @@
-//! What channels sell over real HTTP: by vouchers that were signed before, beside unpaid quotes and sales by `exact`. The program that asks and the
-//! one that sells are one process, which shares its cores.
+//! Sales by channels over real HTTP: with vouchers signed beforehand, beside unpaid quotes and sales by `exact`.
+//! Clients and seller are one process, so they share its cores.
 //!
-//! `X402_VOUCHERS=1000000` sells so many vouchers in process instead, claims meanwhile, and checks every unit. A ledger's name as an argument measures it alone.
+//! `X402_VOUCHERS=1000000` sells that many vouchers in process instead, claims meanwhile, and checks every unit. A
+//! ledger's name as an argument measures that ledger alone.
 //!
-//! The servers are the benchmark's own, as in `ledger.rs`. SQLite's file is once in the folder for temporary files, and once in `/dev/shm`.
+//! The benchmark starts its own servers, as in `ledger.rs`. SQLite is measured twice: with its file in the folder for
+//! temporary files, and in `/dev/shm`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 
 #[allow(dead_code, unreachable_pub)]
@@ -32,7 +34,7 @@ use tower_x402::ledger::AnyLedger;
 const CHANNELS: u64 = 64;
 const ROUNDS: usize = 3;
 
-/// How many requests a round has: one at a time, and 64 at once.
+/// The number of requests in a round: one at a time, and 64 at once.
 #[derive(Clone, Copy)]
 struct Size([usize; 2]);
 

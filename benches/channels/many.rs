@@ -1,4 +1,5 @@
-//! Many vouchers over many channels, by buyers at once, with claims meanwhile: what is claimed in the end is what was sold.
+//! Many vouchers over many channels, from concurrent buyers, with claims meanwhile: the final claims must equal the
+//! sales.
 
 use std::{
     collections::HashMap,
@@ -19,22 +20,22 @@ use tower_x402::{
 
 use super::market::{Market, PRICE, Payer};
 
-/// How much is sold, and how.
+/// The size of the sale.
 #[derive(Clone, Copy)]
 pub struct Fair {
     pub vouchers: u64,
     pub buyers: u64,
-    /// Of each buyer.
+    /// Per buyer.
     pub channels: u64,
-    /// Between two claims.
+    /// The pause between two claims.
     pub pause: Duration,
 }
 
-/// What was seen.
+/// The observations.
 #[derive(Debug)]
 pub struct Seen {
     pub took: Duration,
-    /// Claims that brought something, while sales went on.
+    /// Claims during the sales that claimed something.
     pub claims: usize,
     /// Resident memory at the start, after a tenth of the sales, and at the end.
     pub resident: [u64; 3],
@@ -71,7 +72,7 @@ pub async fn sell(ledger: AnyLedger, fair: Fair) -> Seen {
     Seen { took, claims, resident }
 }
 
-/// All channels, which hold something from now on.
+/// Opens all channels with a deposit, and returns their ids.
 async fn channels(market: &Market, fair: Fair) -> Vec<ChannelId> {
     let mut ids = Vec::new();
     for number in 0..fair.buyers * fair.channels {
@@ -80,7 +81,7 @@ async fn channels(market: &Market, fair: Fair) -> Vec<ChannelId> {
     ids
 }
 
-/// Buys a buyer's share of answers, from one of its channels after the other.
+/// Buys a buyer's share of answers, from its channels in turn.
 async fn buy(market: Arc<Market>, sold: Arc<AtomicU64>, fair: Fair, buyer: u64) {
     let mut payers = Vec::new();
     for number in 0..fair.channels {
@@ -96,18 +97,18 @@ async fn buy(market: Arc<Market>, sold: Arc<AtomicU64>, fair: Fair, buyer: u64) 
             let status = market.asks(Some(voucher.clone())).await.status().as_u16();
             match status {
                 200 => break,
-                // The claimer looks at the channel.
+                // The claimer holds the channel.
                 409 => tokio::time::sleep(Duration::from_millis(1)).await,
                 other => panic!("{other}"),
             }
         }
         sold.fetch_add(1, Ordering::Relaxed);
-        // A ledger in memory never waits.
+        // A ledger in memory never yields by itself.
         tokio::task::yield_now().await;
     }
 }
 
-/// What was charged is what was sold, and is claimed: no unit twice, and none is left.
+/// Checks that charges, sales and claims are equal: no unit is claimed twice, and none is left.
 async fn check(market: &Market, ids: &[ChannelId], sold: u128) {
     let units = |amount: Amount| amount.to_string().parse::<u128>().unwrap();
     let open = market.merchant.channels().await.unwrap();
@@ -115,7 +116,7 @@ async fn check(market: &Market, ids: &[ChannelId], sold: u128) {
     assert!(open.iter().all(|channel| channel.owed().is_zero()), "something is owed");
     let on_chain = |id: &ChannelId| units(market.channels.state(*id).total_claimed);
     assert_eq!(ids.iter().map(on_chain).sum::<u128>(), sold, "claimed on the chain");
-    // Each claim of a channel is of more than the one before.
+    // Each claim of a channel exceeds the one before.
     let (mut last, mut brought) = (HashMap::new(), 0);
     for row in market.channels.claims().into_iter().flatten() {
         let before = last.insert(row.voucher.channel, row.total_claimed).unwrap_or(0);
@@ -129,7 +130,7 @@ async fn check(market: &Market, ids: &[ChannelId], sold: u128) {
     assert_eq!(swept, SweepOutcome::Nothing, "all of it was swept");
 }
 
-/// Resident memory of this process, where the system tells.
+/// Returns the resident memory of this process in bytes, or zero if the system does not tell.
 fn resident_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

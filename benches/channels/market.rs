@@ -1,4 +1,4 @@
-//! A seller by channels on a scripted chain, on any ledger, and payers whose vouchers are signed by a key.
+//! A seller by channels on a scripted chain, with any ledger, and payers whose vouchers a key signs.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,10 +22,10 @@ use tower_x402::{
     testing::{ScriptedChannels, ScriptedSettler, ScriptedVerifier},
 };
 
-/// What an answer costs, in base units.
+/// The price of an answer, in base units.
 pub const PRICE: u128 = 100;
 const ANSWER: &str = "the answer";
-/// How far ahead of this machine's clock the chain is.
+/// How far the chain is ahead of this machine's clock.
 const AHEAD: u64 = 2 * 60 * 60;
 
 pub struct Market {
@@ -67,8 +67,8 @@ impl Market {
         required.accepts.into_iter().find_map(wanted).unwrap()
     }
 
-    /// A payment by an authorization of its own: what `exact` takes. The scripted settler asks for no true signature. Of one payer only so many
-    /// may be under way at once: neighbours have others.
+    /// Returns a payment by its own authorization, which `exact` accepts. The scripted settler checks no signature. A
+    /// single payer may have only so many payments pending, so neighbours use different ones.
     pub async fn signs_exact(&self, number: u64) -> HeaderValue {
         let exact = |option| match option {
             PaymentOption::Exact(offer) => Some(offer),
@@ -86,7 +86,7 @@ impl Market {
     }
 }
 
-/// The question, and what pays for it.
+/// Returns the question with its payment.
 pub fn request(payment: Option<HeaderValue>) -> Request<()> {
     let mut request = Request::get("/answer").header(HOST, "shop.example").body(()).unwrap();
     if let Some(payment) = payment {
@@ -95,7 +95,7 @@ pub fn request(payment: Option<HeaderValue>) -> Request<()> {
     request
 }
 
-/// A channel of the one payer, by its salt, and what was signed in it.
+/// A channel of the single payer, identified by its salt, and the total signed in it.
 pub struct Payer {
     key: PrivateKeySigner,
     salt: [u8; 32],
@@ -128,7 +128,7 @@ impl Payer {
         (offer, config)
     }
 
-    /// The next voucher, for a quote of its own.
+    /// Returns the next voucher, for its own quote.
     pub async fn signs(&mut self, market: &Market) -> HeaderValue {
         self.total += PRICE;
         let (offer, channel_config) = self.offer(market).await;

@@ -1,5 +1,5 @@
-//! What a crowd of forgers leaves of honest sales. Each forger shows a signature that is worth nothing, again and again: its payment
-//! is reserved, refused and released. Nothing of that costs it anything.
+//! How many honest sales remain beside a crowd of forgers. Each forger repeatedly shows a worthless signature: its
+//! payment is reserved, refused and released, which costs the forger nothing.
 
 use std::{
     sync::{
@@ -17,14 +17,14 @@ use tower_x402::{
 
 use super::{LEASE, claim, time};
 
-/// How many sell at once, and how many forge beside them.
+/// The number of concurrent sellers, and of forgers beside them.
 const SELLERS: u64 = 8;
 const FORGERS: [u64; 3] = [0, 100, 600];
 const SPAN: Duration = Duration::from_secs(4);
-/// The number of the first forged payment: no sale has it.
+/// The number of the first forged payment, above those of all sales.
 const FORGED: u64 = 1 << 40;
 
-/// One line of the table: sales a second, and forged payments, beside each number of forgers.
+/// One line of the table: sales a second and forged payments a second, for each number of forgers.
 pub(super) struct Line {
     ledger: &'static str,
     rates: Vec<[f64; 2]>,
@@ -53,7 +53,7 @@ pub(super) fn print(lines: &[Line]) {
     }
 }
 
-/// Sales and forged payments a second.
+/// Returns sales and forged payments a second.
 async fn run<L: Ledger + Clone>(ledger: &L, [sales, forged]: &[Arc<AtomicU64>; 2], forgers: u64) -> [f64; 2] {
     let (ends, mut crowd) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
     let mut join = |next: &Arc<AtomicU64>, forges: bool| {
@@ -64,14 +64,14 @@ async fn run<L: Ledger + Clone>(ledger: &L, [sales, forged]: &[Arc<AtomicU64>; 2
                 let n = next.fetch_add(1, Ordering::Relaxed);
                 let served = if forges { forge(&ledger, n).await } else { sell(&ledger, n).await };
                 done += u64::from(served);
-                // A ledger in memory never waits.
+                // A ledger in memory never yields by itself.
                 tokio::task::yield_now().await;
             }
             if forges { [0, done] } else { [done, 0] }
         });
     };
     (0..forgers).for_each(|_| join(forged, true));
-    // The crowd is there before the first sale.
+    // The crowd starts before the first sale.
     tokio::time::sleep(SPAN / 4).await;
     let start = Instant::now();
     (0..SELLERS).for_each(|_| join(sales, false));
@@ -82,7 +82,7 @@ async fn run<L: Ledger + Clone>(ledger: &L, [sales, forged]: &[Arc<AtomicU64>; 2
     [0, 1].map(|which| done.iter().map(|done| done[which]).sum::<u64>() as f64 / took)
 }
 
-/// Tells whether it was sold; a ledger that is overrun may not answer.
+/// Returns whether the payment was sold; an overloaded ledger may not answer.
 async fn sell(ledger: &impl Ledger, n: u64) -> bool {
     match ledger.reserve(&claim(n, u64::MAX >> 20)).await {
         Ok(ReserveOutcome::Granted(lease)) => ledger.commit(&lease, None).await == Ok(CommitOutcome::Done),
@@ -90,7 +90,7 @@ async fn sell(ledger: &impl Ledger, n: u64) -> bool {
     }
 }
 
-/// Tells whether it was reserved and released.
+/// Returns whether the payment was reserved and released.
 async fn forge(ledger: &impl Ledger, n: u64) -> bool {
     match ledger.reserve(&unsettled(n)).await {
         Ok(ReserveOutcome::Granted(lease)) => ledger.release(&lease).await.is_ok(),
@@ -98,7 +98,7 @@ async fn forge(ledger: &impl Ledger, n: u64) -> bool {
     }
 }
 
-/// A claim on a payment that was signed, and has not happened.
+/// Returns a claim on a payment that was signed but not settled.
 fn unsettled(n: u64) -> Claim {
     let sale = claim(n, u64::MAX >> 20);
     let paid = &sale.payments()[0];

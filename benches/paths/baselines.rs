@@ -1,4 +1,4 @@
-//! What the layer is compared with, and what it lets through.
+//! Routes to compare the layer with, and requests that it lets through.
 
 use std::{convert::Infallible, rc::Rc};
 
@@ -29,7 +29,7 @@ fn route(method: routing::MethodRouter) -> Router {
     Router::new().route("/answer", method)
 }
 
-/// A plain tower service: reads nothing.
+/// A plain tower service that reads nothing.
 async fn answer<B: http_body::Body>(request: Request<B>) -> Result<Response<Full<Bytes>>, Infallible> {
     std::hint::black_box(request.body().size_hint());
     Ok(Response::new(Full::from(ANSWER)))
@@ -54,14 +54,14 @@ struct Answer {
     towns: &'static str,
 }
 
-/// As long as [`ANSWER`].
+/// Returns an answer as long as [`ANSWER`].
 async fn json(Json(Question { query, days, top }): Json<Question>) -> Json<Answer> {
     Json(Answer { query, days, top, towns: TOWNS })
 }
 
 const TOWNS: &str = "Aachen, Bremen, Coburg, Dessau, Emden, Freiburg im Breisgau, Greifswald, Hannover, Ingolstadt, Jena, Kassel, Lindau, Minden, Kehl";
 
-/// A quote that is the same for everybody: eight ready-made headers and a body.
+/// A constant quote: eight prepared headers and a body.
 fn constant() -> Router {
     let headers: HeaderMap = [
         (header::CONTENT_TYPE, "application/problem+json"),

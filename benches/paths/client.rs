@@ -1,4 +1,4 @@
-//! The client that pays, where there is nothing to pay: beside the same client without it.
+//! The paying client on free requests, beside the same client without the layer.
 
 use std::{convert::Infallible, rc::Rc};
 
@@ -28,7 +28,7 @@ pub fn paths() -> Vec<Path> {
     ]
 }
 
-/// A client is given a body that it can send again.
+/// Wraps a client so that it gets a body that can be sent again.
 fn sending<S, B>(
     client: S,
 ) -> impl Service<Request<Body>, Response = Response<B>, Error = S::Error, Future: Sized> + Clone + 'static

@@ -1,4 +1,4 @@
-//! Metered answers: the quote of a maximum, and an answer that says its charge, settled by a stub in this process.
+//! Metered answers: the quote of a maximum, and an answer with its charge, settled by a stub in this process.
 
 use std::rc::Rc;
 

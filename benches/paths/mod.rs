@@ -1,8 +1,8 @@
-//! The ways of a request that are measured: by time in `paywall.rs`, by instructions in `instructions/`, and by allocations
-//! in `tests/allocations.rs`, which asserts the numbers that stand here.
+//! The measured paths of a request: by time in `paywall.rs`, by instructions in `instructions/`, and by allocations
+//! in `tests/allocations.rs`, which asserts the numbers given here.
 //!
-//! What a request is made of is not measured: only what serving it takes, from the clone of the service, as a server makes
-//! one for each request, until its answer's body has been read.
+//! Creating a request is not measured, only serving it: from the clone of the service, which a server makes for each
+//! request, to the end of the answer's body.
 
 mod baselines;
 mod client;
@@ -26,12 +26,12 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use tower::{Service, ServiceExt as _};
 
-/// One way of a request, on a service of its own.
+/// One path of a request, with its own service.
 pub struct Path {
     pub name: &'static str,
-    /// What it ends with.
+    /// The status of its answer.
     pub status: u16,
-    /// What serving one request allocates, reallocations counted.
+    /// The allocations for serving one request, including reallocations.
     pub allocations: u64,
     prepare: Box<dyn FnMut() -> Request<Body>>,
     serve: Box<dyn FnMut(Request<Body>) -> StatusCode>,
@@ -53,7 +53,7 @@ impl Path {
         Self { name, status, allocations, prepare: Box::new(prepare), serve }
     }
 
-    /// A request that can be served once.
+    /// Returns a request that can be served once.
     pub fn prepare(&mut self) -> Request<Body> {
         (self.prepare)()
     }
@@ -63,7 +63,7 @@ impl Path {
     }
 }
 
-/// Every path. Needs tokio's time to be there, though nothing waits for it.
+/// Returns every path. Needs a tokio context with time enabled, though nothing waits for it.
 pub fn all() -> Vec<Path> {
     let shop = shop::Shop::open();
     let mut paths = baselines::paths(&shop);
@@ -77,8 +77,8 @@ pub fn all() -> Vec<Path> {
     paths
 }
 
-/// As a server does it: a clone for the request, and the answer read to its end. Never inlined, so that a profiler can tell it from the
-/// making of requests.
+/// Serves a request as a server does: with a clone of the service, reading the answer to its end. Never inlined, so
+/// that a profiler can tell it from the creation of requests.
 #[inline(never)]
 fn serve<S, B>(service: &S, request: Request<Body>) -> StatusCode
 where
@@ -94,7 +94,7 @@ where
     status
 }
 
-/// The output of a future that never waits.
+/// Returns the output of a future that never waits.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -109,12 +109,12 @@ const ANSWER: &[u8] = &[b'a'; 200];
 
 const _: () = assert!(QUESTION.len() == 60);
 
-/// A POST of JSON.
+/// Returns a POST of JSON.
 fn post(json: impl Into<Bytes>) -> Request<Body> {
     Request::post("/answer").header(header::CONTENT_TYPE, "application/json").body(Body::from(json.into())).unwrap()
 }
 
-/// A JSON object of so many bytes.
+/// Returns a JSON object of `length` bytes.
 fn object(length: usize) -> Bytes {
     Bytes::from(format!(r#"{{"query":"{}"}}"#, "x".repeat(length - 12)))
 }

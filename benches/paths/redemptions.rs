@@ -33,7 +33,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let kept = paid(shop);
     let keeping = shop.route(&shop.layer.clone().redeliver(Redelivery::default()));
     let (again, delivered) = (paid(shop), keeping.clone());
-    // Another shop: where there are passes, each request is asked for one.
+    // A shop of its own: where passes are accepted, each request is checked for one.
     let with_pass = Shop::open();
     let (layer, token) = with_pass.with_pass();
     let by_pass = with_pass.route(&layer);

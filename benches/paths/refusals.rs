@@ -1,4 +1,4 @@
-//! Refusals: one path for each code that comes about without a backend that fails or hangs, or a body that does.
+//! Refusals: one path for each code that needs neither a failing or hanging backend nor such a body.
 
 use std::{
     future::Future as _,
@@ -28,7 +28,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     paths
 }
 
-/// Those that the request alone decides.
+/// Refusals that depend on the request alone.
 fn by_shape(shop: &Rc<Shop>) -> Vec<Path> {
     let route = shop.route(&shop.layer);
     let intent = shop.intent();
@@ -52,7 +52,7 @@ fn by_shape(shop: &Rc<Shop>) -> Vec<Path> {
     ]
 }
 
-/// Those that the chain decides.
+/// Refusals that depend on the chain.
 fn by_chain(shop: &Rc<Shop>) -> Vec<Path> {
     let intent = shop.intent();
     let [nothing, old, silent] = [2, 3, 4].map(|byte| TxHash::new([byte; 32]));
@@ -74,7 +74,7 @@ fn by_chain(shop: &Rc<Shop>) -> Vec<Path> {
     ]
 }
 
-/// Those that the ledger or the handler decides.
+/// Refusals that depend on the ledger or the handler.
 fn by_ledger(shop: &Rc<Shop>) -> Vec<Path> {
     let paid = || proof(&shop.intent(), shop.pay(UNITS));
     let behind =
@@ -89,7 +89,7 @@ fn by_ledger(shop: &Rc<Shop>) -> Vec<Path> {
     let never: Router = behind(routing::post(std::future::pending::<()>));
     let mut holder = Box::pin(never.oneshot(by_header(&held)));
     assert!(holder.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    // Held as long as the process lives.
+    // Held until the process ends.
     std::mem::forget(holder);
 
     let tried = paid();

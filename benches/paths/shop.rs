@@ -1,4 +1,4 @@
-//! A seller whose chain and ledger are in this process, so that what is measured is the layer.
+//! A seller whose chain and ledger are in this process, so that the measurements show the layer.
 
 use std::{
     rc::Rc,
@@ -20,9 +20,9 @@ use tower_x402::{
 use super::{ANSWER, QUESTION, now};
 
 pub const PRICE: &str = "0.49 USDC";
-/// The same in base units.
+/// The price in base units.
 pub const UNITS: u128 = 490_000;
-/// How far ahead of this machine's clock the chain is: far enough for a payment that comes too late for its quote, and
+/// How far the chain is ahead of this machine's clock: far enough for a payment that is too late for its quote, but
 /// not for one that is too old.
 pub const AHEAD: u64 = 2 * 60 * 60;
 
@@ -30,7 +30,7 @@ pub struct Shop {
     pub chain: ScriptedVerifier,
     pub merchant: Merchant,
     pub start: u64,
-    /// What most paths are priced by.
+    /// The layer of most paths.
     pub layer: X402Layer,
 }
 
@@ -39,17 +39,17 @@ impl Shop {
         Self::with(|builder, _| builder)
     }
 
-    /// One more, who takes signed payments as well.
+    /// Opens another shop that also accepts signed payments.
     pub fn with_settler(&self) -> Rc<Self> {
         Self::with(|builder, chain| builder.settler(ScriptedSettler::new(chain)))
     }
 
-    /// One more, who takes permits as well.
+    /// Opens another shop that also accepts permits.
     pub fn with_permits(&self) -> Rc<Self> {
         Self::with(|builder, chain| builder.permit_settler(ScriptedSettler::new(chain)))
     }
 
-    /// One more, who takes vouchers of channels on that chain as well.
+    /// Opens another shop that also accepts vouchers of channels on that chain.
     pub fn with_channels(&self) -> (Rc<Self>, ScriptedChannels) {
         let channels = ScriptedChannels::new(Address::new([0xfa; 20]));
         let settler = channels.clone();
@@ -71,12 +71,12 @@ impl Shop {
         Rc::new(Self { chain, merchant, start, layer })
     }
 
-    /// An axum route behind this layer.
+    /// Returns an axum route behind this layer.
     pub fn route(&self, layer: &X402Layer) -> Router {
         Router::new().route("/answer", post(async |_: Option<Receipt>, _: Bytes| ANSWER).route_layer(layer.clone()))
     }
 
-    /// An intent as a quote has it.
+    /// Returns the intent of a quote.
     pub fn intent(&self) -> String {
         let never = service_fn(async |_: Request<RequestBody<Full<Bytes>>>| {
             Err::<http::Response<Full<Bytes>>, &str>("it is not paid")
@@ -85,7 +85,7 @@ impl Shop {
         quote.headers()["x-price-intent"].to_str().unwrap().to_owned()
     }
 
-    /// A layer that takes a pass, and the token of one that is never used up.
+    /// Returns a layer that accepts a pass, and the token of a pass that is never used up.
     pub fn with_pass(&self) -> (X402Layer, String) {
         let pass = self.merchant.pass("calls", PRICE).unwrap().calls(u64::MAX).unwrap();
         let sells = pass.service().unwrap();
@@ -99,7 +99,7 @@ impl Shop {
         (self.layer.clone().accept_pass(&pass).unwrap(), token.to_owned())
     }
 
-    /// A payment of this many base units, now.
+    /// Makes a payment of this many base units, now.
     pub fn pay(&self, units: u128) -> TxHash {
         self.pay_at(units, self.start)
     }
@@ -112,7 +112,7 @@ impl Shop {
 }
 
 impl Shop {
-    /// The same, bound.
+    /// Makes a bound payment.
     pub fn pay_bound(&self, units: u128, binding: Binding) -> TxHash {
         let transaction = self.pay(units);
         let transfer = Transfer::new(Network::BASE, transaction, 0)
@@ -127,19 +127,19 @@ impl Shop {
     }
 }
 
-/// A proof of that payment, as JSON.
+/// Returns a proof of that payment, as JSON.
 pub fn proof(intent: &str, transaction: TxHash) -> String {
     format!(r#"{{"intentId":"{intent}","txHash":"{transaction}"}}"#)
 }
 
-/// The question with a proof in its header.
+/// Returns the question with a proof in its header.
 pub fn by_header(proof: &str) -> Request<Body> {
     let mut request = super::post(QUESTION);
     request.headers_mut().insert("x402-payment", proof.parse().unwrap());
     request
 }
 
-/// The question with a proof in its body.
+/// Returns the question with a proof in its body.
 pub fn by_body(proof: &str) -> Request<Body> {
     super::post(format!("{},{}", proof.trim_end_matches('}'), QUESTION.trim_start_matches('{')))
 }

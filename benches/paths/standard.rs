@@ -1,4 +1,4 @@
-//! The standard's door: its quote, and what a signed payment buys, settled by a stub in this process.
+//! The standard's way: its quote, and the sale of a signed payment that a stub in this process settles.
 
 use std::rc::Rc;
 

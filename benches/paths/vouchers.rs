@@ -1,4 +1,5 @@
-//! A sale by the voucher of a channel that is known: no node is asked. Beside it, what recovering the key of its signature takes alone.
+//! A sale by a voucher of a known channel, without asking a node. For comparison: recovering the key from its
+//! signature alone.
 
 use std::{convert::Infallible, hint::black_box, rc::Rc};
 
@@ -33,7 +34,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     let mut asked = None;
     vec![
         Path::new("sale by voucher", 200, 133, route, move || {
-            // The first sale reads the channel, and no other one does.
+            // Only the first sale reads the channel.
             let before = *asked.get_or_insert_with(|| {
                 payer.opens(&channels);
                 assert_eq!(now(payer.route.clone().oneshot(payer.pays())).unwrap().status(), 200);
@@ -46,7 +47,7 @@ pub fn paths(shop: &Rc<Shop>) -> Vec<Path> {
     ]
 }
 
-/// A payer with a key, and a channel.
+/// A payer with a key and a channel.
 struct Payer {
     key: PrivateKeySigner,
     route: Router,
@@ -62,14 +63,14 @@ impl Payer {
         Address::new(self.key.address().into_array())
     }
 
-    /// Has the chain say that there is more in the channel than will be spent.
+    /// Sets the channel's deposit on the chain to more than will be spent.
     fn opens(&self, channels: &ScriptedChannels) {
         let config = offer(&self.route).channel_of(self.address(), [0; 32]).unwrap();
         let holds = Amount::from_base_units(u128::from(u64::MAX));
         channels.set_state(config.id(Network::BASE), ChannelOnChain::new(holds, Amount::ZERO));
     }
 
-    /// The next voucher, for a quote of its own.
+    /// Returns the next voucher, for its own quote.
     fn pays(&mut self) -> Request<Body> {
         self.total += UNITS;
         let offer = offer(&self.route);
@@ -100,7 +101,7 @@ fn offer(route: &Router) -> ChannelRequirements {
     required.accepts.into_iter().find_map(channel).unwrap()
 }
 
-/// What alloy takes to recover a key by the crate `k256`, as the layer has it do for each voucher.
+/// Recovers a key with alloy by the crate `k256`, as the layer does for each voucher.
 fn recovery() -> Path {
     let key = PrivateKeySigner::from_slice(&[5; 32]).unwrap();
     let (digest, address) = (B256::new([9; 32]), key.address());

@@ -22,16 +22,16 @@ const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../instructions.bas
 const HEAD: &str = "\
 # Instructions to serve one request, as `just bench-instructions --write` counted them (x86-64, release).
 ";
-/// One run serves so many requests and another twice as many: what they differ by is without the start, and without the
-/// making of requests.
+/// One run serves so many requests and another twice as many: their difference excludes the start, and the creation
+/// of requests.
 const REQUESTS: usize = 200;
-/// How far from its baseline a path may be, in parts of the baseline.
+/// The tolerated deviation from the baseline, as a share of it.
 const TOLERANCE: f64 = 0.03;
-/// How many instructions it may be away from it in any case: what the compiler makes of other code moves the smallest paths by so many, though
-/// nothing on their way changed.
+/// The deviation in instructions that is tolerated in any case: compiled differently because of changes elsewhere,
+/// the smallest paths move by so much.
 const SMALL: u64 = 80;
-/// How often a path is counted that seems to be further away: hash maps are seeded by chance, and a refusal that looks into many of them is 3 % off
-/// in one of some hundred runs.
+/// How often a path that seems to deviate more is counted: hash maps are seeded randomly, and a refusal that reads
+/// many of them deviates by 3 % in about one of a hundred runs.
 const ATTEMPTS: usize = 4;
 
 fn main() -> ExitCode {
@@ -43,8 +43,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is counted. The same requests are made whatever the number that is served, and one by one: to make them all ahead
-/// would be work for the allocator that no server has.
+/// Serves the requests to count. The number of created requests does not depend on `times`, and they are created one
+/// by one: creating them all ahead would be work for the allocator that no server has.
 fn serve(name: &str, times: usize) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let _context = runtime.enter();
@@ -119,7 +119,7 @@ fn has_valgrind() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok_and(|ran| ran.status.success())
 }
 
-/// The instructions of one request.
+/// Returns the instructions of one request.
 fn one_request(name: &str) -> u64 {
     let (once, twice) = thread::scope(|scope| {
         let once = scope.spawn(|| count(name, REQUESTS));
@@ -135,7 +135,7 @@ fn names() -> Vec<String> {
     paths::all().iter().map(|path| path.name.to_owned()).collect()
 }
 
-/// The instructions of one process that serves this path so often.
+/// Returns the instructions of one process that serves this path so often.
 fn count(name: &str, times: usize) -> u64 {
     let ran = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

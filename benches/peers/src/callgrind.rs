@@ -1,4 +1,4 @@
-//! Instructions, counted by valgrind's callgrind where there is one.
+//! Instructions, counted by valgrind's callgrind if it is installed.
 
 use std::{
     env,
@@ -9,9 +9,10 @@ use std::{
 
 const REQUESTS: u64 = 250;
 
-/// Instructions of one request: those of 2N less those of N, by N, so that what happens once is in neither.
+/// Returns the instructions of one request: the difference of runs with 2N and N requests, divided by N, so that
+/// one-time work is in neither.
 ///
-/// `None` where valgrind is not installed.
+/// `None` if valgrind is not installed.
 pub(crate) fn instructions(contender: &str, path: &str) -> Result<Option<f64>, Box<dyn Error>> {
     let (Some(once), Some(twice)) = (run(contender, path, REQUESTS)?, run(contender, path, 2 * REQUESTS)?) else {
         return Ok(None);
@@ -22,7 +23,7 @@ pub(crate) fn instructions(contender: &str, path: &str) -> Result<Option<f64>, B
 fn run(contender: &str, path: &str, requests: u64) -> Result<Option<f64>, Box<dyn Error>> {
     let ran = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        // Only the answers, not what makes the requests.
+        // Counts the answers only, not the creation of requests.
         .args(["--collect-atstart=no", "--toggle-collect=peers::measure::drive"])
         .arg(env::current_exe()?)
         .args(["--run", contender, path, &requests.to_string()])

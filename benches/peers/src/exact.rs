@@ -1,6 +1,7 @@
-//! The payer of the three peers that speak x402 `exact`: takes the first offer of a bill and signs for it, in looks.
+//! The payer for the three peers that speak x402 `exact`: accepts the first offer of a bill, and adds a fake
+//! signature.
 //!
-//! Their facilitators are stubs that believe every signature. Each payment has a nonce of its own, as a real one has.
+//! Their facilitators are stubs that accept every signature. Each payment has its own nonce, as in reality.
 
 use std::time::SystemTime;
 
@@ -36,13 +37,13 @@ impl Buyer {
         Self { app, bill: None, nonce: 0 }
     }
 
-    /// A request that pays a bill of its own, where one bill buys one answer.
+    /// Returns a request that pays its own bill, for contenders where one bill buys one answer.
     pub(crate) fn pay_anew(&mut self, runtime: &Runtime) -> Request<Body> {
         self.bill = None;
         self.pay(runtime)
     }
 
-    /// A request that pays.
+    /// Returns a request that pays.
     pub(crate) fn pay(&mut self, runtime: &Runtime) -> Request<Body> {
         let app = &self.app;
         let bill = self.bill.get_or_insert_with(|| bill(runtime, app));
@@ -59,7 +60,7 @@ impl Buyer {
                     "to": RECIPIENT,
                     "value": PRICE.to_string(),
                     "validAfter": "1795280000",
-                    // For longer than a payment counts, ours takes none.
+                    // This crate refuses authorizations that are valid for longer than a payment counts.
                     "validBefore": (now + VALID_FOR).to_string(),
                     "nonce": format!("0x{:064x}", self.nonce),
                 },

@@ -1,7 +1,7 @@
-//! tower-x402 and its peers: the same requests, in one process, set up as each one's own documentation says.
+//! tower-x402 and its peers: the same requests, in one process, each set up as its own documentation says.
 //!
-//! [`contenders`] has one file per contender, each with a note on what makes its figures fair or unfair. Before anything is
-//! measured every case is [checked](Case::check): a contender that does not answer as it should fails the run.
+//! [`contenders`] has one file per contender, each with a note on the fairness of its figures. Before measuring,
+//! every case is [checked](Case::check): a contender that answers incorrectly fails the run.
 
 pub mod contenders;
 mod exact;
@@ -14,26 +14,26 @@ use http_body_util::BodyExt as _;
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 
-/// What is asked of a contender.
+/// The kinds of requests to a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// A route that sells nothing, without any paywall.
     Bare,
-    /// A route behind the paywall that it lets through.
+    /// A free route behind the paywall.
     Free,
     /// No payment: the bill.
     Unpaid,
     /// A payment: the answer.
     Paid,
-    /// A proof of payment that is none.
+    /// An invalid proof of payment.
     Garbage,
 }
 
 impl Path {
-    /// In the order of the table.
+    /// All paths in the order of the table.
     pub const ALL: [Self; 5] = [Self::Bare, Self::Free, Self::Unpaid, Self::Paid, Self::Garbage];
 
-    /// As the table and `--run` call it.
+    /// Returns the path's name in the table and for `--run`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,14 +46,14 @@ impl Path {
     }
 }
 
-/// Makes one request after the other; what it takes to make one is not measured.
+/// Creates one request after the other; their creation is not measured.
 type Asker = Box<dyn FnMut(&Runtime) -> Request<Body>>;
 
 /// One contender on one path.
 pub struct Case {
-    /// Whose.
+    /// The name of the contender.
     pub contender: &'static str,
-    /// Which.
+    /// The kind of request.
     pub path: Path,
     app: Router,
     status: StatusCode,
@@ -62,15 +62,15 @@ pub struct Case {
 }
 
 impl Case {
-    /// So many requests, each of which can be sent once.
+    /// Returns `count` requests, each of which can be sent once.
     pub fn requests(&mut self, runtime: &Runtime, count: usize) -> Vec<Request<Body>> {
         (0..count).map(|_| (self.request)(runtime)).collect()
     }
 
-    /// Asks once, and looks at the whole answer.
+    /// Sends one request, and checks the whole answer.
     ///
     /// # Panics
-    /// If it is not what this path is about.
+    /// Panics if the answer does not match the path.
     pub fn check(&mut self, runtime: &Runtime) {
         let who = format!("{} on {}", self.contender, self.path.name());
         let request = (self.request)(runtime);
@@ -83,7 +83,7 @@ impl Case {
     }
 }
 
-/// One request and its whole answer.
+/// Sends one request and returns its whole answer.
 fn answer(runtime: &Runtime, app: &Router, request: Request<Body>) -> (StatusCode, HeaderMap, Vec<u8>) {
     runtime.block_on(async {
         let Ok(response) = app.clone().oneshot(request).await;

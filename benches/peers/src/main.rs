@@ -1,4 +1,4 @@
-//! Prints one table: what each contender's answer costs on each path, in time, allocations and instructions.
+//! Prints one table: the cost of each contender's answer on each path, in time, allocations and instructions.
 //!
 //! ```sh
 //! peers                          # all of it, some minutes
@@ -19,8 +19,8 @@ use tokio::runtime::Runtime;
 
 use crate::table::Line;
 
-/// How often everybody is measured, one after the other; and on how many requests each time, after some that are not
-/// counted: the processor's caches are full of the one before.
+/// How many rounds measure all contenders in turn, and how many requests each measurement has, after some uncounted
+/// ones: the processor's caches are full of the contender before.
 const ROUNDS: usize = 101;
 const REQUESTS: usize = 400;
 const WARM_UP: usize = 100;
@@ -68,7 +68,7 @@ fn measure_all(runtime: &Runtime, cases: &mut [Case]) -> Result<Vec<Line>, Box<d
     Ok(lines)
 }
 
-/// What the program beside this one counted: its allocator counts, and would slow this one down.
+/// Returns the counts of the program `allocations`: its allocator counts, and would slow this program down.
 fn allocations() -> Result<String, Box<dyn Error>> {
     let program = env::current_exe()?.with_file_name(format!("allocations{}", env::consts::EXE_SUFFIX));
     let output =

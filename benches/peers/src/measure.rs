@@ -1,4 +1,4 @@
-//! What is measured: so many requests, one after the other, from the call to the last byte of the answer.
+//! The measurement: requests one after the other, from the call to the last byte of the answer.
 
 use std::{
     hint::black_box,
@@ -13,22 +13,22 @@ use tower::ServiceExt as _;
 
 use crate::Case;
 
-/// How many requests are made before they are sent: few enough that they are still in the processor's cache, as one that was just read
-/// from a connection is.
+/// How many requests are created before they are sent: few enough to stay in the processor's cache, like a request
+/// that was just read from a connection.
 const AT_HAND: usize = 20;
 
-/// One thread, which is the caller's.
+/// Returns a runtime with one thread, the caller's.
 ///
 /// # Panics
-/// If the system has no room for it.
+/// Panics if the system cannot create one.
 #[must_use]
 pub fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().expect("a runtime is made")
 }
 
-/// Sends the requests; tells how many were answered with that status. What making a request costs is not in it.
+/// Sends the requests, and returns how many answers had that status. Creating a request is not part of it.
 ///
-/// Callgrind counts what runs inside of this function, and nothing else: it must stay one.
+/// Callgrind counts only what runs inside this function, so it must not be inlined.
 #[inline(never)]
 pub fn drive(runtime: &Runtime, app: &Router, status: StatusCode, requests: Vec<Request<Body>>) -> usize {
     runtime.block_on(async {
@@ -45,10 +45,10 @@ pub fn drive(runtime: &Runtime, app: &Router, status: StatusCode, requests: Vec<
 }
 
 impl Case {
-    /// Tells how long the answers to so many requests took.
+    /// Returns how long the answers to `count` requests took.
     ///
     /// # Panics
-    /// If one was not answered as it should be.
+    /// Panics if an answer has another status.
     pub fn time(&mut self, runtime: &Runtime, count: usize) -> Duration {
         let mut took = Duration::ZERO;
         let mut left = count;
@@ -65,7 +65,7 @@ impl Case {
     /// Sends the requests.
     ///
     /// # Panics
-    /// If one was not answered as it should be.
+    /// Panics if an answer has another status.
     pub fn send(&self, runtime: &Runtime, requests: Vec<Request<Body>>) {
         let count = requests.len();
         let answered = drive(runtime, &self.app, self.status, requests);

@@ -1,4 +1,4 @@
-//! What all contenders sell, and what all are asked.
+//! The goods of all contenders, and the requests to them.
 
 use axum::{Json, body::Body};
 use bytes::Bytes;
@@ -16,25 +16,25 @@ pub(crate) const ANSWER: &str = concat!(
 
 const _: () = assert!(QUESTION.len() == 60 && ANSWER.len() == 200);
 
-/// Where it is sold.
+/// The route of the goods.
 pub(crate) const ROUTE: &str = "/insights";
 
-/// The whole address of it, where a contender wants one.
+/// The goods' full URL, for contenders that need one.
 pub(crate) const RESOURCE: &str = "https://api.example.com/insights";
 
-/// Who is paid.
+/// The recipient.
 pub(crate) const RECIPIENT: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
-/// Who pays.
+/// The payer.
 pub(crate) const PAYER: &str = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 
 /// 0.49 USDC, in base units.
 pub(crate) const PRICE: u64 = 490_000;
 
-/// What a stub says it was paid in.
+/// The transaction that a stub reports.
 pub(crate) const TRANSACTION: &str = "0xfafafafafafafafafafafafafafafafafafafafafafafafafafafafafafafafa";
 
-/// What no paywall takes for a proof of payment.
+/// A text that no paywall accepts as a proof of payment.
 pub(crate) const GARBAGE: &str = "this-is-no-proof-of-payment-whichever-way-one-looks-at-it-{\"}!";
 
 /// The handler behind every paywall.
@@ -53,23 +53,23 @@ pub(crate) struct Answer {
     answer: &'static str,
 }
 
-/// What a handler commonly is: JSON in and out.
+/// A common handler: JSON in and out.
 pub(crate) async fn json_handler(Json(question): Json<Question>) -> Json<Answer> {
     assert!(!question.query.is_empty());
     Json(Answer { answer: &ANSWER[11..ANSWER.len() - 2] })
 }
 
-/// The question, as everybody is asked it.
+/// Starts the question, the same for all contenders.
 pub(crate) fn ask() -> Builder {
     Request::post(ROUTE).header("content-type", "application/json")
 }
 
-/// The same with a proof of payment in that header.
+/// Returns the question with a proof of payment in that header.
 pub(crate) fn ask_with(header: &str, proof: impl AsRef<[u8]>) -> Request<Body> {
     ask().header(header, proof.as_ref()).body(QUESTION.into()).expect("a proof is header text")
 }
 
-/// The same without.
+/// Returns the question without a proof.
 pub(crate) fn ask_unpaid() -> Request<Body> {
     ask().body(QUESTION.into()).expect("it is a request")
 }

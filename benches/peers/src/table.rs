@@ -1,4 +1,4 @@
-//! The table.
+//! Prints the table.
 
 use peers::{Case, Path, contenders::OURS};
 
@@ -6,14 +6,14 @@ use peers::{Case, Path, contenders::OURS};
 pub(crate) struct Line {
     pub(crate) contender: &'static str,
     pub(crate) path: Path,
-    /// Of one request, round by round.
+    /// Of one request, for each round.
     pub(crate) seconds: Vec<f64>,
     allocations: f64,
     pub(crate) instructions: Option<f64>,
 }
 
 impl Line {
-    /// A line without measurements, its allocations found in what was counted.
+    /// Creates a line without measurements; finds its allocations among the counts.
     pub(crate) fn new(case: &Case, counted: &str) -> Self {
         let key = format!("{}\t{}\t", case.path.name(), case.contender);
         let allocations = counted.lines().find_map(|line| line.strip_prefix(&key)?.parse().ok());
@@ -21,7 +21,7 @@ impl Line {
         Self { contender: case.contender, path: case.path, seconds: Vec::new(), allocations, instructions: None }
     }
 
-    /// Of the times of one round, so that noise which lasts longer hits both.
+    /// Compares the times within each round, so that longer noise affects both.
     fn slower_than(&self, other: &Self) -> f64 {
         median(self.seconds.iter().zip(&other.seconds).map(|(this, other)| this / other))
     }
@@ -52,7 +52,7 @@ pub(crate) fn print(lines: &[Line]) {
     print_quote(lines);
 }
 
-/// What our quotes take beside the two routes that they are judged by.
+/// Prints the cost of this crate's quotes compared with the two routes that they are judged by.
 fn print_quote(lines: &[Line]) {
     let of = |path, contender| lines.iter().find(|line| line.path == path && line.contender == contender);
     let (quote, json, constant) =

@@ -7,17 +7,17 @@ use crate::{server::Server, wrk::Wrk};
 const CONNECTIONS: [u32; 3] = [1, 32, 256];
 const ROUNDS: usize = 11;
 const SECONDS: u32 = 1;
-/// More than one thread redeems in that time.
+/// More than one thread can redeem in the time of a run.
 const PROOFS: usize = 100_000;
 
-/// Ours, then its twins.
+/// The paywall, then the same route without it.
 const ROUTES: [&str; 3] = ["paywall", "bytes", "json"];
 
-/// What one route did in one round.
+/// The result of one route in one round.
 struct Run {
     rate: f64,
     p99: f64,
-    /// Processor time of a request, in the server.
+    /// Processor time of the server for a request.
     ticks: f64,
 }
 
@@ -39,7 +39,8 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Each route in turn, in processes of its own: none has sold anything before, and each has the luck of its own layout in memory.
+/// Measures each route in turn, each in a process of its own: none has sold before, and each has its own memory
+/// layout.
 fn round(wrk: &Wrk, connections: u32, proofs: Option<&PathBuf>) -> Result<Vec<Run>, Box<dyn Error>> {
     let mut servers = ROUTES.map(Server::start).into_iter().collect::<Result<Vec<_>, _>>()?;
     if let Some(proofs) = proofs {

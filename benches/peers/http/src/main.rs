@@ -8,7 +8,7 @@
 //! http-bench serve ROUTE   # what `load` and `memory` start: one route, one thread
 //! ```
 //!
-//! `storm` asks the servers named by `X402_BENCH_POSTGRES` and `X402_BENCH_REDIS`, URLs both, and leaves them as it found them.
+//! `storm` uses the servers in `X402_BENCH_POSTGRES` and `X402_BENCH_REDIS`, both URLs, and leaves them unchanged.
 
 mod load;
 mod memory;

@@ -1,4 +1,4 @@
-//! What a million unpaid quotes leave behind in the process that made them.
+//! The memory that a million unpaid quotes leave behind in the seller's process.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let wrk = Wrk::new(folder.path())?;
     let server = Server::start("paywall")?;
     let quote = || wrk.ask(&server.url, CONNECTIONS, 2, None);
-    // Connections, their buffers, and whatever is made once.
+    // Creates connections, their buffers, and everything else that is created once.
     quote()?;
     let before = server.resident()?;
     println!("\n| Quotes | Resident | More, by quote |");

@@ -1,4 +1,4 @@
-//! One route on loopback, served by one thread; and the handle on the process that does it.
+//! One route on loopback, served by one thread, and a handle on its process.
 
 use std::{
     env,
@@ -16,7 +16,8 @@ use tower_x402::ledger::MemoryLedger;
 
 use crate::shop::{self, ROUTE, Shop};
 
-/// Serves until standard input ends. Tells its address in a line; `pay COUNT FILE` writes that many proofs of payment to that file.
+/// Serves until standard input ends. Prints its address on a line; `pay COUNT FILE` writes that many proofs of
+/// payment to that file.
 pub(crate) fn serve(route: &str) -> Result<(), Box<dyn Error>> {
     let (sender, mut commands) = mpsc::unbounded_channel();
     thread::spawn(move || {
@@ -45,7 +46,7 @@ pub(crate) fn serve(route: &str) -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// A process that [serves](serve), as long as this lives.
+/// A process that [serves](serve) until this is dropped.
 pub(crate) struct Server {
     process: Child,
     commands: ChildStdin,
@@ -73,14 +74,14 @@ impl Server {
         self.line().map(drop)
     }
 
-    /// Resident memory in KiB, where the system tells.
+    /// Returns the resident memory in KiB, if the system tells.
     pub(crate) fn resident(&self) -> Result<i64, Box<dyn Error>> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
         Ok(line.trim().trim_end_matches(" kB").parse()?)
     }
 
-    /// The processor time it used so far, where the system tells: user's and system's, in ticks.
+    /// Returns the processor time used so far in ticks, user and system together, if the system tells.
     pub(crate) fn ticks(&self) -> Result<f64, Box<dyn Error>> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
         let (_, fields) = stat.rsplit_once(')').ok_or("no name")?;

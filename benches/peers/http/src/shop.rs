@@ -1,4 +1,4 @@
-//! What is sold: a question of 60 bytes, an answer of 200.
+//! The goods: a question of 60 bytes, an answer of 200.
 
 use std::{
     error::Error,
@@ -52,7 +52,7 @@ struct Answer {
     answer: &'static str,
 }
 
-/// The twins: the same route, nothing around it.
+/// The same route with nothing around it.
 pub(crate) fn bytes() -> MethodRouter {
     post(async |_question: axum::body::Bytes| ANSWER)
 }
@@ -64,7 +64,7 @@ pub(crate) fn json() -> MethodRouter {
     })
 }
 
-/// Sells the answer; pays for it, too.
+/// Sells the answer, and pays for it.
 pub(crate) struct Shop {
     chain: ScriptedVerifier,
     /// How often the handler ran.
@@ -91,7 +91,7 @@ impl Shop {
         Ok(Self { chain, runs, app: Router::new().route(ROUTE, route) })
     }
 
-    /// So many proofs of payment, each good for one answer: the header's text.
+    /// Returns `count` proofs of payment as texts of the header, each for one answer.
     pub(crate) async fn proofs(&self, count: usize) -> Result<Vec<String>, Box<dyn Error>> {
         let payer = PAYER.parse()?;
         let mut proofs = Vec::with_capacity(count);
@@ -107,7 +107,7 @@ impl Shop {
     }
 }
 
-/// The question, with a proof or without.
+/// Returns the question, with or without a proof.
 pub(crate) fn ask(proof: Option<&str>) -> Result<Request<Body>, http::Error> {
     let ask = Request::post(ROUTE).header("content-type", "application/json");
     match proof {

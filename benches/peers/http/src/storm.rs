@@ -1,6 +1,6 @@
 //! Ten thousand paid intents, all redeemed at once, with each ledger: how fast, and that each is sold once.
 //!
-//! In process, for what is waited for is the ledger.
+//! Runs in process, because the ledger is what takes the time.
 
 use std::{
     env,
@@ -26,9 +26,9 @@ use crate::shop::{Shop, ask};
 
 const INTENTS: usize = 10_000;
 const AT_ONCE: usize = 64;
-/// A machine that is busy is no server that hangs.
+/// A busy machine must not pass for a hanging server.
 const PATIENT: Duration = Duration::from_secs(60);
-/// What tables and keys begin with; what begins so is deleted.
+/// The prefix of tables and keys; everything with this prefix is deleted.
 const PREFIX: &str = "http_bench";
 
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
 }
 
 async fn postgres(url: &str) -> Result<(), Box<dyn Error>> {
-    // A schema of its own, so that nothing else is touched.
+    // Its own schema, so that nothing else is touched.
     let mut connection = PgConnection::connect(url).await?;
     let drop = format!("DROP SCHEMA IF EXISTS {PREFIX} CASCADE");
     let create = format!("{drop}; CREATE SCHEMA {PREFIX}");
@@ -103,7 +103,7 @@ async fn storm(name: &str, ledger: impl Ledger) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Presents every proof; tells how long those took that were answered with that status.
+/// Shows every proof, and returns the durations of the answers with that status.
 async fn redeem(app: &Router, proofs: &Arc<[String]>, status: StatusCode) -> Result<Vec<Duration>, Box<dyn Error>> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut crowd = JoinSet::new();

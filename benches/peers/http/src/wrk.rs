@@ -1,4 +1,4 @@
-//! The load: `wrk`, one thread of it.
+//! The load generator: `wrk` with one thread.
 
 use std::{
     error::Error,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::shop::{PROOF, QUESTION};
 
-/// What a run came to.
+/// The result of a run.
 pub(crate) struct Outcome {
     pub(crate) requests: u64,
     /// Answers with a status of 400 or more.
@@ -23,14 +23,14 @@ pub(crate) struct Wrk {
 }
 
 impl Wrk {
-    /// Keeps its script in that folder.
+    /// Stores its script in that folder.
     pub(crate) fn new(folder: &Path) -> Result<Self, Box<dyn Error>> {
         let script = folder.join("wrk.lua");
         fs::write(&script, include_str!("wrk.lua"))?;
         Ok(Self { script })
     }
 
-    /// Asks for so many seconds over so many connections, with a proof of the file in each request where there is one.
+    /// Sends requests for so many seconds over so many connections, each with a proof from the file, if there is one.
     pub(crate) fn ask(
         &self,
         url: &str,

@@ -1,6 +1,7 @@
 //! Counts the allocations of one answer, contender by contender: one line each, path, contender and count between tabs.
 //!
-//! A program of its own, for its allocator counts, which takes time. To grow what is there already is an allocation, too.
+//! A separate program, because its allocator counts, which takes time. Growing an existing allocation counts as one
+//! too.
 
 use std::alloc::System;
 
@@ -15,7 +16,7 @@ const REQUESTS: usize = 1_000;
 fn main() {
     let runtime = measure::runtime();
     for case in &mut contenders::all(&runtime) {
-        // What is made once is made now.
+        // Allocates everything that is created once.
         case.time(&runtime, REQUESTS);
         let requests = case.requests(&runtime, REQUESTS);
         let before = ALLOCATOR.stats();

@@ -1,11 +1,11 @@
-//! No paywall at all: what the route itself costs, which is in every other figure, too.
+//! Without any paywall: the cost of the route itself, which is also in every other figure.
 //!
 //! - `axum, Bytes`: the handler that is behind every paywall.
-//! - `axum, Json`: the same question and answer through `axum::Json`, as handlers commonly are.
-//! - `axum, Identity`: the first behind `tower_layer::Identity`. Any layer makes axum box what is behind it; that is
-//!   its price.
-//! - `axum, constant 402`: a handler that answers what was made before, a 402 with seven headers and a body. Nobody can
-//!   quote for less.
+//! - `axum, Json`: the same question and answer through `axum::Json`, as in common handlers.
+//! - `axum, Identity`: the first behind `tower_layer::Identity`. With any layer, axum boxes the service behind it; this is
+//!   the price of that.
+//! - `axum, constant 402`: a handler with a prepared answer, a 402 with seven headers and a body. No quote can cost
+//!   less.
 
 use axum::{
     Router,

@@ -11,10 +11,10 @@ use tokio::runtime::Runtime;
 
 use crate::Case;
 
-/// Ours: what ratios are told to.
+/// This crate, which ratios refer to.
 pub const OURS: &str = ours::NAME;
 
-/// Everybody, path by path, in the order of the table.
+/// Returns all contenders, path by path, in the order of the table.
 #[must_use]
 pub fn all(runtime: &Runtime) -> Vec<Case> {
     let mut cases =

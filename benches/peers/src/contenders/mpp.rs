@@ -1,17 +1,17 @@
-//! `mpp` 0.18.2, as the documentation of its tower layer has it: `PaymentLayer::charge` as a `route_layer`. It speaks
+//! `mpp` 0.18.2, as in the documentation of its tower layer: `PaymentLayer::charge` as a `route_layer`. It speaks
 //! another protocol than x402, the Payment scheme of HTTP authentication: a signed challenge, then a credential that
 //! names it.
 //!
-//! The payment method is a type of ours behind its public trait, `ChargeMethod`, as in the crate's own tests: it takes
-//! every credential. (`PaymentLayer::charge` needs the feature `tempo`, its chain; nothing of that runs here.)
+//! The payment method is a stub behind its public trait, `ChargeMethod`, as in the crate's own tests: it accepts
+//! every credential. (`PaymentLayer::charge` needs the feature `tempo`, its chain, of which nothing runs here.)
 //!
 //! Fairness:
 //! - Its challenges are signed and not stored, as ours are, and each redemption checks the signature: the work is
-//!   alike.
-//! - Single use is its chain method's, which has a store for that; the stub has none, so what single use costs is not
-//!   in its figures.
+//!   comparable.
+//! - Its chain method is responsible for single use, and has a store for that; the stub has none, so the cost of single use is
+//!   not in its figures.
 //! - The bodies of its answers are empty: the challenge is a header.
-//! - `PaymentLayer` does not look at the request's body. Its `PaymentBodyLayer`, which does, would cost more.
+//! - `PaymentLayer` does not read the request's body. Its `PaymentBodyLayer`, which does, would cost more.
 //! - It has no free route.
 
 use axum::{Router, routing::post};
@@ -76,7 +76,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A credential for a challenge of its own.
+/// Returns a credential for its own challenge.
 fn pay(runtime: &Runtime, app: &Router, number: u64) -> String {
     let (_, headers, _) = answer(runtime, app, ask_unpaid());
     let challenge = headers[BILL].to_str().expect("a challenge is text");

@@ -1,19 +1,19 @@
-//! `tower-x402`, as its README has it: a layer around the route.
+//! `tower-x402`, as in its README: a layer around the route.
 //!
-//! Behind it are `ScriptedVerifier`, which has the payments in a map, and `MemoryLedger`, which remembers every sale.
-//! No I/O, but not nothing either: each redemption is judged, reserved and committed.
+//! Its backends are `ScriptedVerifier`, which has the payments in a map, and `MemoryLedger`, which remembers every
+//! sale. They do no I/O, but some work: each redemption is judged, reserved and committed.
 //!
 //! Fairness:
-//! - One payment buys once, so each redemption has an intent and a payment of its own, made beforehand. The stubs of
-//!   the peers take anything, and remember nothing: what single use costs is in our figures and not in theirs.
-//! - The scripted chain and the ledger grow from redemption to redemption, as a ledger does and a stub does not.
-//! - A proof may be in the JSON body, so a quote reads the body to look for one. The peers look at a header.
-//! - `proof in the body` is the same redemption, its proof in two members of the question.
-//! - `signed payment` is the standard's way: the same payment that the peers are shown, each with a bill of its own. It is reserved, verified
-//!   and settled by a stub, judged by the verifier, and committed. The stub looks at no signature, as those of the peers do not.
+//! - One payment buys once, so each redemption has its own intent and payment, created beforehand. The stubs of the
+//!   peers accept anything and remember nothing: our figures include the cost of single use, and theirs do not.
+//! - The scripted chain and the ledger grow from redemption to redemption, as real ledgers do and stubs do not.
+//! - A proof may be in the JSON body, so a quote searches the body for one. The peers read a header.
+//! - `proof in the body` is the same redemption with its proof in two members of the question.
+//! - `signed payment` is the standard's way: the same payment that the peers get, each with its own bill. It is reserved, verified
+//!   and settled by a stub, judged by the verifier, and committed. Like the peers' stubs, this stub checks no signature.
 //! - The verifier stands for a chain: in production a redemption waits for an RPC endpoint, as a peer's waits for its
 //!   facilitator, twice.
-//! - Garbage is told what is wrong with it (400, problem+json), not sent another bill.
+//! - Garbage is answered with its error (400, problem+json) instead of another bill.
 
 use std::time::{Duration, SystemTime};
 
@@ -111,7 +111,7 @@ impl Shop {
         }
     }
 
-    /// A quote, and the transfer that pays it.
+    /// Returns a quote, and the transfer that pays it.
     fn pay(&self, runtime: &Runtime) -> (Quote, TxHash) {
         let (_, headers, _) = answer(runtime, &self.app, ask_unpaid());
         let quote = Quote::from_headers(&headers).expect("it is a quote");

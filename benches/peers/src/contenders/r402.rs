@@ -1,19 +1,19 @@
-//! `r402-http` 0.21 with `r402-evm`, as the README of its repository has it: `X402Middleware` with a base URL, the
-//! `exact` scheme for EVM chains and a price tag in USDC on Base, around the route. Sequential settlement is its
-//! default.
+//! `r402-http` 0.21 with `r402-evm`, as in the README of its repository: `X402Middleware` with a base URL, the
+//! `exact` scheme for EVM chains and a price tag in USDC on Base, around the route. Its default is sequential
+//! settlement.
 //!
-//! The facilitator is a type of ours behind its public trait, `X402Middleware::from_facilitator`. It says yes twice,
-//! `verify` before the handler and `settle` after. What it supports is made once and cloned whenever it is asked, as
-//! the crate's own client does from its cache.
+//! The facilitator is a stub behind its public trait, `X402Middleware::from_facilitator`. It says yes twice: to
+//! `verify` before the handler and to `settle` after. Its supported kinds are created once and cloned for each
+//! question, as the crate's own client does from its cache.
 //!
 //! Fairness:
-//! - The stub does not look at the signature: that, and the settlement on chain, are the facilitator's work, two round
+//! - The stub does not check the signature: that, and the settlement on chain, are the facilitator's work, two round
 //!   trips away.
-//! - It signs nothing and keeps nothing.
-//! - Its 402 says everything twice, in a header and in the body, and it looks for extensions and hooks that nobody
+//! - It signs nothing and stores nothing.
+//! - Its 402 states everything twice, in a header and in the body, and it looks for extensions and hooks that nobody
 //!   installed.
-//! - The resource is set, so it is not put together from the request.
-//! - Free: a dynamic price that is no price, which it lets through.
+//! - The resource is configured, so it is not composed from the request.
+//! - Free: a dynamic price without a price, which it lets through.
 
 use std::collections::HashMap;
 

@@ -1,18 +1,18 @@
-//! `x402-axum` 2.0.2, as its README has it: `X402Middleware` with a V2 `exact` price tag in USDC on Base, around the
-//! route. Settlement after execution is its default.
+//! `x402-axum` 2.0.2, as in its README: `X402Middleware` with a V2 `exact` price tag in USDC on Base, around the
+//! route. Its default is settlement after execution.
 //!
-//! The facilitator is a type of ours behind its public trait, `X402Middleware::from_facilitator`. It says yes twice,
-//! `verify` before the handler and `settle` after. What it supports is made once and cloned per request, as the crate's
-//! own client does from its cache.
+//! The facilitator is a stub behind its public trait, `X402Middleware::from_facilitator`. It says yes twice: to
+//! `verify` before the handler and to `settle` after. Its supported kinds are created once and cloned per request, as
+//! the crate's own client does from its cache.
 //!
 //! Fairness:
-//! - The stub does not look at the signature: that, and the settlement on chain, are the facilitator's work, two round
+//! - The stub does not check the signature: that, and the settlement on chain, are the facilitator's work, two round
 //!   trips away.
-//! - It signs nothing and keeps nothing: any number of copies of one payment pass, unless the facilitator objects.
+//! - It signs nothing and stores nothing: any number of copies of one payment pass, unless the facilitator objects.
 //! - The body of its 402 is empty: the bill is a header.
-//! - The resource is set, as its README prefers in production; so it is not put together from the request.
+//! - The resource is configured, as its README recommends for production, so it is not composed from the request.
 //! - Compiled without `telemetry`, as by default.
-//! - Free: its documented way, a dynamic price that is no price.
+//! - Free: its documented way, a dynamic price without a price.
 
 use std::{collections::HashMap, convert::Infallible, sync::Arc};
 

@@ -1,19 +1,20 @@
-//! `x402-kit` 2.5.0 with its `x402-paywall` 2.5.0: no layer, but a `PayWall` that a function of the seller's asks, put
-//! around the route with `axum::middleware::from_fn_with_state`. It is the quick start of its documentation, which
-//! builds the `PayWall` for each request, its URL included; `built once` is the same with one that is made at the start
-//! and cloned per request.
+//! `x402-kit` 2.5.0 with its `x402-paywall` 2.5.0: not a layer but a `PayWall` that a function of the seller calls,
+//! put around the route with `axum::middleware::from_fn_with_state`. This is its documentation's quick start, which
+//! builds the `PayWall` with its URL for each request; `built once` is the same with a `PayWall` that is built at the
+//! start and cloned per request.
 //!
-//! The facilitator is a type of ours behind its public trait. It says yes twice, `verify` before the handler and
+//! The facilitator is a stub behind its public trait. It says yes twice: to `verify` before the handler and to
 //! `settle` after.
 //!
 //! Fairness:
-//! - The stub flatters it: on every request, paid or not, it asks what the facilitator supports, and its own client has
-//!   no cache for that. In production an unpaid request waits for a round trip.
-//! - The stub does not look at the signature: that, and the settlement on chain, are the facilitator's work, two round
+//! - The stub flatters it: on every request, paid or not, it asks which payments the facilitator supports, and its
+//! own
+//!   client has no cache for that. In production an unpaid request waits for a round trip.
+//! - The stub does not check the signature: that, and the settlement on chain, are the facilitator's work, two round
 //!   trips away.
-//! - It signs nothing and keeps nothing.
-//! - Its 402 says everything twice, in a header and in the body.
-//! - Compiled without `tracing`, which is in its default: nobody would listen.
+//! - It signs nothing and stores nothing.
+//! - Its 402 states everything twice, in a header and in the body.
+//! - Compiled without `tracing`, which is in its default, because nothing would collect it.
 //! - It has no free route: the seller's function would decide.
 
 use std::{convert::Infallible, sync::Arc};
