@@ -22,15 +22,15 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Shows what the journal says was bought: when, where, for how much, and what became of it
+    /// Shows the journal's purchases: when, where, for how much, and their outcome
     History(History),
-    /// Finishes every purchase that the journal has open, and pays nothing new
+    /// Finishes every open purchase of the journal, and pays nothing new
     Resume(Resume),
     /// Voids the signed payment of an open purchase on the chain
     Cancel(Cancel),
-    /// Allows Permit2 to move a token of the account, which metered answers are paid by; an amount of 0 revokes
+    /// Allows Permit2 to move a token of the account, to pay metered answers; an amount of 0 revokes
     Allow(Allow),
-    /// Lists the passes that are held, with what is left of them, and never their tokens
+    /// Lists the held passes with what is left of them, never their tokens
     Passes(Passes),
     /// Lists the payment channels of the journal: what was deposited, spent, and is left
     Channels(Channels),
@@ -38,15 +38,15 @@ pub(crate) enum Command {
     Close(Close),
 }
 
-/// One answer.
+/// The flags for one answer.
 #[derive(Group)]
 pub(crate) struct Buying {
-    /// What to ask: an address that begins with https://, or with http:// on this machine
+    /// The URL to ask: it begins with https://, or with http:// on this machine
     #[arg(required_unless_present_any = ["abandon", "unfinished"])]
     pub(crate) url: Option<http::Uri>,
     /// The JSON document to POST [default: {}]
     pub(crate) body: Option<String>,
-    /// How to ask. A GET has no BODY
+    /// The method of the request. A GET has no BODY
     #[arg(long, value_enum, ignore_case = true, default_value_t)]
     pub(crate) method: Method,
     #[command(flatten)]
@@ -55,32 +55,33 @@ pub(crate) struct Buying {
     pub(crate) journal: Journal,
     #[command(flatten)]
     pub(crate) reading: Reading,
-    /// Show the seller's pass of this name, and buy one where no pass of that seller is held and its quote names this one. Passes are kept in
-    /// <JOURNAL>.passes.json. A pass may cost more than one answer: see --max
+    /// Show the seller's pass of this name. If no pass of that seller is held and its quote names this one, buy it.
+    /// Passes are stored in <JOURNAL>.passes.json. A pass may cost more than one answer: see --max
     #[arg(long, value_name = "NAME", conflicts_with_all = ["paid", "again"])]
     pub(crate) pass: Option<String>,
-    /// Go on with an unfinished purchase of this very request, and pay nothing new
+    /// Continue an unfinished purchase of this very request, and pay nothing new
     #[arg(long)]
     pub(crate) resume: bool,
     /// Pay nothing: redeem this transaction, which was paid by hand
     #[arg(long, value_name = "TX_HASH", conflicts_with_all = ["resume", "again"])]
     pub(crate) paid: Option<TxHash>,
-    /// Ask once more for the answer of this purchase, which is finished, and pay nothing: a seller that keeps its answers gives it again
+    /// Ask again for the answer of this finished purchase, and pay nothing: a seller that stores its answers sends it
+    /// again
     #[arg(long, value_name = "PURCHASE", conflicts_with = "resume")]
     pub(crate) again: Option<PurchaseId>,
-    /// Show the purchases that the journal has open, and buy nothing
+    /// Show the open purchases of the journal, and buy nothing
     #[arg(long, conflicts_with_all = ["resume", "paid"])]
     pub(crate) unfinished: bool,
-    /// Give up this open purchase, which cannot be finished: what was paid for it may be lost, and the same request pays
-    /// anew. Says so, and does it with --yes only
+    /// Give up this open purchase, which cannot be finished: its payment may be lost, and the same request pays
+    /// again. Explains this, and acts with --yes only
     #[arg(long, value_name = "PURCHASE", conflicts_with_all = ["resume", "paid", "unfinished"])]
     pub(crate) abandon: Option<PurchaseId>,
-    /// With --abandon: do it
+    /// Confirm --abandon
     #[arg(long, requires = "abandon")]
     pub(crate) yes: bool,
 }
 
-/// Whose key pays.
+/// The key that pays.
 #[derive(Group)]
 pub(crate) struct PayerKey {
     /// File with the private key of the account that pays, 0x and 64 hexadecimal digits [default: the environment
@@ -93,69 +94,69 @@ pub(crate) struct PayerKey {
     /// File with the keystore's password [default: the environment variable X402_KEYSTORE_PASSWORD]
     #[arg(long, value_name = "FILE", requires = "keystore")]
     pub(crate) password_file: Option<PathBuf>,
-    /// Take 64 hexadecimal digits in an argument for something else than a private key
+    /// Accept 64 hexadecimal digits in an argument as something other than a private key
     #[arg(long = "no-key-check")]
     _no_key_check: bool,
 }
 
-/// Who pays, in which way, and how much at most.
+/// The payer, the way of paying, and the limits.
 #[derive(Group)]
 pub(crate) struct Means {
     #[command(flatten)]
     pub(crate) payer: PayerKey,
-    /// Ethereum JSON-RPC endpoint of a chain that is paid on; repeat it for more endpoints, and for more chains
+    /// Ethereum JSON-RPC endpoint of a chain to pay on; repeat it for more endpoints, and for more chains
     #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
     pub(crate) rpc_url: Vec<String>,
     /// How to pay
     #[arg(long, value_enum, default_value_t)]
     pub(crate) dialect: Dialect,
-    /// The most that one answer may cost
+    /// The maximum price of one answer
     #[arg(long, default_value = "1.00")]
     pub(crate) max: String,
-    /// The most that is deposited into a payment channel at once [default: what one answer may cost]
+    /// The maximum of a single deposit into a payment channel [default: what one answer may cost]
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) max_deposit: Option<String>,
-    /// The longest that a seller may keep a deposit without giving an answer, in hours
+    /// The longest time that a seller may keep a deposit without giving an answer, in hours
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     pub(crate) max_withdraw_delay: u32,
-    /// The most that may be spent in a day, as far as the journal knows
+    /// The maximum to spend in a day, as far as the journal knows
     #[arg(long, default_value = "10.00")]
     pub(crate) max_per_day: String,
-    /// The most that the network fee of one transfer may be, in the chain's coin
+    /// The maximum network fee of one transfer, in the chain's coin
     #[arg(long, default_value = "0.0002")]
     pub(crate) max_gas: String,
-    /// The most that network fees may be in a day, in the chain's coin
+    /// The maximum of network fees in a day, in the chain's coin
     #[arg(long, default_value = "0.002")]
     pub(crate) max_gas_per_day: String,
     /// Pay with these token contracts, of six decimals, only (default: the USDC of each chain)
     #[arg(long = "token")]
     pub(crate) tokens: Vec<Address>,
-    /// Pay sellers over plain HTTP too, where anybody on the way can change whom a quote pays
+    /// Pay sellers over plain HTTP too, where anybody on the way can change a quote's recipient
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
 }
 
 #[derive(Group)]
 pub(crate) struct Journal {
-    /// Where purchases are written down before they are paid. Beside it, <JOURNAL>.requests.jsonl has the requests of those
-    /// that are open
+    /// File that records purchases before they are paid. Beside it, <JOURNAL>.requests.jsonl stores the requests of
+    /// the open ones
     #[arg(long, value_name = "JOURNAL", default_value = "x402-purchases.jsonl")]
     pub(crate) journal: PathBuf,
 }
 
-/// What becomes of answers.
+/// The handling of answers.
 #[derive(Group)]
 pub(crate) struct Reading {
-    /// How much of an answer is read: a number of bytes, such as 64K or 16M
+    /// The maximum size of an answer: a number of bytes, such as 64K or 16M
     #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = answer::size)]
     pub(crate) max_answer: usize,
-    /// How long the purchase and the reading of its answer may take in all, in seconds
+    /// The time limit for the purchase and reading its answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1_800)]
     pub(crate) timeout: u64,
     /// Send the proof of a transfer in the x402-payment header, not in the body
     #[arg(long)]
     pub(crate) header_redeem: bool,
-    /// Write a JSON object with answer and purchase, or with what went wrong
+    /// Write a JSON object with answer and purchase, or with the error
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -180,7 +181,8 @@ pub(crate) struct Passes {
 
 #[derive(Group)]
 pub(crate) struct Channels {
-    /// Also show what the chain says, by this Ethereum JSON-RPC endpoint; repeat it for more endpoints, and for more chains
+    /// Also show the chain's state, read from this Ethereum JSON-RPC endpoint; repeat it for more endpoints, and for
+    /// more chains
     #[arg(long, env = "X402_RPC_URL", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
     pub(crate) rpc_url: Vec<String>,
     #[command(flatten)]
@@ -192,10 +194,10 @@ pub(crate) struct Channels {
 
 #[derive(Group)]
 pub(crate) struct Close {
-    /// The channel, as `buy channels` names it [default: the only one]
+    /// The channel's id in `buy channels` [default: the only one]
     pub(crate) channel: Option<ChannelId>,
-    /// Without the seller: by two transactions of the account, which cost gas, with the channel's delay between them. The first run begins,
-    /// and the same command ends it after the delay
+    /// Close without the seller: by two transactions of the account, which cost gas, with the channel's delay between
+    /// them. The first run begins, and the same command ends it after the delay
     #[arg(long)]
     pub(crate) withdraw: bool,
     #[command(flatten)]
@@ -216,9 +218,9 @@ pub(crate) struct Resume {
 
 #[derive(Group)]
 pub(crate) struct Cancel {
-    /// The purchase, as `buy history` names it
+    /// The purchase's id in `buy history`
     pub(crate) purchase: PurchaseId,
-    /// Do it: the transaction costs the account gas
+    /// Confirm: the transaction costs the account gas
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -232,7 +234,7 @@ pub(crate) struct Allow {
     /// The token: USDC, or the address of a contract of six decimals
     #[arg(long, value_name = "SYMBOL_OR_ADDRESS")]
     pub(crate) token: String,
-    /// How much Permit2 may move in all, such as 5.00. It takes the place of the earlier allowance
+    /// The total that Permit2 may move, such as 5.00. It replaces the earlier allowance
     #[arg(long)]
     pub(crate) amount: String,
     #[command(flatten)]

@@ -15,17 +15,18 @@ use tower_x402::{
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
-    /// As the seller asks: where it takes several, the cheapest way, or by a signed authorization if they cost the same; metered answers by
-    /// a permit
+    /// As the seller asks: if it offers several ways, the cheapest, or a signed authorization if they cost the same;
+    /// metered answers by a permit
     #[default]
     Auto,
     /// By an ordinary transfer only, which this program sends
     Transfer,
     /// By a signed authorization only, which the seller turns into a transfer
     Authorization,
-    /// By a signed authorization only, and only in the words of MPP
+    /// By a signed authorization only, and only in the form of MPP
     Mpp,
-    /// By a payment channel where the seller offers one at the same price: a deposit once, then a signature for each answer. Else as `auto`
+    /// By a payment channel if the seller offers one at the same price: one deposit, then a signature for each
+    /// answer. Otherwise like `auto`
     Channel,
 }
 

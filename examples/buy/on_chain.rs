@@ -13,7 +13,7 @@ use super::when;
 /// A channel's state on the chain, combined with what the journal knows was signed.
 pub(crate) struct OnChain {
     funds: ChannelFunds,
-    /// Whether the journal does not know what was signed.
+    /// Whether the signed total is unknown to the journal.
     is_adopted: bool,
     /// The maximum that the seller can still claim.
     claimable: Amount,

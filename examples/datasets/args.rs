@@ -29,7 +29,7 @@ use super::{
 #[derive(Clone, Debug, Parser)]
 #[command(name = "datasets", version)]
 pub(crate) struct Args {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, env = "X402_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:4020")]
     pub(crate) listen: SocketAddr,
     /// Start a local chain, use throw-away accounts, and print commands that buy an answer
@@ -52,44 +52,47 @@ pub(crate) struct Args {
     /// How long to wait at the start for an endpoint that answers
     #[arg(long, env = "X402_WAIT_FOR_RPC", value_name = "TIME", default_value = "0s", value_parser = duration, global = true)]
     pub(crate) wait_for_rpc: Duration,
-    /// Start also while no endpoint answers: what is free is served, and nothing is quoted or sold before one has
+    /// Start even while no endpoint answers: free routes are served, and nothing is quoted or sold until one has
     /// proved to serve the right chain
     #[arg(long, env = "X402_START_WITHOUT_RPC", value_parser = BoolishValueParser::new())]
     pub(crate) start_without_rpc: bool,
-    /// EIP-155 id of a chain that is paid on; repeat it for more than one, the first of which goes first in quotes [default: 8453, Base]
+    /// EIP-155 id of a chain to be paid on; repeat it for more than one, the first of which goes first in quotes
+    /// [default: 8453, Base]
     #[arg(long, env = "X402_NETWORK", value_name = "ID", value_delimiter = ',', global = true)]
     pub(crate) network: Vec<u64>,
     /// URL under which clients reach this server, such as https://shop.example: quotes and descriptions name it [default: the host
     /// that a client names]
     #[arg(long, env = "X402_PUBLIC_URL", value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// How to reach the seller, such as an e-mail address: sent to payers whose payment is too old
+    /// The seller's contact, such as an e-mail address: sent to payers whose payment is too old
     #[arg(long, env = "X402_CONTACT", value_name = "TEXT")]
     pub(crate) contact: Option<String>,
-    /// Who is paid
+    /// Address that is paid
     #[arg(long, env = "X402_RECIPIENT", value_name = "0x…", global = true)]
     pub(crate) recipient: Option<Address>,
-    /// Who was paid before: open quotes and payments to this address still count; repeat it for more than one
+    /// Address that was paid before: its open quotes and payments still count; repeat it for more than one
     #[arg(long, env = "X402_FORMER_RECIPIENT", value_name = "0x…", value_delimiter = ',', global = true)]
     pub(crate) former_recipient: Vec<Address>,
     /// Accepted token contract, on the first network unless another one's number is before it, such as 84532=0x…; repeat it for more than
     /// one [default: the USDC of each chain]
     #[arg(long, env = "X402_TOKEN", value_name = "[ID=]0x…", value_delimiter = ',', global = true)]
     pub(crate) token: Vec<OnNetwork<Address>>,
-    /// Token contract of before, which quotes name no more and which still counts, written likewise; repeat it for more than one
+    /// Former token contract, which quotes no longer name but which still counts, in the same form; repeat it for
+    /// more than one
     #[arg(long, env = "X402_FORMER_TOKEN", value_name = "[ID=]0x…", value_delimiter = ',', global = true)]
     pub(crate) former_token: Vec<OnNetwork<Address>>,
     /// Price of one answer, in whole tokens [default: 0.49]; for `unredeemed` the lowest price of the service, below which a payment
     /// never bought anything [default: unknown]
     #[arg(long, env = "X402_PRICE", value_name = "AMOUNT", global = true)]
     pub(crate) price: Option<String>,
-    /// Sell a pass for so many answers, at this price in whole tokens, such as 10:3.90, at /pass; it counts on all three datasets
+    /// Sell a pass for this many answers, at this price in whole tokens, such as 10:3.90, at /pass; it counts on all
+    /// three datasets
     #[arg(long, env = "X402_PASS", value_name = "CALLS:AMOUNT")]
     pub(crate) pass: Option<PassOffer>,
     /// How far the chain's head may be from this machine's clock; `off` for a chain that mines on demand
     #[arg(long, env = "X402_MAX_HEAD_AGE", value_name = "TIME|off", default_value = "3m", value_parser = head_age, global = true)]
     pub(crate) max_head_age: HeadAge,
-    /// How long a quote may be paid
+    /// How long a quote can be paid
     #[arg(long, env = "X402_QUOTE_TTL", value_name = "TIME", default_value = "15m", value_parser = duration)]
     pub(crate) quote_ttl: Duration,
     /// How much later a payment still counts
@@ -98,36 +101,38 @@ pub(crate) struct Args {
     /// How old a payment may be when it is redeemed
     #[arg(long, env = "X402_MAX_PAYMENT_AGE", value_name = "TIME", default_value = "24h", value_parser = duration, global = true)]
     pub(crate) max_payment_age: Duration,
-    /// When a payment counts: after so many blocks, or once its block is `safe` or `finalized`
+    /// When a payment counts: after this many blocks, or once its block is `safe` or `finalized`
     #[arg(long, env = "X402_FINALITY", value_name = "1|N|safe|finalized", default_value = "1", value_parser = finality, global = true)]
     pub(crate) finality: Finality,
-    /// How long an unbound payment is held, in chain time, before the first request that shows it gets the answer; its payer gets
-    /// it at once by a signature
+    /// How long an unbound payment is held, in chain time, before the first request that shows it gets the answer;
+    /// with a signature, its payer gets it at once
     #[arg(long, env = "X402_HOLD_UNBOUND", value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) hold_unbound: Duration,
-    /// Give answers only to who proves to be the payer: by the secret that the payment is bound to, or by a signature
+    /// Answer only clients that prove to be the payer: by the secret that the payment is bound to, or by a signature
     #[arg(long, env = "X402_REQUIRE_BOUND", value_parser = BoolishValueParser::new())]
     pub(crate) require_bound: bool,
-    /// Facilitator that settles signed payments of x402 version 2: its https URL; repeat it for more than one, which are tried in
-    /// this order
+    /// Facilitator that settles signed payments of x402 version 2: its https URL; repeat it for more than one, to be
+    /// tried in this order
     #[arg(long, env = "X402_FACILITATOR", value_name = "URL", value_delimiter = ',', hide_env_values = true)]
     pub(crate) facilitator: Vec<Secret>,
     /// File with the private key, 0x and 64 hexadecimal digits, of an account with ether that settles signed payments of x402
     /// version 2 itself; each replica needs an account of its own
     #[arg(long, env = "X402_SETTLE_KEY", value_name = "FILE")]
     pub(crate) settle_key: Option<PathBuf>,
-    /// Also take transfers in the standard's header PAYMENT-SIGNATURE, from clients that prove to be the payer: the client-submitted
-    /// family of x402 version 2
+    /// Also accept transfers in the standard's header PAYMENT-SIGNATURE, from clients that prove to be the payer: the
+    /// client-submitted family of x402 version 2
     #[arg(long, env = "X402_CLIENT_SUBMITTED", value_parser = BoolishValueParser::new())]
     pub(crate) client_submitted: bool,
-    /// Also ask for payments in the words of MPP, with this realm, the same for all replicas [default: the host of --public-url]
+    /// Also ask for payments in the form of MPP, with this realm, the same for all replicas [default: the host of
+    /// --public-url]
     #[arg(long, env = "X402_MPP", value_name = "REALM", num_args = 0..=1, default_missing_value = "")]
     pub(crate) mpp: Option<String>,
-    /// Let clients name their purchases, or demand it: each purchase is charged once, also where a client signs it again
+    /// Let clients name their purchases, or require it: each purchase is charged once, even if a client signs it
+    /// again
     #[arg(long, env = "X402_PAYMENT_IDENTIFIER", value_name = "optional|required", value_parser = payment_identifier)]
     pub(crate) payment_identifier: Option<PaymentIdentifier>,
-    /// How long a sold answer is kept in the ledger, and delivered again to who shows the same intent and transaction; `0s`
-    /// keeps none
+    /// How long a sold answer is stored in the ledger, and delivered again for the same intent and transaction; `0s`
+    /// stores none
     #[arg(long, env = "X402_REDELIVER", value_name = "TIME", default_value = "15m", value_parser = duration)]
     pub(crate) redeliver: Duration,
     /// Key that seals quotes: 64 hexadecimal digits, or a file with one such key a line, of which the first seals and the
@@ -136,32 +141,33 @@ pub(crate) struct Args {
     /// the process]
     #[arg(long, env = "X402_KEY", value_name = "HEX|FILE", hide_env_values = true)]
     pub(crate) sealing_key: Option<Secret>,
-    /// Where it is recorded what was sold: `memory` forgets it at the end of the process, `sqlite:PATH` keeps it in a
-    /// file, `postgres://…` and `redis://…` share it among replicas [default: sqlite:x402-ledger.db, with --dev memory]
+    /// Where sales are recorded: `memory` forgets them at the end of the process, `sqlite:PATH` keeps them in a file,
+    /// `postgres://…` and `redis://…` share them among replicas [default: sqlite:x402-ledger.db, with --dev memory]
     #[arg(long, env = "X402_LEDGER", value_name = "memory|sqlite:PATH|URL", hide_env_values = true, global = true)]
     ledger: Option<Secret>,
-    /// With a ledger on Redis: keep every sale in its book for good, which takes memory without end; elsewhere it is kept anyway
+    /// With a ledger on Redis: keep every sale in its book for good, which takes unlimited memory; other ledgers keep
+    /// it anyway
     #[arg(long, env = "X402_KEEP_BOOK", value_parser = BoolishValueParser::new())]
     pub(crate) keep_book: bool,
     /// Folder with chats.jsonl, goals.jsonl and conversions.jsonl [default: the synthetic data of this example]
     #[arg(long, env = "X402_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// How long a request's head may take, a connection be idle, and its answers lie unread
+    /// How long a request's head may take, a connection may be idle, and its answers may stay unread
     #[arg(long, env = "X402_HEAD_TIMEOUT", value_name = "TIME", default_value = "30s", value_parser = some_time)]
     pub(crate) head_timeout: Duration,
     /// How long requests in flight may take at shutdown; less than the supervisor waits
     #[arg(long, env = "X402_SHUTDOWN_TIMEOUT", value_name = "TIME", default_value = "20s", value_parser = duration)]
     pub(crate) shutdown_timeout: Duration,
-    /// Serve what is counted and timed to Prometheus, at /metrics of this address; keep it private
+    /// Serve metrics for Prometheus at /metrics of this address; keep it private
     #[arg(long, env = "X402_METRICS", value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// What is written to standard error
+    /// Format of the log on standard error
     #[arg(long, env = "X402_LOG", value_enum, default_value_t, global = true)]
     pub(crate) log: Log,
     /// Write the synthetic data into a folder, and end
     #[arg(long, value_name = "DIR")]
     pub(crate) generate: Option<PathBuf>,
-    /// What is done instead of selling
+    /// Command to run instead of selling
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -172,11 +178,12 @@ pub(crate) enum Command {
     /// Look after the ledger
     #[command(subcommand)]
     Ledger(LedgerCommand),
-    /// Show what was sold, by the ledger's book
+    /// Show the sales in the ledger's book
     Sales(Sales),
-    /// Note that a payment was given back
+    /// Record that a payment was given back
     Refund(RefundArgs),
-    /// Show what was paid and bought nothing, so that it can be given back: needs --recipient, --rpc-url and the ledger
+    /// Show the payments that bought nothing, so that they can be given back: needs --recipient, --rpc-url and the
+    /// ledger
     Unredeemed(Span),
 }
 

@@ -19,7 +19,7 @@ use super::{
 /// The sales to record.
 #[derive(Clone, Debug, Flags)]
 pub(crate) struct Replay {
-    /// Day of the backup, in UTC, or an earlier one: payments are looked for from then on
+    /// Day of the backup, in UTC, or an earlier one: payments are searched from then on
     #[arg(long, value_name = "DAY")]
     since: UtcDay,
     /// The log, as text or JSON; without it, the standard input

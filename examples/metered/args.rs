@@ -9,13 +9,13 @@ use tower_x402::protocol::Address;
 #[derive(Debug, Parser)]
 #[command(name = "metered")]
 pub(crate) struct Args {
-    /// What to do, with the flags of the server
+    /// Command, with the flags of the server
     #[arg(value_enum, default_value_t = Task::Serve)]
     pub(crate) task: Task,
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, env = "X402_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:4021")]
     pub(crate) listen: SocketAddr,
-    /// Who is paid
+    /// Address that is paid
     #[arg(long, env = "X402_RECIPIENT", value_name = "0x…")]
     pub(crate) recipient: Address,
     /// Key that seals quotes: 64 hexadecimal digits, the same for all processes on one ledger
@@ -31,7 +31,7 @@ pub(crate) struct Args {
         required = true
     )]
     pub(crate) rpc_url: Vec<String>,
-    /// Where it is recorded what was sold: `memory`, `sqlite:FILE` or `postgres://…`
+    /// Where sales are recorded: `memory`, `sqlite:FILE` or `postgres://…`
     #[arg(
         long,
         env = "X402_LEDGER",
@@ -54,9 +54,9 @@ pub(crate) struct Args {
 /// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Task {
-    /// Sell, and claim what was sold when it is due
+    /// Sell, and claim what is due
     Serve,
-    /// Claim and sweep now what was sold in channels, also while the server runs
+    /// Claim and sweep now what channels owe, even while the server runs
     Claim,
     /// List the channels
     Channels,

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::ParseError;
 
-/// What a client does next.
+/// What a client should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RetryRule {

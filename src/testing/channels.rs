@@ -241,7 +241,7 @@ impl ScriptedChannels {
         }
     }
 
-    /// The same for an act that can be repeated. Without a transaction, there was nothing to do.
+    /// Performs an act that can be repeated. Without a transaction, there was nothing to do.
     async fn repeatable(
         &self,
         act: impl FnOnce(&mut Script) -> Option<TxHash>,

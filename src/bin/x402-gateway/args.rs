@@ -31,13 +31,13 @@ pub(crate) struct Args {
 /// The commands other than selling.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what was sold, by the ledger's book
+    /// Show the sales in the ledger's book
     Sales(Sales),
-    /// Note that a payment was given back
+    /// Record that a payment was given back
     Refund(RefundArgs),
-    /// Show what was paid and bought nothing, so that it can be given back
+    /// Show the payments that bought nothing, so that they can be given back
     Unredeemed(Span),
-    /// Claim now what was sold in payment channels, also while the gateway runs
+    /// Claim what payment channels owe now, even while the gateway runs
     Claim,
     /// Write a commented configuration and its keys; nothing is overwritten
     Init {

@@ -1,4 +1,4 @@
-//! From a configuration to a shop: a merchant, and a layer for each priced route.
+//! Builds the shop that a configuration describes: a merchant, and a layer for each priced route.
 
 use tower_layer::Layer as _;
 use tower_x402::{BuildError, HealthError, Merchant, MerchantBuilder, Redelivery, page::Page};

@@ -1,4 +1,4 @@
-//! From the file as it is written to a [`Config`].
+//! Converts the file as written to a [`Config`].
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 

@@ -44,7 +44,7 @@ pub(crate) struct NetworkConfig {
     pub(crate) tokens: Vec<Asset>,
 }
 
-/// What settles signed payments.
+/// The settler of signed payments.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SettlerConfig {
     /// A private key.
