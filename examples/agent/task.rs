@@ -30,7 +30,8 @@ pub(crate) fn usual(shop: &str) -> Vec<Task> {
 
 /// Returns the questions in a file. Empty lines and lines that begin with `#` are ignored.
 ///
-/// # Errors Fails with a sentence that names the file or the line.
+/// # Errors
+/// Fails with a sentence that names the file or the line.
 pub(crate) fn listed(file: &Path) -> Result<Vec<Task>, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("cannot read {}: {}", file.display(), error.kind()))?;
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
@@ -44,7 +45,8 @@ impl Task {
         Some(Self { method: words.next()?, url: words.next()?, body: words.next().unwrap_or_default() })
     }
 
-    /// # Errors Fails if the method or the address is invalid.
+    /// # Errors
+    /// Fails if the method or the address is invalid.
     pub(crate) fn request(&self) -> http::Result<Request<Body>> {
         let request = Request::builder().method(self.method.as_str()).uri(&self.url);
         if self.body.is_empty() {

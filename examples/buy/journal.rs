@@ -14,7 +14,8 @@ pub(crate) async fn open(path: &Path) -> Result<FileJournal, BoxError> {
 
 /// Checks that the journal exists.
 ///
-/// # Errors Fails with a sentence that says how to name another one.
+/// # Errors
+/// Fails with a sentence that says how to name another one.
 pub(crate) fn exists(path: &Path) -> Result<(), String> {
     if path.exists() {
         return Ok(());

@@ -25,7 +25,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// # Errors Fails with a sentence about the wrong argument.
+    /// # Errors
+    /// Fails with a sentence about the wrong argument.
     pub(crate) fn new(method: Method, url: &Uri, body: Option<&str>) -> Result<Self, &'static str> {
         if ![Some(&Scheme::HTTPS), Some(&Scheme::HTTP)].contains(&url.scheme()) {
             return Err("URL begins with https://, or with http:// on this machine");
@@ -41,7 +42,8 @@ impl Order {
         Ok(Self { method, url: url.to_string(), body: body.map(str::to_owned) })
     }
 
-    /// # Errors Fails if the address is invalid.
+    /// # Errors
+    /// Fails if the address is invalid.
     pub(crate) fn request(&self) -> http::Result<Request<Body>> {
         match &self.body {
             None => Request::get(&self.url).body(Body::empty()),

@@ -147,7 +147,8 @@ impl Service {
 
 /// Returns the routes, three of them priced: `price` is in whole tokens, such as `0.49`. A pass counts on all three.
 ///
-/// # Errors Fails if the price is invalid.
+/// # Errors
+/// Fails if the price is invalid.
 pub(crate) fn router(
     service: Arc<Service>,
     merchant: &Merchant,

@@ -224,7 +224,8 @@ impl Args {
 
     /// Returns where sales are recorded.
     ///
-    /// # Errors The error does not repeat what was given.
+    /// # Errors
+    /// The error does not repeat what was given.
     pub(crate) fn ledger(&self) -> Result<LedgerArg, &'static str> {
         match &self.ledger {
             Some(text) => LedgerArg::parse(text),

@@ -37,7 +37,8 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// # Errors Fails on wrong flags and on errors of the chain or the ledger.
+    /// # Errors
+    /// Fails on wrong flags and on errors of the chain or the ledger.
     pub(crate) async fn of(args: &Args) -> Result<Self, Failure> {
         let Some(recipient) = args.recipient.filter(|_| !args.rpc_url.is_empty()) else {
             return Err(Failure::flags("name who was paid with --recipient 0x…, and an endpoint with --rpc-url URL"));

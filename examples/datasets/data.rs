@@ -107,7 +107,8 @@ impl Data {
     /// Returns the synthetic data of this example: from the repository's files, or else from the generator that wrote
     /// them.
     ///
-    /// # Errors Fails like [`load`](Self::load) if the files were edited.
+    /// # Errors
+    /// Fails like [`load`](Self::load) if the files were edited.
     pub(crate) fn example() -> Result<Self, DataError> {
         let dir = example_dir();
         if dir.join(CHATS).exists() { Self::load(&dir) } else { Self::generated() }

@@ -30,7 +30,8 @@ type Sold = Mcp<StreamableHttpService<Tools, LocalSessionManager>>;
 
 /// Returns the tools, sold; `None` if the merchant accepts only transfers, by which no client of MCP pays.
 ///
-/// # Errors The same as for the routes.
+/// # Errors
+/// The same as for the routes.
 pub(crate) fn server(
     service: Arc<Service>,
     merchant: &Merchant,

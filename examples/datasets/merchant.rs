@@ -16,7 +16,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Builds the merchant.
 ///
-/// # Errors Fails on wrong flags and on errors of the backends.
+/// # Errors
+/// Fails on wrong flags and on errors of the backends.
 pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<Merchant, Failure> {
     let verifier = verifier(args, args.network()).await?;
     let ledger = args.ledger().map_err(Failure::flags)?;
@@ -91,7 +92,8 @@ fn mpp_realm(args: &Args) -> Result<Option<String>, Failure> {
 
 /// Adds former recipients, and current and former tokens.
 ///
-/// # Errors Fails if a token is wrong.
+/// # Errors
+/// Fails if a token is wrong.
 pub(crate) async fn tokens(
     mut builder: MerchantBuilder,
     args: &Args,
@@ -120,7 +122,8 @@ async fn chain_of(args: &Args, network: Network) -> Result<Chain, Failure> {
     settler::add(chain.verifier(verifier), args, network).await
 }
 
-/// # Errors Fails if the endpoints are wrong.
+/// # Errors
+/// Fails if the endpoints are wrong.
 pub(crate) async fn verifier(args: &Args, network: Network) -> Result<EvmVerifier, Failure> {
     let builder = EvmVerifier::builder()
         .endpoints(args.endpoints(network))
@@ -134,7 +137,8 @@ pub(crate) async fn verifier(args: &Args, network: Network) -> Result<EvmVerifie
 
 /// Connects to the chain, and waits up to `patience` for one that does not answer yet.
 ///
-/// # Errors Fails if the endpoints are wrong.
+/// # Errors
+/// Fails if the endpoints are wrong.
 pub(crate) async fn connect(builder: EvmVerifierBuilder, patience: Duration) -> Result<EvmVerifier, Failure> {
     let deadline = Instant::now() + patience;
     let mut waiting = false;

@@ -17,7 +17,8 @@ pub(crate) struct PassOffer {
 impl PassOffer {
     /// Defines the pass.
     ///
-    /// # Errors Fails if the price is invalid.
+    /// # Errors
+    /// Fails if the price is invalid.
     pub(crate) fn pass(&self, merchant: &Merchant) -> Result<Pass, BuildError> {
         let Self { calls, price } = self;
         let symbol = merchant.assets().first().map_or("", |asset| asset.symbol());

@@ -21,7 +21,8 @@ const FUTURE: &str = "--to is a time in seconds since 1970 that has come: a late
 
 /// Raises the mark to that Unix time, or else to the time of the chain's head.
 ///
-/// # Errors Fails on wrong flags and on errors of the chain or the ledger.
+/// # Errors
+/// Fails on wrong flags and on errors of the chain or the ledger.
 pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failure> {
     let ledger = args.ledger().map_err(Failure::flags)?;
     let to = ChainTime::from_unix(match to {

@@ -29,7 +29,8 @@ pub(crate) struct Replay {
 
 /// Records the sales.
 ///
-/// # Errors Fails on wrong flags and on errors of the log, the chain or the ledger. Also fails if sales were not
+/// # Errors
+/// Fails on wrong flags and on errors of the log, the chain or the ledger. Also fails if sales were not
 /// recorded that could be sold again.
 pub(crate) async fn replay(args: &Args, asked: &Replay) -> Result<(), Failure> {
     let sales = match &asked.file {

@@ -18,14 +18,16 @@ const MAX_QUERY: usize = 2_000;
 /// Checks a request for the pricing of the two routes with a `query`. A request without a question is quoted:
 /// programs look for prices like this.
 ///
-/// # Errors Returns the refusal of the request.
+/// # Errors
+/// Returns the refusal of the request.
 pub(crate) fn check_query(head: &Parts, body: &Bytes) -> Result<(), Problem> {
     if is_probe(head, body) { Ok(()) } else { question(&head.method, &head.uri, body).map(drop) }
 }
 
 /// Checks a request for the pricing of the analytics route, likewise.
 ///
-/// # Errors Returns the refusal of the request.
+/// # Errors
+/// Returns the refusal of the request.
 pub(crate) fn check_filters(allowed: &Allowed, head: &Parts, body: &Bytes) -> Result<(), Problem> {
     if is_probe(head, body) { Ok(()) } else { choice(allowed, &head.method, &head.uri, body).map(drop) }
 }
@@ -38,14 +40,16 @@ fn is_probe(head: &Parts, body: &[u8]) -> bool {
 
 /// Returns the question: a browser's from the address, a program's from the body.
 ///
-/// # Errors The errors of [`query`].
+/// # Errors
+/// The errors of [`query`].
 pub(crate) fn question(method: &Method, uri: &Uri, body: &[u8]) -> Result<String, Problem> {
     if is_asked_by_address(method) { query(&members(uri)) } else { query(body) }
 }
 
 /// Returns the filters, likewise.
 ///
-/// # Errors The errors of [`filters`].
+/// # Errors
+/// The errors of [`filters`].
 pub(crate) fn choice(allowed: &Allowed, method: &Method, uri: &Uri, body: &[u8]) -> Result<Filters, Problem> {
     if !is_asked_by_address(method) {
         return filters(allowed, body);

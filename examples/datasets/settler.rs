@@ -28,7 +28,8 @@ impl TakesSettler for Chain {
 
 /// Adds the settler of that network, if the flags name one.
 ///
-/// # Errors Fails on wrong flags and on errors of the backends.
+/// # Errors
+/// Fails on wrong flags and on errors of the backends.
 pub(crate) async fn add<T: TakesSettler>(to: T, args: &Args, network: Network) -> Result<T, Failure> {
     if !args.facilitator.is_empty() {
         let urls = args.facilitator.iter().fold(FacilitatorSettler::builder(), |all, url| all.url(&**url));

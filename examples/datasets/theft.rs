@@ -14,7 +14,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Asks for a quote like any client, and redeems it with the hash of another buyer's transaction, which is public.
 /// Returns the outcome in two lines.
 ///
-/// # Errors Fails if the seller cannot be reached.
+/// # Errors
+/// Fails if the seller cannot be reached.
 pub(crate) async fn attempt(url: &str, order: &str, stolen: TxHash) -> Result<String, BoxError> {
     let seller = ReqwestClient::new(reqwest::Client::builder())?;
     let mut request: Value = serde_json::from_str(order)?;

@@ -68,7 +68,8 @@ const INVALID_SIGNATURE: ParseError =
 impl PaymentSignature {
     /// Creates a signature from 1 to 4096 bytes.
     ///
-    /// # Errors Returns [`ParseError`] if there are none or more.
+    /// # Errors
+    /// Returns [`ParseError`] if there are none or more.
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, ParseError> {
         let bytes = bytes.into();
         (1..=SIGNATURE_MAX).contains(&bytes.len()).then_some(Self(bytes)).ok_or(INVALID_SIGNATURE)

@@ -42,7 +42,8 @@ impl LedgerArg {
 
     /// Parses the name of a ledger.
     ///
-    /// # Errors The error does not repeat what was given: it may hold a password.
+    /// # Errors
+    /// The error does not repeat what was given: it may hold a password.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);

@@ -30,7 +30,8 @@ pub(crate) struct Status {
 impl Status {
     /// Listens on the address of the status endpoints.
     ///
-    /// # Errors Fails with a sentence that names the address.
+    /// # Errors
+    /// Fails with a sentence that names the address.
     pub(crate) async fn listen(address: SocketAddr, recorder: PrometheusHandle) -> Result<Self, Failure> {
         let listener = serve::listen(address).await.map_err(Failure::world)?;
         let shown = listener.local_addr().map_err(Failure::world)?;

@@ -58,7 +58,8 @@ pub(crate) struct Proxy(Arc<Upstream>);
 impl Proxy {
     /// Creates the proxy without connecting.
     ///
-    /// # Errors Fails if the machine has no root certificates for an https upstream.
+    /// # Errors
+    /// Fails if the machine has no root certificates for an https upstream.
     pub(crate) fn new(url: Uri, public: Option<Uri>, timeout: Duration) -> Result<Self, Failure> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
