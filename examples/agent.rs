@@ -8,8 +8,9 @@
 //! cargo run --example agent --features client,wallet,reqwest -- http://127.0.0.1:4020 --key-file /tmp/x402-buyer-….key
 //! ```
 //!
-//! `--budget 1.00` lets the money run out on the way, `--max 0.10` makes every price too high, `--ask` asks you before each
-//! payment, and `--list FILE` asks questions of your own. Run it again after a crash: what was paid is not paid again.
+//! `--budget 1.00` makes the money run out during the run, `--max 0.10` makes every price too high, `--ask` asks you
+//! before each payment, and `--list FILE` reads your own questions. Run it again after a crash: nothing is paid
+//! twice.
 
 #[path = "agent/approval.rs"]
 pub(crate) mod approval;

@@ -1,4 +1,4 @@
-//! A human who is asked before each payment.
+//! A person who is asked before each payment.
 
 use std::io::{self, Write as _};
 

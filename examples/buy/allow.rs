@@ -1,4 +1,4 @@
-//! `buy allow`: the account allows Permit2 to move a token, so that metered answers can be paid.
+//! `buy allow`: lets Permit2 move a token of the account, so that metered answers can be paid.
 
 use tower_x402::{
     client::WalletPayer,

@@ -62,7 +62,7 @@ pub(crate) struct Buying {
     /// Continue an unfinished purchase of this very request, and pay nothing new
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Pay nothing: redeem this transaction, which was paid by hand
+    /// Pay nothing: redeem this transaction, which was sent by hand
     #[arg(long, value_name = "TX_HASH", conflicts_with_all = ["resume", "again"])]
     pub(crate) paid: Option<TxHash>,
     /// Ask again for the answer of this finished purchase, and pay nothing: a seller that stores its answers sends it

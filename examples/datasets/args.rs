@@ -95,7 +95,7 @@ pub(crate) struct Args {
     /// How long a quote can be paid
     #[arg(long, env = "X402_QUOTE_TTL", value_name = "TIME", default_value = "15m", value_parser = duration)]
     pub(crate) quote_ttl: Duration,
-    /// How much later a payment still counts
+    /// How much later than that a payment still counts
     #[arg(long, env = "X402_QUOTE_GRACE", value_name = "TIME", default_value = "1m", value_parser = duration)]
     pub(crate) quote_grace: Duration,
     /// How old a payment may be when it is redeemed

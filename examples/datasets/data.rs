@@ -44,7 +44,7 @@ pub(crate) enum Speaker {
     Team,
 }
 
-/// What one subscriber wants to reach within twelve months.
+/// A subscriber's goal for the next twelve months.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Goal {
     pub(crate) id: String,

@@ -80,7 +80,7 @@ fn fields(uri: &Uri) -> impl Iterator<Item = (String, Value)> {
 /// Returns the question in `body`, without surrounding white space.
 ///
 /// # Errors
-/// 400 `invalid_body` or `invalid_query`.
+/// Refuses with 400 `invalid_body` or `invalid_query`.
 pub(crate) fn query(body: &[u8]) -> Result<String, Problem> {
     let refuse = || {
         let detail = format!("Send a JSON object whose `query` is a text of 1 to {MAX_QUERY} characters.");
@@ -95,7 +95,7 @@ pub(crate) fn query(body: &[u8]) -> Result<String, Problem> {
 /// Returns the filters in `body`; without any, everything by category.
 ///
 /// # Errors
-/// 400 `invalid_body` or `invalid_filters`.
+/// Refuses with 400 `invalid_body` or `invalid_filters`.
 pub(crate) fn filters(allowed: &Allowed, body: &[u8]) -> Result<Filters, Problem> {
     let body = object(body)?.ok_or_else(|| refused("Send a JSON object with `filters`."))?;
     let mut filters = Filters::default();

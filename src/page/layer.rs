@@ -61,7 +61,7 @@ impl X402Layer {
     /// Answers browsers with this page instead of the quote's JSON, as [`quote_page`](Self::quote_page) does.
     ///
     /// Answers are then kept for fifteen minutes, because a browser loses them easily, unless
-    /// [`redeliver`](Self::redeliver) says otherwise: [`Redelivery::lasting`] zero keeps none.
+    /// [`redeliver`](Self::redeliver) is called: a [`Redelivery::lasting`] of zero keeps none.
     pub fn page(self, page: Page) -> Self {
         self.quote_page(page)
     }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::PaymentTag;
 
-/// A transfer's rule about its redemption.
+/// What a transfer is bound to, and so which proof redeems it.
 ///
 /// The first request that shows an *unbound* transfer can redeem it. A *bound* one needs its secret, or a signature of
 /// its payer.

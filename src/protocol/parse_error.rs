@@ -2,7 +2,7 @@
 
 /// The error returned when a text, or the bytes behind it, is not a value of the type it was parsed as.
 ///
-/// Its own text names the form that the type expects, and repeats nothing of the input, which may be secret.
+/// Its text names the expected form, and repeats nothing of the input, which may be secret.
 ///
 /// ```
 /// use tower_x402::protocol::Network;

@@ -53,7 +53,7 @@ macro_rules! problems {
             #[must_use]
             pub const fn status(self) -> StatusCode { match self { $(Self::$name => StatusCode::$status,)+ } }
 
-            /// What a client does next.
+            /// What a client should do next.
             #[must_use]
             pub const fn retry(self) -> RetryRule { match self { $(Self::$name => RetryRule::$rule,)+ } }
 

@@ -91,17 +91,17 @@ impl Receipt {
         self
     }
 
-    /// Returns the most that the handler may [charge](crate::Charge), in base units, where the payer allows a maximum; `None` where it
-    /// pays a fixed amount.
+    /// Returns the maximum that the handler may [charge](crate::Charge), in base units; `None` if the payer pays a
+    /// fixed amount.
     ///
-    /// Until the handler has answered, [`amount`](Self::amount) is the same. Where an answer was charged before a crash, `amount` is that
-    /// charge, and it stays.
+    /// Until the handler has answered, [`amount`](Self::amount) equals the maximum. If an answer was charged before a
+    /// crash, `amount` is that charge and no longer changes.
     #[must_use]
     pub const fn maximum(&self) -> Option<Amount> {
         self.maximum
     }
 
-    /// Replaces a signed payment by the payment as it was settled.
+    /// Replaces a signed payment by its settled form.
     pub(crate) fn settled_by(mut self, payment: Arc<Payment>) -> Self {
         self.payment = payment;
         self

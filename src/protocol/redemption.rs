@@ -109,9 +109,9 @@ impl Proof {
     /// Reads the header `x402-payment`, `PAYMENT-SIGNATURE` or `X-PAYMENT`. Returns `None` if there is none of them.
     ///
     /// # Errors
-    /// Returns [`InvalidRedemption`] if more than one is sent, or one twice; if `x402-payment` is empty, too long, or is neither a JSON
-    /// object with a proof nor base64 of one; if `PAYMENT-SIGNATURE` is no [`PaymentPayload`]; and if `X-PAYMENT` is no
-    /// [`v1::PaymentPayload`].
+    /// Returns [`InvalidRedemption`] if more than one of them is sent, or one twice; if `x402-payment` is empty, too
+    /// long, or neither a JSON object with a proof nor base64 of one; if `PAYMENT-SIGNATURE` is not a
+    /// [`PaymentPayload`]; or if `X-PAYMENT` is not a [`v1::PaymentPayload`].
     pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, InvalidRedemption> {
         let mut values = headers.get_all(X402_PAYMENT).iter();
         match (values.next(), headers.contains_key(PAYMENT_SIGNATURE), headers.contains_key(X_PAYMENT)) {

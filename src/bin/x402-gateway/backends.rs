@@ -1,4 +1,4 @@
-//! Chains, settlers and the ledger: what a seller depends on, connected once for all that is sold.
+//! The backends of a seller: chains, settlers and the ledger, connected once for everything that is sold.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{
     proxy::Proxy,
 };
 
-/// The longest that a payment is held for a handler, beyond the upstream's time limit.
+/// The longest time that a payment is held for a handler, unless the upstream's time limit plus a minute is longer.
 const HOLD: Duration = Duration::from_secs(10 * 60);
 
 /// The backends of a seller.

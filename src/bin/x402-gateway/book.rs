@@ -44,7 +44,7 @@ pub(crate) struct Sales {
     /// One resource only
     #[arg(long, value_name = "NAME")]
     resource: Option<String>,
-    /// Sums of each day, resource and token instead of sales
+    /// Show totals by day, resource and token instead of sales
     #[arg(long)]
     totals: bool,
 }
@@ -55,13 +55,14 @@ pub(crate) struct RefundArgs {
     /// Id of the payment that was given back, as `sales` and `unredeemed` show it
     #[arg(long, value_name = "ID")]
     payment: PaymentId,
-    /// Transaction that gave it back
+    /// Transaction of the refund
     #[arg(long, value_name = "0x…")]
     transaction: TxHash,
     /// First day, in UTC, to search for a payment that was not sold [default: a week ago]
     #[arg(long, value_name = "DAY")]
     since: Option<UtcDay>,
-    /// The server's log, or another record, shows that the payment bought nothing: note it without asking the chain
+    /// Record the refund without asking the chain: the server's log, or another record, shows that the payment bought
+    /// nothing
     #[arg(long)]
     not_sold: bool,
 }

@@ -1,4 +1,4 @@
-//! Claims what was sold in payment channels.
+//! Claims the debts of payment channels.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `demo`: a local chain, a built-in service, the gateway before it, and one answer bought.
+//! `demo`: starts a local chain, a built-in service and the gateway before it, and buys one answer.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,4 @@
-//! MCP's JSON-RPC messages, as far as a sale needs them: the call of a tool, its result, and the list of tools.
+//! The parts of MCP's JSON-RPC messages that a sale needs: the call of a tool, its result, and the list of tools.
 //!
 //! Parts that are not read are kept byte for byte.
 

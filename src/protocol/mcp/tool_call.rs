@@ -51,7 +51,8 @@ impl ToolCall {
     /// Reads the call of this tool.
     ///
     /// # Errors
-    /// [`Unreadable`] if readers differ about it, at any depth, or if it is no call of a tool that can be sold.
+    /// Returns [`Unreadable`] if readers differ about it, at any depth, or if it does not call a tool that can be
+    /// sold.
     pub(crate) fn read(envelope: &Envelope<'_>) -> Result<Self, Unreadable> {
         let name = envelope.tool()?.into_owned();
         let members = envelope.call_params()?;

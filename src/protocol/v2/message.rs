@@ -43,7 +43,7 @@ pub(in crate::protocol) fn from_json<T>(
     read(&object.ok_or(InvalidMessage::new(InvalidMessageKind::NotJson))?)
 }
 
-/// Decodes the only header of that name to JSON.
+/// Decodes the single header of that name to JSON.
 pub(in crate::protocol) fn from_headers(
     headers: &HeaderMap,
     name: &HeaderName,

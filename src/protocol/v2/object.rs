@@ -13,7 +13,7 @@ use crate::protocol::{
 
 /// The members of a JSON object in their order, each as written.
 ///
-/// A member that is read must not be given twice. `null` and, where a text is read, `""` count as absent.
+/// Reading fails if the member is given twice. `null` and, for texts, `""` count as absent.
 pub(in crate::protocol) struct Object<'a>(Vec<(Cow<'a, str>, Member<'a>)>);
 
 /// A member's value, as far as the single pass over the text has parsed it.

@@ -85,9 +85,9 @@ reasons! {
     PERMIT2_INSUFFICIENT_BALANCE = "permit2_insufficient_balance";
     /// The permit's nonce is used already.
     PERMIT2_INVALID_NONCE = "permit2_invalid_nonce";
-    /// Nothing is to be charged.
+    /// The amount to charge is zero.
     PERMIT2_INVALID_AMOUNT = "permit2_invalid_amount";
-    /// Permit2 or the scheme's proxy is not on that chain.
+    /// Permit2 or the scheme's proxy is not deployed on that chain.
     PERMIT2_PROXY_NOT_DEPLOYED = "permit2_proxy_not_deployed";
     /// The call that settles the permit fails, for an unstated reason.
     PERMIT2_SIMULATION_FAILED = "permit2_simulation_failed";
@@ -105,7 +105,7 @@ reasons! {
     INVALID_EIP2612_EXTENSION_FORMAT = "invalid_eip2612_extension_format";
     /// The permit names another facilitator than the one that settles.
     UPTO_FACILITATOR_MISMATCH = "upto_facilitator_mismatch";
-    /// More is to be charged than the permit allows.
+    /// The charge exceeds the permit's amount.
     INVALID_UPTO_EVM_PAYLOAD_SETTLEMENT_EXCEEDS_AMOUNT = "invalid_upto_evm_payload_settlement_exceeds_amount";
     /// The account that signs as receiver authorizer is not the channel's.
     INVALID_BATCH_SETTLEMENT_EVM_AUTHORIZER_ADDRESS_MISMATCH = "invalid_batch_settlement_evm_authorizer_address_mismatch";
@@ -119,7 +119,7 @@ reasons! {
     INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_ID_MISMATCH = "invalid_batch_settlement_evm_channel_id_mismatch";
     /// The channel holds no deposit.
     INVALID_BATCH_SETTLEMENT_EVM_CHANNEL_NOT_FOUND = "invalid_batch_settlement_evm_channel_not_found";
-    /// More is to be charged than the voucher allows.
+    /// The charge exceeds the voucher's total.
     INVALID_BATCH_SETTLEMENT_EVM_CHARGE_EXCEEDS_SIGNED_CUMULATIVE = "invalid_batch_settlement_evm_charge_exceeds_signed_cumulative";
     /// The claim fails, for an unstated reason.
     INVALID_BATCH_SETTLEMENT_EVM_CLAIM_SIMULATION_FAILED = "invalid_batch_settlement_evm_claim_simulation_failed";

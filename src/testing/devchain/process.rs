@@ -74,9 +74,8 @@ fn spawn(program: &Path, arguments: &[String]) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Starts a process that kills `anvil` when this one ends without dropping it: by a signal, by `exit`, or with the chain in a
-/// `static`.
-/// A shell waits for the end of its input, which comes when this process ends for any reason.
+/// Starts a process that kills `anvil` if this process ends without dropping it: by a signal, by `exit`, or with the
+/// chain in a `static`. A shell waits for the end of its input, which comes when this process ends for any reason.
 #[cfg(unix)]
 fn guard(anvil: u32) -> Option<Child> {
     let mut command = Command::new("/bin/sh");

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use super::fold::fold;
 
-/// A path in its one spelling.
+/// A path in its normalised spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CleanPath {
     /// The path that the upstream sees.
@@ -20,10 +20,10 @@ pub(crate) struct CleanPath {
     cut: Option<Reading>,
 }
 
-/// A path as one kind of service reads it.
+/// The path as one kind of service reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// Its segments as they are decoded.
+    /// The decoded segments.
     decoded: Vec<String>,
     /// The same segments, folded so that more paths are equal.
     segments: Vec<String>,
