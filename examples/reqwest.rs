@@ -12,12 +12,12 @@
 use std::{env, time::Duration};
 
 use serde_json::{Value, json};
-use tower::{Layer as _, ServiceExt as _};
+use tower::Layer as _;
 use tower_x402::{
     client::{
         Budget, FileJournal, FollowsNoRedirects, Money, Pay, PayError, PayErrorKind, PayLayer, Purchase, ReqwestClient,
         WalletPayer,
-        reqwest::{self, Client, RequestBuilder, Response, redirect::Policy},
+        reqwest::{Client, redirect::Policy},
     },
     protocol::Asset,
 };
@@ -36,12 +36,12 @@ pub(crate) async fn run(shop: &str, key: &str, rpc_url: &str) -> Result<(), BoxE
     let client = paying(http.clone(), key, rpc_url).await?;
 
     // Free requests pass through unchanged.
-    let filters = send(&client, http.get(format!("{shop}/developer/analytics-filters"))).await?;
+    let filters = client.send(http.get(format!("{shop}/developer/analytics-filters"))).await?;
     println!("GET  {} {:.60}…", filters.status(), filters.text().await?);
 
     // Priced requests are paid within the call.
     let question = json!({ "query": "What do visitors say about pricing?" });
-    match send(&client, http.post(format!("{shop}/demand-insights")).json(&question)).await {
+    match client.send(http.post(format!("{shop}/demand-insights")).json(&question)).await {
         Ok(answer) => {
             let status = answer.status();
             let bought = answer.extensions().get::<Purchase>().cloned();
@@ -71,15 +71,8 @@ async fn paying(http: Client, key: &str, rpc_url: &str) -> Result<Pay<ReqwestCli
     Ok(layer.layer(ReqwestClient::from_client(http, FollowsNoRedirects)?))
 }
 
-/// Sends a request of reqwest, and returns a response of reqwest.
-async fn send(client: &Pay<ReqwestClient>, request: RequestBuilder) -> Result<Response, BoxError> {
-    let request: http::Request<reqwest::Body> = request.build()?.try_into()?;
-    Ok(client.clone().oneshot(request).await?.into())
-}
-
 /// Explains where the money is after an error.
-fn advice(error: &BoxError) -> String {
-    let Some(error) = error.downcast_ref::<PayError>() else { return format!("nothing was sent: {error}") };
+fn advice(error: &PayError) -> String {
     match error.kind() {
         PayErrorKind::Declined => format!("the budget does not allow it: {error}"),
         _ if error.is_resumable() => format!("run this again, and nothing more is paid: {error}"),

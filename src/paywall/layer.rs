@@ -44,6 +44,9 @@ use crate::{
 /// # }
 /// ```
 ///
+/// [`label`](Self::label), [`describe`](Self::describe) and [`on_sold`](Self::on_sold) belong to the *name* of the resource: they take effect
+/// at once, for all layers of that name. Every other setting belongs to this layer and to the clones that are made of it afterwards.
+///
 /// A service that is not `Clone` is a compile error; put a `tower::buffer::Buffer` around it:
 ///
 /// ```compile_fail

@@ -136,8 +136,16 @@ impl Amount {
         Self(each.saturating_mul(parts).saturating_add(rest * parts / of))
     }
 
-    /// Returns the amount times `count`, capped at [`MAX`](Self::MAX).
-    pub(crate) fn times(self, count: u32) -> Self {
+    /// Returns so many times the amount, at most [`MAX`](Self::MAX).
+    ///
+    /// ```
+    /// use tower_x402::protocol::Amount;
+    ///
+    /// let cent = Amount::from_cents(1, 6);
+    /// assert_eq!(cent.times(49), Amount::from_cents(49, 6));
+    /// ```
+    #[must_use]
+    pub fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(U256::from(count)))
     }
 

@@ -12,7 +12,7 @@ use tokio::{
     net::TcpListener,
 };
 use tower::{Layer as _, ServiceExt as _};
-use tower_x402::client::{Body, FollowsNoRedirects, PayErrorKind, Purchase, ReqwestClient};
+use tower_x402::client::{Body, FollowsNoRedirects, Money, PayErrorKind, Purchase, ReqwestClient};
 
 use super::{Market, rig::Bill};
 use crate::support::{Counter, NOW};
@@ -97,15 +97,31 @@ async fn no_error_tells_the_address() {
     let client = ReqwestClient::new(reqwest::Client::builder().no_proxy()).unwrap();
     for uri in [format!("http://{gone}/?key=s3cret"), format!("https://{gone}/s3cret"), "ftp://s3cret.example/".into()]
     {
-        let error = Market::open().await.layer().await.layer(client.clone()).oneshot(get(&uri)).await.unwrap_err();
-        let mut told = format!("{error} {error:?}");
-        let mut cause = std::error::Error::source(&error);
-        while let Some(inner) = cause {
-            told = format!("{told} {inner} {inner:?}");
-            cause = inner.source();
+        let paying = Market::open().await.layer().await.layer(client.clone());
+        let built = reqwest::Client::new().get(&uri);
+        for error in [paying.send(built).await.unwrap_err(), paying.oneshot(get(&uri)).await.unwrap_err()] {
+            let mut told = format!("{error} {error:?}");
+            let mut cause = std::error::Error::source(&error);
+            while let Some(inner) = cause {
+                told = format!("{told} {inner} {inner:?}");
+                cause = inner.source();
+            }
+            assert!(!told.contains("s3cret"), "{told}");
         }
-        assert!(!told.contains("s3cret"), "{told}");
     }
+}
+
+/// What reqwest could not build is not sent.
+#[tokio::test]
+async fn a_request_that_cannot_be_built_pays_nothing() {
+    let market = Market::open().await;
+    let client = market.layer().await.layer(ReqwestClient::new(reqwest::Client::builder().no_proxy()).unwrap());
+    for url in ["no address, but a s3cret", "http://127.0.0.1:99999/s3cret"] {
+        let error = client.send(reqwest::Client::new().get(url)).await.unwrap_err();
+        assert_eq!((error.kind(), error.money()), (PayErrorKind::Http, Money::Untouched), "{error}");
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+    }
+    assert_eq!(market.wallet.prepared(), 0);
 }
 
 /// A body that only one thread at a time may use.

@@ -19,6 +19,7 @@ use crate::{
     served::program::{self as datasets, Service, data::Data},
     served::shop::{INSIGHTS, Shop},
     support::Counter,
+    x402_clients_example,
 };
 
 /// All headers of a quote together may have so many bytes: a platform lost one of 3.5 KB.
@@ -72,6 +73,20 @@ async fn mined(world: &World, settled: &Value) -> String {
     let receipt = world.chain.receipt(transaction.parse().unwrap()).await.unwrap().expect("mined");
     assert_eq!(receipt["status"], "0x1");
     transaction.to_owned()
+}
+
+#[tokio::test]
+async fn the_example_for_x402_clients_sells_to_one() {
+    let Some(world) = World::with(Token::Ours).await else { return };
+    let (merchant, _facilitator) = settling(&world, By::Facilitator).await;
+    let merchant = merchant.build().await.unwrap();
+    let app = x402_clients_example::router(&merchant).unwrap();
+    let shop = Shop::serving(merchant, app, Counter::default()).await;
+    let url = shop.url("/forecast");
+    let Some(purchase) = Client::Fetch.buy(&world, Order::get(&url)).await else { return };
+    let told = purchase.sold(&world, Payer::Plain).as_str().unwrap().to_owned();
+    assert_eq!(told, format!("# Rain\n\nForecast for {}.\n", world.buyer().address()));
+    assert_eq!(world.balance(SELLER).await, PRICE);
 }
 
 async fn buys_in_all_ways(client: Client, by: By) {

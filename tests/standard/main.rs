@@ -58,6 +58,9 @@ mod stall;
 mod support;
 mod tools;
 mod version_1;
+#[expect(dead_code, reason = "what only its `main` uses")]
+#[path = "../../examples/x402_clients.rs"]
+mod x402_clients_example;
 
 use std::time::Duration;
 

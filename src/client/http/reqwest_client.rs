@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     net::{Ipv6Addr, SocketAddr},
     pin::Pin,
     task::{Context, Poll},
@@ -11,11 +11,11 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
-use reqwest::{Body, Client, ClientBuilder, Url, redirect};
+use reqwest::{Body, Client, ClientBuilder, RequestBuilder, Url, redirect};
 use tower_service::Service;
 
 use crate::{
-    client::{ReplayBody, ResponseBody, box_error::BoxError, http::Exclusive},
+    client::{Failure, Pay, PayError, ReplayBody, ResponseBody, box_error::BoxError, http::Exclusive},
     protocol::is_loopback,
 };
 
@@ -35,15 +35,17 @@ use crate::{
 /// # Ok::<(), reqwest::Error>(())
 /// ```
 ///
-/// To convert an answer to a `reqwest::Response`, with its [`Purchase`](crate::client::Purchase) still in its
-/// extensions:
+/// [`Pay::send`] takes what reqwest builds, and returns what reqwest returns. A [`Purchase`](crate::client::Purchase) is among the extensions
+/// of an answer that was bought:
 ///
 /// ```
-/// # use tower_x402::client::{Purchase, ResponseBody};
-/// async fn text(answer: http::Response<ResponseBody<reqwest::Body>>) -> reqwest::Result<String> {
-///     let answer = reqwest::Response::from(answer);
-///     let _bought = answer.extensions().get::<Purchase>();
-///     answer.text().await
+/// # use tower_x402::client::{Pay, PayError, Purchase, ReqwestClient};
+/// async fn forecast(client: &Pay<ReqwestClient>, http: &reqwest::Client) -> Result<reqwest::Response, PayError> {
+///     let answer = client.send(http.get("https://shop.example/forecast")).await?;
+///     if let Some(bought) = answer.extensions().get::<Purchase>() {
+///         println!("paid {}", bought.amount.to_decimal(bought.decimals));
+///     }
+///     Ok(answer)
 /// }
 /// ```
 #[derive(Clone)]
@@ -90,6 +92,25 @@ impl ReqwestClient {
     /// Those of [`ClientBuilder::build`].
     pub fn loopback(self, builder: ClientBuilder) -> reqwest::Result<Self> {
         Ok(Self { loopback: direct(builder)?, ..self })
+    }
+}
+
+impl Pay<ReqwestClient> {
+    /// Sends a request that reqwest has built, pays for the answer if it costs money, and returns the answer.
+    ///
+    /// The client that built the request does not send it: this one does. A timeout of the request limits each time that it is sent, and
+    /// not the purchase; that is what [`Deadline`](crate::client::Deadline) is for, which goes into the extensions of an `http::Request`,
+    /// like every other directive.
+    ///
+    /// # Errors
+    /// Those of the [module](crate::client), and [`PayErrorKind::Http`](crate::client::PayErrorKind::Http) for a request that reqwest could
+    /// not build. [`PayError::money`] says where the money is.
+    pub async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, PayError> {
+        let built = request.build().and_then(Request::<Body>::try_from);
+        let request = built.map_err(|error| Failure::Http(error.without_url().into()))?;
+        let mut client = self.clone();
+        poll_fn(|cx| Service::<Request<Body>>::poll_ready(&mut client, cx)).await?;
+        Ok(client.call(request).await?.into())
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
             text,
         },
     },
-    protocol::{Address, Asset, Network},
+    protocol::{Address, Amount, Asset, Network},
 };
 
 /// A seller: the address that is paid, the network and the tokens, the verifier of payments and the ledger of sales.
@@ -73,7 +73,7 @@ impl Merchant {
     /// # Errors
     /// [`BuildError`] for an invalid price or name, and for a name that has another price already.
     pub fn charge(&self, resource: &str, price: impl Into<PriceTag>) -> Result<X402Layer, BuildError> {
-        let amount = price.into().amount(self.inner.decimals(), self.inner.symbol())?;
+        let amount = self.amount(price)?;
         self.layer(resource, Prices::Fixed(amount))
     }
 
@@ -87,8 +87,17 @@ impl Merchant {
     /// # Errors
     /// As [`charge`](Self::charge).
     pub fn charge_up_to(&self, resource: &str, maximum: impl Into<PriceTag>) -> Result<X402Layer, BuildError> {
-        let maximum = maximum.into().amount(self.inner.decimals(), self.inner.symbol())?;
+        let maximum = self.amount(maximum)?;
         self.layer(resource, Prices::UpTo(maximum))
+    }
+
+    /// Returns a price such as `"0.05 USDC"` in base units of the merchant's tokens, for the closures and types that compute prices. By this
+    /// way, no program has to know how many decimals the tokens have.
+    ///
+    /// # Errors
+    /// [`BuildError`] for a price that cannot be read, names another currency or has more digits than the tokens.
+    pub fn amount(&self, price: impl Into<PriceTag>) -> Result<Amount, BuildError> {
+        price.into().amount(self.inner.decimals(), self.inner.symbol())
     }
 
     /// Returns a layer with a closure that computes the price from the request's head and body.
@@ -100,13 +109,14 @@ impl Merchant {
     ///
     /// ```
     /// # use tower_x402::{BuildError, Merchant, X402Layer};
-    /// use tower_x402::{Price, protocol::Amount};
+    /// use tower_x402::Price;
     ///
     /// # fn layer(merchant: &Merchant) -> Result<X402Layer, BuildError> {
-    /// // One cent for each kilobyte or part of it; USDC has 6 decimals.
-    /// merchant.price_with("summary", |_head, body| match body.len() {
+    /// // One cent for each kilobyte or part of it.
+    /// let cent = merchant.amount("0.01 USDC")?;
+    /// merchant.price_with("summary", move |_head, body| match body.len() {
     ///     0 => Price::Free,
-    ///     bytes => Price::Charge(Amount::from_cents(bytes.div_ceil(1024) as u64, 6)),
+    ///     bytes => Price::Charge(cent.times(bytes.div_ceil(1024) as u64)),
     /// })
     /// # }
     /// ```

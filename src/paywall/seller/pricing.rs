@@ -15,17 +15,17 @@ use crate::{BuildError, protocol::Amount};
 /// use http::{Response, request::Parts};
 /// use tower_x402::{Price, protocol::Amount};
 ///
-/// fn price(head: &Parts, body: &Bytes) -> Price {
+/// fn price(five_cents: Amount, head: &Parts, body: &Bytes) -> Price {
 ///     match body.len() {
 ///         0 => Price::Refuse(Response::new(Bytes::from("send a text")).into()),
 ///         _ if head.uri.path() == "/preview" => Price::Free,
-///         // 5 cents; USDC has 6 decimals.
-///         _ => Price::Charge(Amount::from_cents(5, 6)),
+///         _ => Price::Charge(five_cents),
 ///     }
 /// }
 /// # let (head, ()) = http::Request::new(()).into_parts();
-/// # assert!(matches!(price(&head, &Bytes::new()), Price::Refuse(_)));
-/// # assert!(matches!(price(&head, &Bytes::from("a")), Price::Charge(_)));
+/// # let five_cents = Amount::from_cents(5, 6);
+/// # assert!(matches!(price(five_cents, &head, &Bytes::new()), Price::Refuse(_)));
+/// # assert!(matches!(price(five_cents, &head, &Bytes::from("a")), Price::Charge(_)));
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
@@ -35,7 +35,8 @@ pub enum Price {
     /// Its body has been read by then, under the route's limits. To pass requests untouched, use
     /// [`free_when`](crate::X402Layer::free_when).
     Free,
-    /// An amount of base units. Zero is a fault of the service, and is answered with 500.
+    /// An amount of base units: [`Merchant::amount`](crate::Merchant::amount) returns that of a price such as `"0.05 USDC"`. Zero is a fault
+    /// of the service, and is answered 500.
     Charge(Amount),
     /// At most an amount of base units: the handler sets what the answer costs by a [`Charge`](crate::Charge) in its response. Zero is a
     /// fault, as for [`Charge`](Self::Charge).
@@ -62,9 +63,9 @@ impl Price {
     ///
     /// ```
     /// use tower_x402::{Price, protocol::Amount};
-    /// let pages = 12_u64;
-    /// // USDC has 6 decimals.
-    /// let price = Price::labelled(Amount::from_cents(5 * pages, 6), format!("{pages} pages"));
+    /// fn price(of_a_page: Amount, pages: u64) -> Price {
+    ///     Price::labelled(of_a_page.times(pages), format!("{pages} pages"))
+    /// }
     /// # let _ = price;
     /// ```
     #[must_use]
@@ -130,14 +131,14 @@ impl From<Response<Bytes>> for Refusal {
 /// use tower_x402::{Price, Pricing, protocol::Amount};
 ///
 /// struct PerItem {
-///     cents: u64,
+///     /// By [`Merchant::amount`](tower_x402::Merchant::amount).
+///     each: Amount,
 /// }
 ///
 /// impl Pricing for PerItem {
 ///     async fn price(&self, _head: &Parts, body: &Bytes) -> Price {
 ///         let items = body.split(|byte| *byte == b'\n').count() as u64;
-///         // USDC has 6 decimals.
-///         Price::Charge(Amount::from_cents(self.cents * items, 6))
+///         Price::Charge(self.each.times(items))
 ///     }
 /// }
 /// ```

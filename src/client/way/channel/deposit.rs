@@ -23,7 +23,7 @@ pub(super) fn size(
     budget.allows_deposit(least)?;
     budget.afford(least, spent)?;
     let most = budget.deposit_limit().min(budget.left(spent).1);
-    let wished = price.times(answers);
+    let wished = price.times(answers.into());
     Ok(wished.min(most).max(least))
 }
 

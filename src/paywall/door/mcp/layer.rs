@@ -32,19 +32,20 @@ use crate::paywall::{
 /// # use tower_x402::{BuildError, Merchant};
 /// use bytes::Bytes;
 /// use http::Response;
-/// use tower_x402::{Price, mcp::McpLayer, protocol::Amount};
+/// use tower_x402::{Price, mcp::McpLayer};
 ///
 /// # fn layer(merchant: &Merchant) -> Result<McpLayer, BuildError> {
+/// let cent = merchant.amount("0.01 USDC")?;
 /// let layer = merchant
 ///     .tools()
 ///     .charge("search", "0.01 USDC")?
-///     // One cent for each started 1,000 characters; USDC has 6 decimals.
-///     .price_with("summarise", |arguments| {
+///     // One cent for each started 1,000 characters.
+///     .price_with("summarise", move |arguments| {
 ///         // What the server may find under another spelling of the name has no price.
 ///         let Some(text) = arguments.get("text").and_then(|text| text.as_str()) else {
 ///             return Price::Refuse(Response::new(Bytes::from("Give the text as `text`.")).into());
 ///         };
-///         Price::Charge(Amount::from_cents(text.len().div_ceil(1000).max(1) as u64, 6))
+///         Price::Charge(cent.times(text.len().div_ceil(1000).max(1) as u64))
 ///     })?
 ///     .free("status")
 ///     .deny_unlisted();
