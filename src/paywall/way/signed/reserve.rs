@@ -20,7 +20,7 @@ use crate::{
             showing::Showing,
         },
     },
-    protocol::{ChainTime, PaymentId, ProblemCode, ProvedBy, PurchaseKey, Receipt, v2::Reason},
+    protocol::{ChainTime, Payment, PaymentId, ProblemCode, ProvedBy, PurchaseKey, Receipt, v2::Reason},
 };
 
 /// A signed payment that a request offers.
@@ -43,82 +43,43 @@ pub(crate) async fn reserve_signed<S: Signed>(
     paying: Paying<'_, impl FnOnce(&Opened<'_>, [u8; 16], ChainTime) -> S + Send>,
     now: Cost,
 ) -> Result<Purchase, Rejection> {
-    let route = &request.route;
     let Paying { opened, shown, payable, purchase, reserved } = paying;
     // Boxed here and below, like everything that a successful payment does not need: this future is moved.
     let Ok(head) = verifier_in_time(chain.view.head()).await else {
-        let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
-        return Err(Box::pin(opened.unless_consumed(shown, unavailable.into())).await);
+        return Err(Box::pin(opened.unless_consumed(shown, unavailable().into())).await);
     };
     let mut reserved = reserved(&opened, opened.digest(request), head);
-    let metered = reserved.is_metered();
-    if let Some(found) = reserved.forged().await {
-        let judgement = judge(found, &reserved.showing().case(metered, None));
-        let rejection = rejection(request, &opened, reserved.showing(), judgement, now);
-        return Err(Box::pin(opened.unless_consumed(shown, rejection)).await);
-    }
-    // A signature that may be forged reserves no purchase: its payer may be someone else.
-    let proven = match purchase {
-        Some(_) => match reserved.is_proven().await {
-            Some(proven) => proven,
-            None => {
-                let unavailable = Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
-                return Err(Box::pin(opened.unless_consumed(shown, unavailable.into())).await);
-            }
-        },
-        None => true,
+    let (signed, purchase) = match admit(request, &opened, &mut reserved, (purchase, head), now).await {
+        Ok(admitted) => admitted,
+        Err(rejection) => return Err(Box::pin(opened.unless_consumed(shown, rejection)).await),
     };
-    reserved.showing_mut().begin().await;
-    // In a future block, so after everything that this ledger has forgotten.
-    let signed = reserved.payment(ChainTime::from_unix(head.unix() + 1));
-    if opened.route.merchant.attempts.is_awaited(signed.id())
-        && let Err(problem) = Box::pin(goes_on(&opened, reserved.showing(), signed.id())).await
-    {
-        return Err(Box::pin(opened.unless_consumed(shown, problem.into())).await);
-    }
-    let claim = opened.claim(head).purchase(purchase.filter(|_| proven)).payments([signed]);
+    let proven = purchase.is_ok();
+    let claim = opened.claim(head).purchase(purchase.unwrap_or_default()).payments([signed]);
     let mut guard = match opened.grant(claim, |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
         Err(problem) => return Err(Box::pin(opened.refused(shown, problem)).await),
     };
     if !reserved.take_on() {
         Box::pin(guard.release()).await;
-        return Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into());
+        return Err(unavailable().into());
     }
-    let receipt = |guard: &LeaseGuard, showing: &Showing| {
-        let receipt =
-            Receipt::of(Arc::clone(&route.resource), showing.intent().clone(), Arc::clone(guard.shared_payment()));
-        let receipt = receipt.with_proof(ProvedBy::Authorization);
-        if metered { receipt.with_maximum(showing.amount()) } else { receipt }
-    };
-    let case = reserved.showing().case(metered, guard.begun());
+    let case = reserved.showing().case(reserved.is_metered(), guard.begun());
     // The lease is renewed meanwhile: how long a settler may take is a setting of its own.
     let found = match guard.keep(SETTLER + SETTLER, None, pin!(reserved.check(payable, case.begun))).await {
         HoldOutcome::Finished(found) => found,
         HoldOutcome::LeaseLost | HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => Found::Unavailable,
     };
-    let judgement = match judge(found, &case) {
+    let rejection = match judge(found, &case) {
         // It became valid only after the reservation, which therefore lacks its purchase.
-        Judgement::Settle if !proven && case.begun.is_none() => Judgement::Unavailable,
-        judgement => judgement,
-    };
-    let rejection = match judgement {
+        Judgement::Settle if !proven && case.begun.is_none() => unavailable().into(),
         Judgement::Settle => {
-            let receipt = receipt(&guard, reserved.showing());
+            let receipt = receipt(&guard, &reserved, request);
             let unsettled = ToSettle { reserved, requote: request.requote(now) };
             return Ok(Purchase { receipt, guard, unsettled: Some(Box::new(unsettled)), cost: now, made: None });
         }
         // The process that settled it is gone.
         Judgement::Resume(paid) => match Box::pin(opened.is_remembered(chain, &paid)).await {
-            Ok(()) => {
-                if metered {
-                    guard.charge(paid.amount());
-                }
-                let made = paid.transaction().map(|made| Box::new(reserved.showing().pending(Some(made))));
-                guard.paid_by(paid);
-                let receipt = receipt(&guard, reserved.showing());
-                return Ok(Purchase { receipt, guard, unsettled: None, cost: now, made });
-            }
+            Ok(()) => return Ok(resumed(guard, &reserved, paid, request, now)),
             Err(problem) => problem.into(),
         },
         judgement => {
@@ -130,6 +91,63 @@ pub(crate) async fn reserve_signed<S: Signed>(
     };
     Box::pin(guard.release()).await;
     Err(rejection)
+}
+
+/// Checks what can be known without a lease. Returns the payment to claim, and the purchase; `Err` in its place if the signature is not proven.
+async fn admit<S: Signed>(
+    request: &PricedRequest,
+    opened: &Opened<'_>,
+    reserved: &mut S,
+    (purchase, head): (Option<PurchaseKey>, ChainTime),
+    now: Cost,
+) -> Result<(Payment, Result<Option<PurchaseKey>, Unproven>), Rejection> {
+    if let Some(found) = reserved.forged().await {
+        let judgement = judge(found, &reserved.showing().case(reserved.is_metered(), None));
+        return Err(rejection(request, opened, reserved.showing(), judgement, now));
+    }
+    // A signature that may be forged reserves no purchase: its payer may be someone else.
+    let purchase = match purchase {
+        Some(_) if !reserved.is_proven().await.ok_or_else(unavailable)? => Err(Unproven),
+        purchase => Ok(purchase),
+    };
+    reserved.showing_mut().begin().await;
+    // In a future block, so after everything that this ledger has forgotten.
+    let signed = reserved.payment(ChainTime::from_unix(head.unix() + 1));
+    if opened.route.merchant.attempts.is_awaited(signed.id()) {
+        Box::pin(goes_on(opened, reserved.showing(), signed.id())).await?;
+    }
+    Ok((signed, purchase))
+}
+
+/// The signature may be forged, so the claim leaves the client's purchase out.
+struct Unproven;
+
+/// Returns the purchase by a payment that an earlier request has settled.
+fn resumed<S: Signed>(
+    mut guard: LeaseGuard,
+    reserved: &S,
+    paid: Payment,
+    request: &PricedRequest,
+    now: Cost,
+) -> Purchase {
+    if reserved.is_metered() {
+        guard.charge(paid.amount());
+    }
+    let made = paid.transaction().map(|made| Box::new(reserved.showing().pending(Some(made))));
+    guard.paid_by(paid);
+    let receipt = receipt(&guard, reserved, request);
+    Purchase { receipt, guard, unsettled: None, cost: now, made }
+}
+
+fn receipt<S: Signed>(guard: &LeaseGuard, reserved: &S, request: &PricedRequest) -> Receipt {
+    let (resource, showing) = (Arc::clone(&request.route.resource), reserved.showing());
+    let receipt = Receipt::of(resource, showing.intent().clone(), Arc::clone(guard.shared_payment()));
+    let receipt = receipt.with_proof(ProvedBy::Authorization);
+    if reserved.is_metered() { receipt.with_maximum(showing.amount()) } else { receipt }
+}
+
+fn unavailable() -> Problem {
+    Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN)
 }
 
 /// Checks whether a signature alone may still buy with a payment that its payer has proved to be mined, and waits for. It may if the
@@ -165,8 +183,6 @@ fn rejection(
         Judgement::TooOld => opened.too_old().into(),
         Judgement::Unknown => showing.outcome_unknown(None).into(),
         Judgement::UsedUntold => showing.used_untold().into(),
-        Judgement::Settle | Judgement::Resume(_) | Judgement::Unavailable => {
-            Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN).into()
-        }
+        Judgement::Settle | Judgement::Resume(_) | Judgement::Unavailable => unavailable().into(),
     }
 }
