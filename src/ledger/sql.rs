@@ -168,14 +168,16 @@ pub(super) struct Written {
     pub(super) barred: bool,
     /// Whether intent or payment is in the book of forgotten sales, or a settlement of another purchase was begun
     /// meanwhile.
-    pub(super) booked: bool,
+    pub(super) is_void: bool,
 }
 
 impl Written {
     /// Whether the grant is valid, checked now that no other transaction can change it: between look and write, a
     /// record may have been forgotten.
     pub(super) fn holds(&self, paid: &Payment) -> bool {
-        !self.booked && (!self.barred || paid.is_settled()) && self.mark.is_some_and(|mark| seconds(paid.time()) > mark)
+        !self.is_void
+            && (!self.barred || paid.is_settled())
+            && self.mark.is_some_and(|mark| seconds(paid.time()) > mark)
     }
 
     pub(super) fn lease(&self, claim: &Claim, paid: &Payment) -> Result<Lease, LedgerError> {
@@ -392,8 +394,8 @@ mod tests {
 
     #[test]
     fn a_grant_holds_above_the_mark_and_outside_the_book() {
-        let written = |mark, booked| Written { fence: 1, mark, settling: None, barred: false, booked };
-        let holds = |mark, booked| written(mark, booked).holds(&paid(100));
+        let written = |mark, is_void| Written { fence: 1, mark, settling: None, barred: false, is_void };
+        let holds = |mark, is_void| written(mark, is_void).holds(&paid(100));
         assert!(holds(Some(99), false));
         assert!(!holds(Some(100), false), "at the mark");
         assert!(!holds(None, false), "nothing begun");

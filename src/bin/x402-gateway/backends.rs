@@ -80,10 +80,10 @@ pub(crate) fn offline(fixed: &Fixed) -> Result<MerchantBuilder, Failure> {
     let mut builder = settings(fixed)?.ledger(MemoryLedger::new());
     for (number, network) in fixed.networks.iter().enumerate() {
         if number == 0 {
-            builder = builder.network(network.network).verifier(Unasked);
+            builder = builder.network(network.network).verifier(OfflineVerifier);
             builder = network.tokens.iter().cloned().fold(builder, MerchantBuilder::asset);
         } else {
-            let chain = Chain::new(network.network).verifier(Unasked);
+            let chain = Chain::new(network.network).verifier(OfflineVerifier);
             builder = builder.chain(network.tokens.iter().cloned().fold(chain, Chain::asset));
         }
     }
@@ -114,7 +114,7 @@ impl Backend {
             None => None,
             Some(SettlerConfig::Facilitator(url)) => {
                 let facilitator = FacilitatorSettler::builder().url(&**url).build().map_err(|_| {
-                    Failure::flags("network.facilitator is the https URL of a facilitator, or http on this machine")
+                    Failure::usage("network.facilitator is the https URL of a facilitator, or http on this machine")
                 })?;
                 Some(Settling::Facilitator(facilitator))
             }
@@ -126,7 +126,7 @@ impl Backend {
                 };
                 let wallet = builder.connect_lazily(network);
                 Some(Settling::Wallet(
-                    wallet.map_err(|error| Failure::flags(format!("network.settle_key_file: {error}")))?,
+                    wallet.map_err(|error| Failure::usage(format!("network.settle_key_file: {error}")))?,
                 ))
             }
         };
@@ -172,29 +172,29 @@ async fn verifier(builder: EvmVerifierBuilder, network: Network) -> Result<EvmVe
         Ok(verifier) if verifier.network() == network => Ok(verifier),
         Ok(verifier) => {
             let found = verifier.network();
-            Err(Failure::flags(format!(
+            Err(Failure::usage(format!(
                 "network.rpc: the endpoint is on {found}, and the configuration says {network}"
             )))
         }
         Err(error) if error.is_transient() => {
             tracing::warn!(target: TARGET, %error, %network, "nothing can be sold on this network until an endpoint answers");
-            builder.connect_lazily(network).map_err(Failure::flags)
+            builder.connect_lazily(network).map_err(Failure::usage)
         }
-        Err(error) => Err(Failure::flags(format!("network.rpc: {error}"))),
+        Err(error) => Err(Failure::usage(format!("network.rpc: {error}"))),
     }
 }
 
 /// A verifier that contacts nothing and answers every question with "unavailable".
 #[derive(Clone, Copy, Debug)]
-struct Unasked;
+struct OfflineVerifier;
 
-impl Unasked {
+impl OfflineVerifier {
     fn answer<T>() -> Result<T, VerifyError> {
         Err(VerifyError::unavailable())
     }
 }
 
-impl Verifier for Unasked {
+impl Verifier for OfflineVerifier {
     async fn check(&self, _: Network, _: &[Asset]) -> Result<(), VerifyError> {
         Self::answer()
     }
@@ -220,8 +220,8 @@ pub(crate) async fn asking(fixed: &Fixed, ledger: AnyLedger) -> Result<(Merchant
     }
     let backends = Backends { ledger, chains };
     // This key seals no quotes.
-    let keys = SealingKeys::random().map_err(Failure::world)?;
-    let merchant = backends.merchant(fixed)?.sealing_keys(keys).build().await.map_err(Failure::flags)?;
+    let keys = SealingKeys::random().map_err(Failure::environment)?;
+    let merchant = backends.merchant(fixed)?.sealing_keys(keys).build().await.map_err(Failure::usage)?;
     Ok((merchant, backends.chains))
 }
 

@@ -105,14 +105,14 @@ pub(crate) async fn sales(seller: &impl Seller, asked: &Sales) -> Result<(), Fai
     let query = asked.resource.iter().fold(query, |query, name| query.resource(name.as_str()));
     let mut out = rows::Writer::new(io::stdout().lock(), asked.span.format());
     if asked.totals {
-        for total in book.totals(query).await.map_err(Failure::world)? {
+        for total in book.totals(query).await.map_err(Failure::environment)? {
             out.row(&rows::total(&total)).map_err(unwritten)?;
         }
         return out.finish(rows::TOTAL).map_err(unwritten);
     }
     let mut sales = book.sales(query);
     while let Some(sale) = sales.next().await {
-        out.row(&rows::sale(&sale.map_err(Failure::world)?)).map_err(unwritten)?;
+        out.row(&rows::sale(&sale.map_err(Failure::environment)?)).map_err(unwritten)?;
     }
     out.finish(rows::SALE).map_err(unwritten)
 }
@@ -125,23 +125,23 @@ pub(crate) async fn sales(seller: &impl Seller, asked: &Sales) -> Result<(), Fai
 pub(crate) async fn refund(seller: &impl Seller, given: &RefundArgs) -> Result<(), Failure> {
     let RefundArgs { payment, transaction, .. } = *given;
     let book = seller.book().await?;
-    let known = book.known(&[payment]).await.map_err(Failure::world)?;
+    let known = book.known(&[payment]).await.map_err(Failure::environment)?;
     let is_known = known.first().is_some_and(|known| known.sold || known.refund.is_some());
     if !is_known && !given.not_sold {
         bought_nothing(seller, given).await?;
     }
-    let outcome = book.note_refund(payment, transaction).await.map_err(Failure::world)?;
-    let known = book.known(&[payment]).await.map_err(Failure::world)?;
+    let outcome = book.note_refund(payment, transaction).await.map_err(Failure::environment)?;
+    let known = book.known(&[payment]).await.map_err(Failure::environment)?;
     let unsold = if known.first().is_some_and(|known| known.sold) { "" } else { " It is not on record as sold." };
     let said = match outcome {
         RefundOutcome::Noted => format!("{payment} is noted as given back by {transaction}.{unsold}"),
         RefundOutcome::NotedBefore => format!("{payment} was noted as given back by {transaction} before.{unsold}"),
         RefundOutcome::Differs { transaction: before } => {
-            return Err(Failure::world(format!(
+            return Err(Failure::environment(format!(
                 "{payment} is noted as given back by {before}: it may have been given back twice"
             )));
         }
-        _ => return Err(Failure::world("the ledger's answer is not known to this program")),
+        _ => return Err(Failure::environment("the ledger's answer is not known to this program")),
     };
     writeln!(io::stdout(), "{said}").map_err(unwritten)
 }
@@ -152,12 +152,12 @@ async fn bought_nothing(seller: &impl Seller, given: &RefundArgs) -> Result<(), 
     let since = given.since.map_or_else(|| SystemTime::now().checked_sub(WEEK).unwrap_or(UNIX_EPOCH), UtcDay::start);
     let owed = seller.owed(since, None).await?;
     match owed.iter().find(|owed| owed.payment == payment).map(|owed| owed.reason) {
-        Some(UnredeemedReason::BelowMark) => Err(Failure::world(format!(
+        Some(UnredeemedReason::BelowMark) => Err(Failure::environment(format!(
             "{payment} was mined below the ledger's mark: it may have been sold, and the record of it was lost. Look for it in the \
              server's log (`ledger replay` records what the log has), and say --not-sold if it is not there"
         ))),
         Some(_) => Ok(()),
-        None => Err(Failure::world(format!(
+        None => Err(Failure::environment(format!(
             "{payment} is not on record as sold, nor on the chain since {}: name an earlier --since DAY, and the server's settings about \
              payments",
             UtcDay::of(since)
@@ -184,5 +184,5 @@ pub(crate) fn chain_time(time: SystemTime) -> ChainTime {
 
 /// The usual cause is a reader that closed the pipe early.
 fn unwritten(error: io::Error) -> Failure {
-    Failure::world(format!("cannot write: {}", error.kind()))
+    Failure::environment(format!("cannot write: {}", error.kind()))
 }

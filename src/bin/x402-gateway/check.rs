@@ -23,7 +23,7 @@ pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
     shop::open(merchant, &shelf, &backends::proxy(&config.fixed)?).await?;
     let shown = shown(config).iter().map(|line| format!("{line}\n")).collect::<String>();
     let written = io::stdout().write_all(shown.as_bytes());
-    written.map_err(|error| Failure::world(format!("cannot write: {}", error.kind())))
+    written.map_err(|error| Failure::environment(format!("cannot write: {}", error.kind())))
 }
 
 /// Logs at the start what is sold, and who is paid.

@@ -8,7 +8,7 @@ use tower_x402::Merchant;
 use super::{backends::Backends, config::Fixed, failure::Failure, shop::built};
 
 /// How many times, a second apart, to ask for the lease on claims that a running gateway may hold.
-const TURNS: u32 = 60;
+const LEASE_ATTEMPTS: u32 = 60;
 
 /// Claims all debts now, and prints what was done.
 ///
@@ -17,8 +17,8 @@ const TURNS: u32 = 60;
 pub(crate) async fn claim(fixed: &Fixed) -> Result<(), Failure> {
     let backends = Backends::connect(fixed).await?;
     let merchant = merchant(&backends, fixed).await?;
-    for _ in 0..TURNS {
-        let claimed = merchant.claim_now().await.map_err(Failure::world)?;
+    for _ in 0..LEASE_ATTEMPTS {
+        let claimed = merchant.claim_now().await.map_err(Failure::environment)?;
         if claimed.elsewhere {
             sleep(Duration::from_secs(1)).await;
             continue;
@@ -29,10 +29,12 @@ pub(crate) async fn claim(fixed: &Fixed) -> Result<(), Failure> {
         println!("claimed what was sold in {} channels", claimed.channels);
         return match claimed.left {
             0 => Ok(()),
-            left => Err(Failure::world(format!("{left} channels are left, of which it is not known; claim again"))),
+            left => {
+                Err(Failure::environment(format!("{left} channels are left, of which it is not known; claim again")))
+            }
         };
     }
-    Err(Failure::world("another process is claiming; claim again later"))
+    Err(Failure::environment("another process is claiming; claim again later"))
 }
 
 /// Builds a merchant that sells nothing, for its claims.

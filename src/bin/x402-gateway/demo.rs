@@ -24,7 +24,7 @@ use tower_x402::{
     testing::DevChain,
 };
 
-use super::{config, failure::Failure, init, keys, selling, steps};
+use super::{config, failure::Failure, init, keys, running, steps};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -42,16 +42,16 @@ const OPENING: Duration = Duration::from_secs(30);
 /// Fails if something that the demo needs is missing.
 pub(crate) async fn demo(once: bool) -> Result<(), Failure> {
     eprintln!("starting a local chain; the first time, npm brings it");
-    let chain = DevChain::builder().install_with_npm(true).start().await.map_err(Failure::world)?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(Failure::world)?;
-    let address = listener.local_addr().map_err(Failure::world)?;
-    let upstream = upstream().await.map_err(Failure::world)?;
-    let folder = tempfile::tempdir().map_err(Failure::world)?;
+    let chain = DevChain::builder().install_with_npm(true).start().await.map_err(Failure::environment)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(Failure::environment)?;
+    let address = listener.local_addr().map_err(Failure::environment)?;
+    let upstream = upstream().await.map_err(Failure::environment)?;
+    let folder = tempfile::tempdir().map_err(Failure::environment)?;
     let file = written(&chain, &folder, &upstream)?;
     let config = config::load(&file)?;
     let url = format!("http://{address}/reports/1");
     let bought = async {
-        buy(&chain, &url).await.map_err(Failure::world)?;
+        buy(&chain, &url).await.map_err(Failure::environment)?;
         if once {
             return Ok(());
         }
@@ -59,7 +59,7 @@ pub(crate) async fn demo(once: bool) -> Result<(), Failure> {
         std::future::pending().await
     };
     tokio::select! {
-        sold = selling::sell(file.clone(), config, listener) => sold,
+        sold = running::sell(file.clone(), config, listener) => sold,
         bought = bought => bought,
     }
 }
@@ -67,7 +67,7 @@ pub(crate) async fn demo(once: bool) -> Result<(), Failure> {
 /// Writes the configuration and its keys. They last as long as the folder.
 fn written(chain: &DevChain, folder: &TempDir, upstream: &str) -> Result<PathBuf, Failure> {
     let file = |name: &str| folder.path().join(name);
-    keys::create(&file("seal.key")).map_err(Failure::world)?;
+    keys::create(&file("seal.key")).map_err(Failure::environment)?;
     init::create(&file("settle.key"), chain.accounts()[SETTLER].private_key())?;
     let text = format!(
         "listen = \"127.0.0.1:0\"\nrecipient = \"{}\"\nsealing_key_file = \"seal.key\"\nledger = \"memory\"\n\n[[network]]\n\
@@ -78,7 +78,7 @@ fn written(chain: &DevChain, folder: &TempDir, upstream: &str) -> Result<PathBuf
         chain.rpc_url(),
     );
     let path = file("gateway.toml");
-    fs::write(&path, &text).map_err(Failure::world)?;
+    fs::write(&path, &text).map_err(Failure::environment)?;
     eprintln!("\n{text}");
     Ok(path)
 }

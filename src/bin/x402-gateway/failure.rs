@@ -14,12 +14,12 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// A failure of the flags or the configuration: exit code 2.
-    pub(crate) fn flags(reason: impl Display) -> Self {
+    pub(crate) fn usage(reason: impl Display) -> Self {
         Self { code: 2, reason: reason.to_string(), log: Log::Text }
     }
 
     /// A failure of the environment; the flags are valid: exit code 1.
-    pub(crate) fn world(reason: impl Display) -> Self {
+    pub(crate) fn environment(reason: impl Display) -> Self {
         Self { code: 1, reason: reason.to_string(), log: Log::Text }
     }
 
@@ -34,7 +34,7 @@ impl Failure {
     }
 
     /// Sets the log format to print the reason in.
-    pub(crate) fn told(self, log: Log) -> Self {
+    pub(crate) fn with_log(self, log: Log) -> Self {
         Self { log, ..self }
     }
 }

@@ -68,7 +68,7 @@ impl hyper::service::Service<Request<Incoming>> for Gateway {
         request.extensions_mut().insert(Arrival {
             peer: self.peer.clone(),
             only: found.only,
-            get_is_alike: found.get_is_alike,
+            get_has_same_target: found.get_has_same_target,
             is_priced: matches!(found.target, Target::Sell(..)),
         });
         match found.target {

@@ -24,7 +24,7 @@ pub(crate) fn init(config: &Path, recipient: Option<Address>) -> Result<(), Fail
     let [seal, settle] = ["seal.key", "settle.key"].map(|name| folder.join(name));
     for file in [config, &seal, &settle] {
         if file.symlink_metadata().is_ok() {
-            return Err(Failure::flags(format!("{} is there already; nothing was written", file.display())));
+            return Err(Failure::usage(format!("{} is there already; nothing was written", file.display())));
         }
     }
     let signer = settling_key()?;
@@ -33,13 +33,15 @@ pub(crate) fn init(config: &Path, recipient: Option<Address>) -> Result<(), Fail
     let recipient = recipient.map(|recipient| recipient.to_string());
     create(config, &TEMPLATE.replace(RECIPIENT, recipient.as_deref().unwrap_or(RECIPIENT)))?;
     let told = told(config, &seal, &settle, &signer.address().to_string(), recipient.is_some());
-    io::stdout().write_all(told.as_bytes()).map_err(|error| Failure::world(format!("cannot write: {}", error.kind())))
+    io::stdout()
+        .write_all(told.as_bytes())
+        .map_err(|error| Failure::environment(format!("cannot write: {}", error.kind())))
 }
 
 fn settling_key() -> Result<PrivateKeySigner, Failure> {
     let mut key = [0; 32];
-    OsRng.try_fill_bytes(&mut key).map_err(Failure::world)?;
-    PrivateKeySigner::from_slice(&key).map_err(Failure::world)
+    OsRng.try_fill_bytes(&mut key).map_err(Failure::environment)?;
+    PrivateKeySigner::from_slice(&key).map_err(Failure::environment)
 }
 
 fn told(config: &Path, seal: &Path, settle: &Path, address: &str, is_complete: bool) -> String {
@@ -73,5 +75,5 @@ pub(crate) fn create(file: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn unwritten(file: &Path, error: &io::Error) -> Failure {
-    Failure::world(format!("cannot write {}: {}", file.display(), error.kind()))
+    Failure::environment(format!("cannot write {}: {}", file.display(), error.kind()))
 }

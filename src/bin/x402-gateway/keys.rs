@@ -27,10 +27,10 @@ pub(crate) fn given(text: &str) -> Result<SealingKeys, Failure> {
     }
     let file = Path::new(text);
     if !file.exists() {
-        return Err(Failure::flags("--sealing-key is neither 64 hexadecimal digits nor a file to read"));
+        return Err(Failure::usage("--sealing-key is neither 64 hexadecimal digits nor a file to read"));
     }
-    let text = secret_file::read("the file of --sealing-key,", file).map_err(Failure::flags)?;
-    lines(&text).map_err(|error| Failure::flags(format!("the file of --sealing-key: {error}")))
+    let text = secret_file::read("the file of --sealing-key,", file).map_err(Failure::usage)?;
+    lines(&text).map_err(|error| Failure::usage(format!("the file of --sealing-key: {error}")))
 }
 
 /// Parses one key a line, the sealing one first. Empty lines and lines that begin with `#` are ignored.
@@ -59,8 +59,8 @@ fn join(keys: &[&str]) -> Result<SealingKeys, String> {
 pub(crate) fn made_for(ledger: &LedgerArg) -> Result<SealingKeys, Failure> {
     match ledger.key_file() {
         Some(file) => kept(&file),
-        None if ledger.is_shared() => Err(Failure::flags(SHARED)),
-        None => SealingKeys::random().map_err(Failure::world),
+        None if ledger.is_shared() => Err(Failure::usage(SHARED)),
+        None => SealingKeys::random().map_err(Failure::environment),
     }
 }
 
@@ -68,11 +68,12 @@ pub(crate) fn made_for(ledger: &LedgerArg) -> Result<SealingKeys, Failure> {
 fn kept(file: &Path) -> Result<SealingKeys, Failure> {
     let shown = file.display();
     if !file.exists() {
-        create(file).map_err(|error| Failure::world(format!("cannot write the sealing key {shown}: {error}")))?;
+        create(file).map_err(|error| Failure::environment(format!("cannot write the sealing key {shown}: {error}")))?;
     }
-    let text = secret_file::read("the sealing key", file).map_err(Failure::world)?;
-    lines(&text)
-        .map_err(|error| Failure::world(format!("{shown}: {error}. Restore the file, or remove it to get a new key")))
+    let text = secret_file::read("the sealing key", file).map_err(Failure::environment)?;
+    lines(&text).map_err(|error| {
+        Failure::environment(format!("{shown}: {error}. Restore the file, or remove it to get a new key"))
+    })
 }
 
 /// Creates a key file atomically, readable by its owner alone. If another process was faster, its key stays.

@@ -103,7 +103,9 @@ impl LedgerArg {
         let mark = ledger.raise_mark_to(network, to).await;
         let mark =
             mark.map_err(|error| failed(error, || format!("{} has no ledger to raise the mark of", self.name())))?;
-        mark.ok_or_else(|| Failure::world(format!("{} has not begun: start the server, it begins now", self.name())))
+        mark.ok_or_else(|| {
+            Failure::environment(format!("{} has not begun: start the server, it begins now", self.name()))
+        })
     }
 
     /// Opens the book of an existing ledger that has begun on this network.
@@ -114,15 +116,16 @@ impl LedgerArg {
         let book = self.present().await?;
         let mark = book.low_water_mark(network).await;
         let mark = mark.map_err(|error| failed(error, || format!("{} has no ledger", self.name())))?;
-        mark.map(|_| book).ok_or_else(|| Failure::world(format!("{} has not begun: nothing was sold", self.name())))
+        mark.map(|_| book)
+            .ok_or_else(|| Failure::environment(format!("{} has not begun: nothing was sold", self.name())))
     }
 
     /// Opens an existing ledger. Nothing is created, sold or deleted.
     async fn present(&self) -> Result<AnyLedger, Failure> {
         Ok(match self {
-            Self::Memory => return Err(Failure::flags("name the ledger that is meant, for instance with --ledger")),
+            Self::Memory => return Err(Failure::usage("name the ledger that is meant, for instance with --ledger")),
             Self::Sqlite(path) if !path.is_file() => {
-                return Err(Failure::flags(format!("there is no ledger {}", path.display())));
+                return Err(Failure::usage(format!("there is no ledger {}", path.display())));
             }
             Self::Sqlite(path) => sqlite(path).await?.into(),
             Self::Postgres(url) => postgres(url).await?.into(),
@@ -150,7 +153,7 @@ async fn sqlite(path: &Path) -> Result<SqliteLedger, Failure> {
 async fn postgres(url: &Secret) -> Result<PostgresLedger, Failure> {
     let is_url = url.parse::<PgConnectOptions>().is_ok();
     if !is_url {
-        return Err(Failure::flags("the ledger is no URL such as postgres://user:password@host:5432/database"));
+        return Err(Failure::usage("the ledger is no URL such as postgres://user:password@host:5432/database"));
     }
     PostgresLedger::connect(url).await.map_err(|error| {
         failed(error, || {
@@ -172,8 +175,8 @@ async fn migrated(url: &Secret) -> Result<PostgresLedger, Failure> {
 
 async fn redis(url: &Secret, keep_book: bool) -> Result<RedisLedger, Failure> {
     RedisLedger::builder().keep_book(keep_book).connect(url).await.map_err(|error| match error.kind() {
-        LedgerErrorKind::Setting => Failure::flags(format!("the ledger: {error}")),
-        LedgerErrorKind::Unsafe => Failure::world(format!("the Redis of the ledger: {error}")),
+        LedgerErrorKind::Setting => Failure::usage(format!("the ledger: {error}")),
+        LedgerErrorKind::Unsafe => Failure::environment(format!("the Redis of the ledger: {error}")),
         _ => failed(
             error,
             || "the Redis of the ledger cannot be reached: see that it runs, and that host, user and password are right",
@@ -183,7 +186,7 @@ async fn redis(url: &Secret, keep_book: bool) -> Result<RedisLedger, Failure> {
 
 /// Turns a ledger's error into a failure: with advice if the ledger cannot be reached.
 fn failed<S: ToString>(error: LedgerError, unavailable: impl FnOnce() -> S) -> Failure {
-    if error.is_transient() { Failure::world(unavailable().to_string()) } else { Failure::world(error) }
+    if error.is_transient() { Failure::environment(unavailable().to_string()) } else { Failure::environment(error) }
 }
 
 #[cfg(test)]

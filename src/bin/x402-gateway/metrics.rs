@@ -20,7 +20,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// Fails if another recorder is installed.
 pub(crate) fn recorder() -> Result<PrometheusHandle, Failure> {
     let builder = PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &BUCKETS);
-    let recorder = builder.map_err(Failure::world)?.install_recorder().map_err(Failure::world)?;
+    let recorder = builder.map_err(Failure::environment)?.install_recorder().map_err(Failure::environment)?;
     tokio::spawn(upkeep(recorder.clone()));
     Ok(recorder)
 }

@@ -48,7 +48,7 @@ impl Reloads {
         let changed = self.config.fixed.changed(&config.fixed);
         if !changed.is_empty() {
             let names = changed.join(", ");
-            return Err(Failure::flags(format!(
+            return Err(Failure::usage(format!(
                 "{names} changed; only routes and prices are reloaded, so restart instead"
             )));
         }
@@ -70,7 +70,7 @@ fn gone(old: &Shelf, new: &Shelf) -> impl Iterator<Item = String> {
 #[cfg(unix)]
 pub(crate) fn hangups() -> Result<Hangups, Failure> {
     use tokio::signal::unix::{SignalKind, signal};
-    signal(SignalKind::hangup()).map(Hangups).map_err(Failure::world)
+    signal(SignalKind::hangup()).map(Hangups).map_err(Failure::environment)
 }
 
 #[cfg(unix)]

@@ -8,7 +8,7 @@ use super::{
     args::{Args, Command},
     book, check, claim, config,
     failure::{Failure, ending},
-    init, selling, serve,
+    init, running, serve,
 };
 
 /// Runs the program.
@@ -19,7 +19,7 @@ pub(crate) async fn main() -> ExitCode {
             let said = error.to_string();
             let said = said.strip_prefix("error: ").unwrap_or(&said);
             let line: Vec<_> = said.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-            return ending(Err(Failure::flags(line.join(" "))));
+            return ending(Err(Failure::usage(line.join(" "))));
         }
         Err(help) => {
             print!("{help}");
@@ -31,7 +31,7 @@ pub(crate) async fn main() -> ExitCode {
     if !args.check {
         log.start();
     }
-    ending(run(args).await.map_err(|failure| failure.told(log)))
+    ending(run(args).await.map_err(|failure| failure.with_log(log)))
 }
 
 async fn run(args: Args) -> Result<(), Failure> {
@@ -48,8 +48,8 @@ async fn run(args: Args) -> Result<(), Failure> {
         Some(Command::Claim) => claim::claim(&config.fixed).await,
         _ if args.check => check::check(&config).await,
         _ => {
-            let listener = serve::listen(config.fixed.listen).await.map_err(Failure::world)?;
-            selling::sell(args.config, config, listener).await
+            let listener = serve::listen(config.fixed.listen).await.map_err(Failure::environment)?;
+            running::sell(args.config, config, listener).await
         }
     }
 }
@@ -61,5 +61,5 @@ async fn demo(once: bool) -> Result<(), Failure> {
 
 #[cfg(not(all(feature = "devchain", feature = "reqwest")))]
 async fn demo(_: bool) -> Result<(), Failure> {
-    Err(Failure::flags("this program was built without its demo: build it with --features gateway,devchain,reqwest"))
+    Err(Failure::usage("this program was built without its demo: build it with --features gateway,devchain,reqwest"))
 }

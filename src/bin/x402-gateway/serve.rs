@@ -33,7 +33,7 @@ use super::{
     log::TARGET,
     signals::{Endings, signals},
     stall::Stall,
-    unread::Attended,
+    unread::WatchedAnswer,
 };
 
 /// The largest head of a request, and the largest buffer of a connection.
@@ -155,9 +155,9 @@ async fn silence(asked: &AtomicBool, limit: Duration) {
 
 /// Guards an answer of HTTP/2 against a client that does not read it; only that answer is dropped, not the
 /// connection.
-fn attended<B: Body + Send + 'static>(body: B, version: Version, patience: Duration) -> Either<B, Attended<B>> {
+fn attended<B: Body + Send + 'static>(body: B, version: Version, patience: Duration) -> Either<B, WatchedAnswer<B>> {
     if version == Version::HTTP_2 && !body.is_end_stream() {
-        Either::Right(Attended::new(body, patience))
+        Either::Right(WatchedAnswer::new(body, patience))
     } else {
         Either::Left(body)
     }

@@ -29,7 +29,7 @@ pub(crate) async fn open(merchant: MerchantBuilder, shelf: &Shelf, proxy: &Proxy
     let default = target(&merchant, &shelf.default, proxy)?;
     let ready = Readiness::of(&merchant);
     let mcp = shelf.mcp.as_ref().map(|config| tools(&merchant, config, proxy)).transpose();
-    let mcp = mcp.map_err(|error| Failure::flags(format!("[mcp]: {error}")))?;
+    let mcp = mcp.map_err(|error| Failure::usage(format!("[mcp]: {error}")))?;
     Ok(Generation { routes: Routes { routes, default, mcp }, ready })
 }
 
@@ -39,9 +39,9 @@ pub(crate) async fn open(merchant: MerchantBuilder, shelf: &Shelf, proxy: &Proxy
 /// Fails if a setting does not fit, or a backend does not answer.
 pub(crate) async fn built(merchant: MerchantBuilder) -> Result<Merchant, Failure> {
     merchant.build().await.map_err(|error| match error {
-        BuildError::Health(HealthError::Verifier(error)) if error.is_transient() => Failure::world(error),
-        BuildError::Health(HealthError::Ledger(error)) => Failure::world(error),
-        other => Failure::flags(other),
+        BuildError::Health(HealthError::Verifier(error)) if error.is_transient() => Failure::environment(error),
+        BuildError::Health(HealthError::Ledger(error)) => Failure::environment(error),
+        other => Failure::usage(other),
     })
 }
 
@@ -66,7 +66,7 @@ fn target(merchant: &Merchant, action: &Action, proxy: &Proxy) -> Result<Target,
         Action::Free => Ok(Target::Free),
         Action::Deny => Ok(Target::Deny),
         Action::Sell(offer) => sold(merchant, offer, proxy)
-            .map_err(|error| Failure::flags(format!("the route {}: {error}", offer.resource))),
+            .map_err(|error| Failure::usage(format!("the route {}: {error}", offer.resource))),
     }
 }
 

@@ -33,8 +33,8 @@ impl Status {
     /// # Errors
     /// Fails with a sentence that names the address.
     pub(crate) async fn listen(address: SocketAddr, recorder: PrometheusHandle) -> Result<Self, Failure> {
-        let listener = serve::listen(address).await.map_err(Failure::world)?;
-        let shown = listener.local_addr().map_err(Failure::world)?;
+        let listener = serve::listen(address).await.map_err(Failure::environment)?;
+        let shown = listener.local_addr().map_err(Failure::environment)?;
         tracing::info!(target: TARGET, "status on http://{shown}");
         Ok(Self { listener, recorder })
     }

@@ -21,7 +21,7 @@ const PIECE: usize = 16 * 1024;
 
 /// A body that is dropped once its client read nothing of it for the given patience.
 #[derive(Debug)]
-pub(crate) struct Attended<B> {
+pub(crate) struct WatchedAnswer<B> {
     answer: Arc<Mutex<Answer<B>>>,
     watch: AbortHandle,
 }
@@ -38,7 +38,7 @@ struct Answer<B> {
     clients_turn: bool,
 }
 
-impl<B: Body + Send + 'static> Attended<B> {
+impl<B: Body + Send + 'static> WatchedAnswer<B> {
     pub(crate) fn new(body: B, patience: Duration) -> Self {
         let answer = Answer { body: Some(Box::pin(body)), rest: Bytes::new(), asked: 0, clients_turn: true };
         let answer = Arc::new(Mutex::new(answer));
@@ -65,13 +65,13 @@ fn locked<B>(answer: &Mutex<Answer<B>>) -> MutexGuard<'_, Answer<B>> {
     answer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<B> Drop for Attended<B> {
+impl<B> Drop for WatchedAnswer<B> {
     fn drop(&mut self) {
         self.watch.abort();
     }
 }
 
-impl<B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>> Body for Attended<B> {
+impl<B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>> Body for WatchedAnswer<B> {
     type Data = Bytes;
     type Error = Box<dyn Error + Send + Sync>;
 
@@ -149,7 +149,7 @@ mod tests {
                 sent.poll_recv(cx)
                     .map(|part| part.map(|part| Ok::<_, Infallible>(Frame::data(Bytes::from_static(part)))))
             });
-            async move { Ok::<_, Infallible>(Response::new(Attended::new(StreamBody::new(parts), PATIENCE))) }
+            async move { Ok::<_, Infallible>(Response::new(WatchedAnswer::new(StreamBody::new(parts), PATIENCE))) }
         });
         let server = server::conn::http2::Builder::new(TokioExecutor::new());
         tokio::spawn(server.serve_connection(TokioIo::new(near), service));

@@ -79,7 +79,7 @@ pub(crate) async fn close_lapsed(inner: &ClientInner, too_old: TooOld) {
                 (PurchaseState::Unspent, Some(_)) => entry.transaction = transaction,
                 // Without a transaction, only the state shows that it was used, so that the next authorization has its
                 // turn.
-                _ => entry.is_settled_by(transaction),
+                _ => entry.mark_settled_by(transaction),
             };
             old.note(used).await;
         }

@@ -122,7 +122,7 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
         if this.delivery.as_ref().is_none_or(|delivery| !delivery.is_closing()) {
             if let Some(delivery) = this.delivery.as_mut() {
                 // The caller polls again, so the answer only counts as read if the end comes.
-                delivery.is_whole(false);
+                delivery.set_whole(false);
             }
             if let Ending::Over = this.ending {
                 return Poll::Ready(None);
@@ -136,7 +136,7 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for ResponseBody<B> {
             let frame = ready!(this.kind.as_mut().poll_frame(cx));
             if let Some(frame) = frame {
                 match this.delivery {
-                    Some(delivery) if frame.is_ok() => delivery.is_whole(this.kind.is_read()),
+                    Some(delivery) if frame.is_ok() => delivery.set_whole(this.kind.is_read()),
                     _ => *this.delivery = None,
                 }
                 return Poll::Ready(Some(frame.map_err(BodyError::Body)));
@@ -216,7 +216,7 @@ impl<B: HttpBody<Data = Bytes>> Content<B> {
 impl<B: HttpBody<Data = Bytes>> ResponseBody<B> {
     /// Attaches the delivery of a sold answer: at the body's end the purchase is closed.
     pub(crate) fn delivering(mut self, mut delivery: Delivery) -> Self {
-        delivery.is_whole(self.kind.is_read());
+        delivery.set_whole(self.kind.is_read());
         self.delivery = Some(Box::new(delivery));
         self
     }

@@ -203,7 +203,7 @@ impl<'a> TransferDriver<'a> {
         if confirmations < wanted {
             return Step::Pause;
         }
-        self.dispatch.guard.note(|entry| entry.is_paid_by(transaction)).await;
+        self.dispatch.guard.note(|entry| entry.mark_paid_by(transaction)).await;
         Step::Settled(transaction)
     }
 

@@ -82,7 +82,7 @@ impl AccountQuestion {
     /// Returns whether the write must survive a power failure. A lease need not, since its holder does not survive
     /// either.
     #[must_use]
-    pub const fn must_last(&self) -> bool {
+    pub const fn must_be_durable(&self) -> bool {
         matches!(self, Self::Open(_) | Self::Charge(..) | Self::TakeBack(..) | Self::Close(_) | Self::Reflect(_))
     }
 

@@ -33,7 +33,7 @@ impl PostgresLedger {
                 let (version, record) = read.unzip();
                 let verdict = decide_account(record, &question, now);
                 let Some(record) = verdict.write else { return Ok(verdict.answer) };
-                let flush = if question.must_last() { Flush::Now } else { Flush::Later };
+                let flush = if question.must_be_durable() { Flush::Now } else { Flush::Later };
                 if self.write_account(flush, question.account(), version, &record).await? {
                     return Ok(verdict.answer);
                 }
@@ -98,7 +98,7 @@ impl PostgresLedger {
         };
         let behind = after.as_ref().map_or(&[][..], |id| id.as_bytes());
         let values = [bytes(behind), whole(i64::try_from(most).unwrap_or(i64::MAX))];
-        let rows: Vec<(i64, String, String)> = self.told(Flush::Later, say, &values).await?;
+        let rows: Vec<(i64, String, String)> = self.book_rows(Flush::Later, say, &values).await?;
         let listed = rows.into_iter().map(|(now, id, record)| {
             let id: AccountId = id.parse().map_err(|_| LedgerError::incompatible())?;
             let record = AccountRecord::parse(&record).ok_or(LedgerError::incompatible())?;

@@ -22,7 +22,7 @@ const TRIES: usize = 8;
 
 /// The columns of a sale: payment, resource, chain, transaction, position; payer, recipient, token, amount; the block's
 /// number and time; the time of the sale; the refund and the time of its note; the payer's maximum.
-type Told = (
+type SaleColumns = (
     String,
     String,
     i64,
@@ -58,7 +58,7 @@ impl SalesBook for PostgresLedger {
             let complete = self.one::<(i64,)>(Flush::Later, &self.statements.complete_until, &complete).await?;
             let (complete,) = complete.ok_or(LedgerError::unavailable())?;
             let values = [whole(since), whole(until.min(complete)), behind, resource, most];
-            let rows = ask(|| self.rows_in::<Told>(limit, Flush::Later, &self.statements.page, &values)).await?;
+            let rows = ask(|| self.rows_in::<SaleColumns>(limit, Flush::Later, &self.statements.page, &values)).await?;
             rows.into_iter().map(sale).collect()
         })
         .await
@@ -67,7 +67,7 @@ impl SalesBook for PostgresLedger {
     async fn known(&self, payments: &[PaymentId]) -> Result<Vec<KnownPayment>, LedgerError> {
         let payments = array(payments.iter().copied().map(payment), "text");
         let rows: Vec<(bool, Option<String>, Option<i64>)> =
-            self.told(Flush::Later, &self.statements.known, &[payments]).await?;
+            self.book_rows(Flush::Later, &self.statements.known, &[payments]).await?;
         rows.into_iter()
             .map(|(sold, transaction, noted)| Ok(KnownPayment::new(sold, refund(transaction, noted)?)))
             .collect()
@@ -77,7 +77,7 @@ impl SalesBook for PostgresLedger {
         let values = || [payment(paid), bytes(transaction.as_bytes())];
         for _ in 0..TRIES {
             let rows: Vec<(bool, Option<String>)> =
-                self.told(Flush::Now, &self.statements.note_refund, &values()).await?;
+                self.book_rows(Flush::Now, &self.statements.note_refund, &values()).await?;
             match rows.into_iter().next() {
                 Some((true, _)) => return Ok(RefundOutcome::Noted),
                 Some((false, Some(noted))) => {
@@ -102,7 +102,7 @@ impl Announcements for PostgresLedger {
         let limit = self.time_limit.max(BOOK_TIME);
         in_time(limit, async {
             self.is_current().await?;
-            let question = || self.rows_in::<Told>(limit, Flush::Later, &self.statements.unannounced, &values);
+            let question = || self.rows_in::<SaleColumns>(limit, Flush::Later, &self.statements.unannounced, &values);
             ask(question).await?.into_iter().map(sale).collect()
         })
         .await
@@ -117,7 +117,7 @@ impl Announcements for PostgresLedger {
 
 impl PostgresLedger {
     /// Asks the book, if it exists.
-    pub(super) async fn told<T: Row>(
+    pub(super) async fn book_rows<T: Row>(
         &self,
         flush: Flush,
         question: &Text,
@@ -150,7 +150,7 @@ fn refund(transaction: Option<String>, noted: Option<i64>) -> Result<Option<Refu
     Ok(Some(Refund::new(hash(decoded(&transaction)?)?, noted)))
 }
 
-fn sale(told: Told) -> Result<BookedSale, LedgerError> {
+fn sale(told: SaleColumns) -> Result<BookedSale, LedgerError> {
     let row = SaleRow {
         payment: told.0,
         resource: told.1,

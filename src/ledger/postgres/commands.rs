@@ -14,7 +14,7 @@ use super::{
     },
     connection::{Borrowed, Row, ask},
     handle::PostgresLedger,
-    line::{Question, Reserved},
+    line::{Question, ReservedColumns},
     statements::{Flush, Literal, Statements, Text, UNKNOWN, array, bytes, flag, null, numeric, payment, text, whole},
 };
 use crate::{
@@ -38,7 +38,7 @@ fn held(lease: &Lease, rest: impl IntoIterator<Item = Literal>) -> Vec<Literal> 
 }
 
 /// The values of a sale whose payment was settled after its reservation.
-fn settled(lease: &Lease, paid: &Payment) -> [Literal; 5] {
+fn settled_values(lease: &Lease, paid: &Payment) -> [Literal; 5] {
     [
         bytes(transaction(paid).as_bytes()),
         whole(paid.position().unwrap_or_default().into()),
@@ -49,7 +49,7 @@ fn settled(lease: &Lease, paid: &Payment) -> [Literal; 5] {
 }
 
 /// The same values for any other payment, as nulls.
-fn not_settled() -> [Literal; 5] {
+fn unsettled_values() -> [Literal; 5] {
     ["bytea", "bigint", "bigint", "bigint", "bigint"].map(null)
 }
 
@@ -80,7 +80,7 @@ fn purchase(purchase: Option<PurchaseKey>) -> Literal {
 }
 
 /// Converts a row of a look; ignores the columns of a grant.
-fn snapshot_row(line: Reserved) -> Result<SnapshotRow, LedgerError> {
+fn snapshot_row(line: ReservedColumns) -> Result<SnapshotRow, LedgerError> {
     let (version, mark, intent_sold, intent_left, sold, left, block_time, .., barred, purchase, _, _, _) = &line;
     let purchase = purchase.as_deref().map(const_hex::decode).transpose().map_err(|_| LedgerError::incompatible())?;
     Ok(SnapshotRow {
@@ -233,9 +233,9 @@ impl SqlBackend for PostgresLedger {
         });
         loop {
             let lines = self.together(line, &question).await?;
-            let granted = lines.first().and_then(|&(_, mark, .., fence, booked, barred, _, _, _, _)| {
+            let granted = lines.first().and_then(|&(_, mark, .., fence, is_void, barred, _, _, _, _)| {
                 // If a settlement was begun, the statement grants nothing at once.
-                Some(Written { fence: fence?, mark, settling: None, barred, booked })
+                Some(Written { fence: fence?, mark, settling: None, barred, is_void })
             });
             let (Some(written), Some(first)) = (granted, first) else {
                 let rows: Result<_, LedgerError> = lines.into_iter().map(snapshot_row).collect();
@@ -260,7 +260,7 @@ impl SqlBackend for PostgresLedger {
         let values: Vec<_> = values.chain([purchase(wish.purchase), flag(wish.takes_over)]).collect();
         let _permit = self.shares.enter(claim.is_unproven()).await?;
         let told = ask(|| self.known_rows::<Granted>(Flush::Later, &self.statements.grant, &values)).await?;
-        let (fence, mark, booked, barred, request, head, hash, expired) =
+        let (fence, mark, is_void, barred, request, head, hash, expired) =
             told.into_iter().next().ok_or(LedgerError::unavailable())?;
         events::expired(count(expired));
         let Some(fence) = fence else { return Ok(None) };
@@ -268,8 +268,8 @@ impl SqlBackend for PostgresLedger {
             (Some(request), Some(head)) => Some(begun(&request, head, hash.as_deref())?),
             _ => None,
         };
-        let [booked, barred] = [booked, barred].map(|told| told == Some(true));
-        let written = Written { fence, mark, settling, barred, booked };
+        let [is_void, barred] = [is_void, barred].map(|told| told == Some(true));
+        let written = Written { fence, mark, settling, barred, is_void };
         let lease = self.settle(claim, wish.paid, &written).await?;
         if let Some(lease) = &lease {
             events::reserved(lease);
@@ -319,7 +319,7 @@ impl Ledger for PostgresLedger {
             (None, false) => |say| &say.commit,
         };
         let charge = lease.maximum().map(|_| [numeric(lease.payment().amount()), flag(lease.is_to_announce())]);
-        let settled = lease.settled_since().map_or_else(not_settled, |paid| settled(lease, paid));
+        let settled = lease.settled_since().map_or_else(unsettled_values, |paid| settled_values(lease, paid));
         let values = held(lease, settled.into_iter().chain(charge.into_iter().flatten()));
         let kept = KeptAnswer::to_keep(answer).and_then(|answer| Some((answer, self.answers.take(answer)?)));
         let sold = in_time(self.time_limit, async {

@@ -6,7 +6,7 @@ use sqlx::PgPool;
 
 use super::{
     super::{account::turns::Turns, last_sale::LastSales},
-    line::{Committed, Line, Reserved},
+    line::{Committed, Line, ReservedColumns},
     shares::Shares,
     space::AnswerSpace,
     statements::Statements,
@@ -80,8 +80,8 @@ pub struct PostgresLedger {
     pub(super) shares: Arc<Shares>,
     pub(super) turns: Arc<Turns>,
     pub(super) answers: Arc<AnswerSpace>,
-    pub(super) proven: Arc<Line<Reserved>>,
-    pub(super) unproven: Arc<Line<Reserved>>,
+    pub(super) proven: Arc<Line<ReservedColumns>>,
+    pub(super) unproven: Arc<Line<ReservedColumns>>,
     pub(super) commits: Arc<Line<Committed>>,
     pub(super) time_limit: Duration,
 }

@@ -18,7 +18,7 @@ use crate::protocol::PaymentId;
 /// of the payment, and its block time on record; the fence of a grant, whether the book has the pair, and whether a
 /// begun settlement bars it. Then the purchase for the grant, whether another payment bought it, the remaining time of
 /// another payment's lease on it, and whether another payment is being settled for it.
-pub(super) type Reserved = (
+pub(super) type ReservedColumns = (
     i64,
     Option<i64>,
     bool,
@@ -83,11 +83,11 @@ impl Kind {
 }
 
 /// The rows of a question's answer; `None` if the question has to be asked alone.
-pub(super) type Told<T> = Result<Option<Vec<T>>, LedgerError>;
+pub(super) type BatchRows<T> = Result<Option<Vec<T>>, LedgerError>;
 
-pub(super) struct Asked<T> {
+pub(super) struct Waiting<T> {
     pub(super) question: Arc<Question>,
-    pub(super) reply: oneshot::Sender<Told<T>>,
+    pub(super) reply: oneshot::Sender<BatchRows<T>>,
 }
 
 /// The waiting questions of one kind.
@@ -97,7 +97,7 @@ pub(super) struct Line<T> {
 }
 
 pub(super) struct State<T> {
-    pub(super) waiting: VecDeque<Asked<T>>,
+    pub(super) waiting: VecDeque<Waiting<T>>,
     /// The number of batches under way.
     pub(super) batches: usize,
 }
@@ -115,10 +115,10 @@ impl<T> Line<T> {
 
 impl<T> State<T> {
     /// Takes the questions of the next batch, up to a weight of `most`; the first one whatever its weight.
-    pub(super) fn take(&mut self, most: usize) -> Vec<Asked<T>> {
+    pub(super) fn take(&mut self, most: usize) -> Vec<Waiting<T>> {
         self.waiting.retain(|asked| !asked.reply.is_closed());
         let mut weight = 0;
-        let fits = |asked: &&Asked<T>| {
+        let fits = |asked: &&Waiting<T>| {
             weight += asked.question.weight;
             weight <= most
         };
@@ -145,7 +145,7 @@ mod tests {
             };
             let (reply, told) = oneshot::channel();
             replies.push(told);
-            line.state().waiting.push_back(Asked { question: Arc::new(question), reply });
+            line.state().waiting.push_back(Waiting { question: Arc::new(question), reply });
         }
         // Its caller has left.
         drop(replies.pop());

@@ -18,7 +18,7 @@ use super::{
     },
     connection::{Borrowed, Row, ask, has_code, is_undone},
     handle::PostgresLedger,
-    line::{Asked, Kind, Line, Question, Told},
+    line::{BatchRows, Kind, Line, Question, Waiting},
     statements::UNKNOWN,
 };
 
@@ -45,11 +45,11 @@ impl PostgresLedger {
         &self,
         line: &Arc<Line<T>>,
         question: Arc<Question>,
-    ) -> Result<oneshot::Receiver<Told<T>>, LedgerError> {
+    ) -> Result<oneshot::Receiver<BatchRows<T>>, LedgerError> {
         let runtime = Handle::try_current().map_err(|_| LedgerError::unavailable())?;
         let (reply, told) = oneshot::channel();
         let mut state = line.state();
-        state.waiting.push_back(Asked { question, reply });
+        state.waiting.push_back(Waiting { question, reply });
         if state.batches < line.kind.batches() {
             state.batches += 1;
             // If the runtime is ending, it drops the task at once, and the task's drop locks the line.
@@ -138,7 +138,7 @@ impl<T: Row + 'static> Turn<T> {
     }
 
     /// The next batch, ordered by payment. If it is empty, the turn is over.
-    fn next(&mut self) -> Vec<Asked<T>> {
+    fn next(&mut self) -> Vec<Waiting<T>> {
         let (kind, mut state) = (self.line.kind, self.line.state());
         let mut next = state.take(kind.together());
         if next.is_empty() {

@@ -43,7 +43,7 @@ impl RedisLedger {
         let verdict = decide_account(record, question, now);
         // Writes an unchanged record again if it must last and has replicas, since the earlier write may not have
         // reached them.
-        let again = before.filter(|_| question.must_last() && self.inner.replicated.is_some());
+        let again = before.filter(|_| question.must_be_durable() && self.inner.replicated.is_some());
         let Some(record) = verdict.write.or(again) else { return Ok(Some(verdict.answer)) };
         let expires = record.expires().map_or_else(String::new, |end| end.min(MOST).to_string());
         let mut words = vec![id, version, record.to_string(), expires];
@@ -53,7 +53,7 @@ impl RedisLedger {
             words.extend(lists.map(str::to_owned));
         }
         let (may, must) = (&self.inner.scripts.set_account, &self.inner.scripts.set_account_at_last);
-        let written = match (question.must_last(), question.begins()) {
+        let written = match (question.must_be_durable(), question.begins()) {
             (true, begins) => self.ask_for_good(if begins { may } else { must }, &words, None).await?,
             (false, begins) => self.ask(if begins { may } else { must }, &words).await?,
         };

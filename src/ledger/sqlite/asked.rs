@@ -49,7 +49,7 @@ impl Asked {
     }
 
     /// Whether the answer is no longer needed.
-    pub(super) fn is_dropped(&self) -> bool {
+    pub(super) fn is_obsolete(&self) -> bool {
         match &self.by {
             By::Caller(reply) => reply.is_closed(),
             By::Itself(until) => Instant::now() >= *until,

@@ -16,7 +16,7 @@ use super::{
         sql::{BATCH, SCHEMA, chain, compatible, seconds},
     },
     asked::Asked,
-    question::{Answer, Question, Word},
+    question::{Answer, MemoryChange, Question},
     statements::{Statements, Text},
 };
 use crate::protocol::{ChainTime, PaymentId, TxHash};
@@ -211,7 +211,7 @@ async fn releases(work: &mut SqliteConnection, say: &Statements, batch: &mut [As
 async fn memory(
     work: &mut SqliteConnection,
     say: &Statements,
-    word: Word,
+    word: MemoryChange,
 ) -> sqlx::Result<Result<Answer, LedgerError>> {
     let order = sqlx::query(word.text(say).sql()).bind(SCHEMA);
     let order = match word.mark() {

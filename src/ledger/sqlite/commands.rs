@@ -8,13 +8,13 @@ use super::{
     },
     codes::ask,
     handle::SqliteLedger,
-    question::{Answer, Question, Word},
+    question::{Answer, MemoryChange, Question},
 };
 use crate::protocol::{ChainTime, IntentKey, Network, PaymentId};
 
 impl Ledger for SqliteLedger {
     async fn begin(&self, network: Network, now: ChainTime) -> Result<ChainTime, LedgerError> {
-        self.tell(Word::Start(network, now)).await?.ok_or(LedgerError::incompatible())
+        self.tell(MemoryChange::Start(network, now)).await?.ok_or(LedgerError::incompatible())
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<ReserveOutcome, LedgerError> {
@@ -96,7 +96,7 @@ impl Ledger for SqliteLedger {
 
     /// Writes, and flushes.
     async fn health(&self) -> Result<(), LedgerError> {
-        self.tell(Word::Beat).await.map(drop)
+        self.tell(MemoryChange::Beat).await.map(drop)
     }
 
     async fn sweep(&self, network: Network, head: ChainTime) -> Result<u64, LedgerError> {

@@ -6,7 +6,7 @@ use sqlx::SqlitePool;
 
 use super::{
     super::{LedgerError, sql::in_time},
-    question::{Answer, Question, Word},
+    question::{Answer, MemoryChange, Question},
     queue::Queue,
     statements::Statements,
 };
@@ -117,7 +117,7 @@ impl SqliteLedger {
     }
 
     /// Changes the ledger's own rows, and returns the resulting mark of the chain.
-    pub(super) async fn tell(&self, word: Word) -> Result<Option<ChainTime>, LedgerError> {
+    pub(super) async fn tell(&self, word: MemoryChange) -> Result<Option<ChainTime>, LedgerError> {
         match self.ask(Question::Memory(word)).await? {
             Answer::Memory(mark) => Ok(mark),
             _ => Err(LedgerError::unavailable()),

@@ -7,7 +7,7 @@ use super::{
     },
     codes::ask,
     handle::SqliteLedger,
-    question::Word,
+    question::MemoryChange,
 };
 use crate::protocol::{ChainTime, Network};
 
@@ -35,10 +35,10 @@ impl Maintenance for SqliteLedger {
     }
 
     async fn raise_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        self.tell(Word::Raise(network, time)).await
+        self.tell(MemoryChange::Raise(network, time)).await
     }
 
     async fn lower_mark_to(&self, network: Network, time: ChainTime) -> Result<Option<ChainTime>, LedgerError> {
-        self.tell(Word::Lower(network, time)).await
+        self.tell(MemoryChange::Lower(network, time)).await
     }
 }

@@ -31,7 +31,7 @@ pub(super) enum Question {
     /// With the answer to keep, and the limit for all answers in bytes.
     Commit(Lease, Option<(KeptAnswer, usize)>),
     Release(Lease),
-    Memory(Word),
+    Memory(MemoryChange),
     /// With the time of the chain's head.
     Sweep(Network, ChainTime),
     /// Notes that this transaction refunded the payment.
@@ -45,7 +45,7 @@ pub(super) enum Question {
 
 /// A change of the ledger's own rows.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Word {
+pub(super) enum MemoryChange {
     /// Writes a row, to prove that the file can be written.
     Beat,
     Start(Network, ChainTime),
@@ -106,18 +106,18 @@ impl Question {
     }
 
     /// Whether the write must survive a power failure. A lease need not, since its holder does not survive either.
-    pub(super) fn must_last(&self) -> bool {
+    pub(super) fn must_be_durable(&self) -> bool {
         match self {
             Self::Settling(..) | Self::Commit(..) | Self::Memory(..) | Self::Refund(..) => true,
             Self::Reserve(_) | Self::Renew(_) | Self::NotSettled(_) | Self::Release(_) => false,
             // If the mark of an announced sale comes back, the sale is only announced again.
             Self::Sweep(..) | Self::ForgetAccounts(_) | Self::Announced(_) => false,
-            Self::Account(question) => question.must_last(),
+            Self::Account(question) => question.must_be_durable(),
         }
     }
 }
 
-impl Word {
+impl MemoryChange {
     pub(super) const fn text(self, say: &Statements) -> &Text {
         match self {
             Self::Beat => &say.beat,

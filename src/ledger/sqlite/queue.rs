@@ -103,8 +103,8 @@ impl Queue {
         };
         let is_full = |line: &Line| line.len() >= most;
         if is_full(&line) {
-            line.waiting.retain(|asked| !asked.is_dropped());
-            line.unproven.retain(|asked| !asked.is_dropped());
+            line.waiting.retain(|asked| !asked.is_obsolete());
+            line.unproven.retain(|asked| !asked.is_obsolete());
         }
         if is_full(&line) {
             tracing::warn!("too many wait for the ledger");
@@ -207,7 +207,7 @@ impl Queue {
     /// The next batch, by rank, and in order of arrival within a rank.
     fn next(&self) -> Vec<Asked> {
         let mut line = self.line();
-        let mut next: Vec<_> = line.waiting.drain(..).filter(|asked| !asked.is_dropped()).collect();
+        let mut next: Vec<_> = line.waiting.drain(..).filter(|asked| !asked.is_obsolete()).collect();
         next.sort_by_key(|asked| asked.question.rank());
         let mut weight = 0;
         let fits = |asked: &&Asked| {
@@ -219,7 +219,7 @@ impl Queue {
         let later = next.split_off(now);
         line.waiting.extend(later);
         let most = if next.is_empty() { UNPROVEN_ALONE } else { UNPROVEN_BESIDE };
-        let unproven = std::iter::from_fn(|| line.unproven.pop_front()).filter(|asked| !asked.is_dropped());
+        let unproven = std::iter::from_fn(|| line.unproven.pop_front()).filter(|asked| !asked.is_obsolete());
         next.extend(unproven.take(most));
         next
     }

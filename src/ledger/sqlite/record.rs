@@ -6,7 +6,7 @@ use super::{
         sql::{chain, seconds},
     },
     asked::Asked,
-    question::{Answer, Question, Word},
+    question::{Answer, MemoryChange, Question},
 };
 
 /// The records that were written or seen, and must exist from then on.
@@ -54,7 +54,7 @@ impl Record {
             }
         }
         // A lowered mark no longer shows whether the sale may be forgotten.
-        let lowers = |asked: &Asked| matches!(asked.question, Question::Memory(Word::Lower(..)));
+        let lowers = |asked: &Asked| matches!(asked.question, Question::Memory(MemoryChange::Lower(..)));
         if batch.iter().any(lowers) {
             self.sale = None;
         }

@@ -117,7 +117,7 @@ impl Writer {
     /// Answers the batch in one transaction. After a failure the connection is not used again, because SQLite may or
     /// may not have undone its transaction.
     async fn try_answer(&mut self, home: &Home, batch: &mut [Asked]) -> Result<(), Fault> {
-        if batch.iter().all(Asked::is_dropped) {
+        if batch.iter().all(Asked::is_obsolete) {
             return Ok(());
         }
         if home.lost.load(Ordering::Relaxed) {
@@ -185,10 +185,10 @@ impl Open {
     /// Begins to write, exclusively, once no other process writes; the flush level is set before. Returns `false` if no
     /// caller waits for an answer any more.
     async fn begin(&mut self, home: &Home, batch: &[Asked]) -> Result<bool, Fault> {
-        let (say, lasts) = (&home.statements, batch.iter().any(|asked| asked.question.must_last()));
+        let (say, lasts) = (&home.statements, batch.iter().any(|asked| asked.question.must_be_durable()));
         let (text, level) = if lasts { (&say.begin_flushed, FLUSHED) } else { (&say.begin_unflushed, UNFLUSHED) };
         let sale = home.record().sale();
-        while !batch.iter().all(Asked::is_dropped) {
+        while !batch.iter().all(Asked::is_obsolete) {
             let begin = sqlx::query_scalar::<_, i64>(text.sql());
             let begin = begin.bind(sale.map(|sale| sale.fence)).bind(sale.map(|sale| sale.block_time));
             let begin = begin.bind(sale.map(|sale| sale.chain));
@@ -219,7 +219,7 @@ mod tests {
                 account::{AccountId, AccountMemo, AccountQuestion, Draw, DrawLease, Opening},
             },
             handle::SqliteLedger,
-            question::{Question, Word},
+            question::{MemoryChange, Question},
             tests::{TIME, claim, held, unproven},
         },
         *,
@@ -246,7 +246,7 @@ mod tests {
             (vec![Question::Settling(lease.clone(), Settling::new([7; 16], TIME))], true),
             (vec![renew(), sweep(), commit(), renew()], true),
             (vec![renew(), Question::Release(lease.clone()), sweep()], false),
-            (vec![Question::Memory(Word::Start(Network::BASE, TIME))], true),
+            (vec![Question::Memory(MemoryChange::Start(Network::BASE, TIME))], true),
             (vec![Question::Refund(claim.payments()[0].id(), TxHash::new([5; 32]))], true),
             // A call by pass waits for the disk only at its charge.
             (vec![of_account(AccountQuestion::Draw(call.clone()))], false),

@@ -287,7 +287,7 @@ async fn read(
 ) -> HashMap<AccountId, (ChannelOnChain, Option<Account>)> {
     let (mut read, mut stale, mut failures, end) = (HashMap::new(), Vec::new(), 0, Instant::now() + READING);
     for debt in debts {
-        match channels.is_lately_read(&debt.channel) {
+        match channels.recent_reading(&debt.channel) {
             Some(known) => _ = read.insert(debt.channel.account, (known.state, None)),
             None => stale.push(debt.channel),
         }

@@ -23,7 +23,7 @@ impl Source {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(path).map_err(|error| {
             let why = error.kind();
-            Failure::flags(format!(
+            Failure::usage(format!(
                 "cannot read the configuration {}: {why}; name it with --config FILE",
                 path.display()
             ))
@@ -45,7 +45,7 @@ impl Source {
         let before = self.text.as_bytes().get(..at.start).unwrap_or(self.text.as_bytes());
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let what = what.as_ref().trim().replace('\n', "; ");
-        Failure::flags(format!("{}:{line}: {what}", self.path.display()))
+        Failure::usage(format!("{}:{line}: {what}", self.path.display()))
     }
 
     /// Describes an error of the parser.
@@ -60,7 +60,7 @@ impl Source {
             }
             None => {
                 let what = without_text(error.message()).replace('\n', "; ");
-                Failure::flags(format!("{}: {what}", self.path.display()))
+                Failure::usage(format!("{}: {what}", self.path.display()))
             }
         }
     }

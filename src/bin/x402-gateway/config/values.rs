@@ -124,7 +124,7 @@ impl Fixed {
     /// # Errors
     /// Fails if they cannot be parsed, which the reader has checked already.
     pub(crate) fn keys(&self) -> Result<SealingKeys, Failure> {
-        keys::lines(&self.sealing_keys).map_err(Failure::flags)
+        keys::lines(&self.sealing_keys).map_err(Failure::usage)
     }
 
     /// Returns the network that quotes name first.

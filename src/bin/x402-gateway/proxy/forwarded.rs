@@ -34,12 +34,12 @@ impl Peer {
 
 /// The public scheme and host of the service. Without a configured host, each request's own host is used.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct PublicOrigin {
     proto: HeaderValue,
     host: Option<HeaderValue>,
 }
 
-impl Known {
+impl PublicOrigin {
     pub(super) fn of(public: Option<&Uri>) -> Self {
         let value = |text: &str| HeaderValue::from_str(text).ok();
         let proto = public.and_then(Uri::scheme_str).and_then(value);
@@ -69,7 +69,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> String {
 /// is the host that the request names.
 pub(super) fn forwarded(
     headers: &mut HeaderMap,
-    known: &Known,
+    known: &PublicOrigin,
     peer: Option<&Peer>,
     before: Before,
     named: Option<HeaderValue>,

@@ -35,8 +35,8 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use failed::Failed;
-use forwarded::Known;
 pub(crate) use forwarded::Peer;
+use forwarded::PublicOrigin;
 pub(crate) use problem::problem;
 use progress::Progress;
 use redirect::{Asked, Site};
@@ -69,7 +69,9 @@ impl Proxy {
         let tls = match url.scheme_str() {
             // Root certificates are read only if needed.
             Some("https") => tls.with_provider_and_native_roots(aws_lc_rs::default_provider()).map_err(|error| {
-                Failure::world(format!("no root certificates for the https upstream: {error}; install ca-certificates"))
+                Failure::environment(format!(
+                    "no root certificates for the https upstream: {error}; install ca-certificates"
+                ))
             })?,
             _ => tls.with_tls_config(no_roots()?),
         };
@@ -79,8 +81,8 @@ impl Proxy {
             .pool_idle_timeout(IDLE)
             .build(connector);
         let authority = url.authority().map(|authority| authority.as_str()).unwrap_or_default();
-        let host = HeaderValue::from_str(authority).map_err(Failure::flags)?;
-        let known = Known::of(public.as_ref());
+        let host = HeaderValue::from_str(authority).map_err(Failure::usage)?;
+        let known = PublicOrigin::of(public.as_ref());
         Ok(Self(Arc::new(Upstream { client, url, host, public, known, timeout })))
     }
 }
@@ -113,7 +115,7 @@ impl Upstream {
         let arrival = request.extensions().get::<Arrival>();
         let only = arrival.and_then(|arrival| arrival.only.as_ref());
         let is_priced = arrival.is_some_and(|arrival| arrival.is_priced);
-        let get_is_alike = arrival.is_some_and(|arrival| arrival.get_is_alike);
+        let get_has_same_target = arrival.is_some_and(|arrival| arrival.get_has_same_target);
         if only.is_some_and(|only| only != request.method()) {
             let detail = match *request.method() {
                 Method::POST => "This address takes the form of its own page, and no other POST.",
@@ -138,7 +140,7 @@ impl Upstream {
             Ok(answer) => {
                 let told = told.as_ref().and_then(|told| told.to_str().ok());
                 let site = Site { upstream: &self.url, public: self.public.as_ref(), told };
-                let asked = Asked { uri: &uri, method: &method, get_is_alike };
+                let asked = Asked { uri: &uri, method: &method, get_has_same_target };
                 answer::passed_on(answer, switch, &site, &asked, is_priced)
             }
             Err(failure) => failure.answer().map(Either::Right),
@@ -173,6 +175,6 @@ impl Upstream {
 /// Returns a TLS configuration that trusts no certificate, for an upstream without TLS.
 fn no_roots() -> Result<ClientConfig, Failure> {
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let config = config.with_safe_default_protocol_versions().map_err(Failure::world)?;
+    let config = config.with_safe_default_protocol_versions().map_err(Failure::environment)?;
     Ok(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }

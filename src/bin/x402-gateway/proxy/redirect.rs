@@ -22,7 +22,7 @@ pub(super) struct Asked<'a> {
     pub(super) uri: &'a Uri,
     pub(super) method: &'a Method,
     /// Whether the same route sells a GET of this path.
-    pub(super) get_is_alike: bool,
+    pub(super) get_has_same_target: bool,
 }
 
 impl Asked<'_> {
@@ -35,7 +35,7 @@ impl Asked<'_> {
             StatusCode::FOUND => *self.method == Method::POST,
             _ => !matches!(*self.method, Method::GET | Method::HEAD),
         };
-        self.get_is_alike || !goes_on_by_get
+        self.get_has_same_target || !goes_on_by_get
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_redirect_is_no_answer_if_what_follows_is_sold_alike() {
         let uri = Uri::from_static("/jobs");
-        for (method, status, get_is_alike, is_no_answer) in [
+        for (method, status, get_has_same_target, is_no_answer) in [
             (Method::GET, 301, true, true),
             (Method::GET, 303, true, true),
             (Method::HEAD, 302, false, true),
@@ -172,9 +172,13 @@ mod tests {
             (Method::PUT, 308, false, true),
             (Method::DELETE, 303, true, true),
         ] {
-            let asked = Asked { uri: &uri, method: &method, get_is_alike };
+            let asked = Asked { uri: &uri, method: &method, get_has_same_target };
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(asked.is_not_answered_by(status), is_no_answer, "{method} {status}, GET alike: {get_is_alike}");
+            assert_eq!(
+                asked.is_not_answered_by(status),
+                is_no_answer,
+                "{method} {status}, GET alike: {get_has_same_target}"
+            );
         }
     }
 

@@ -10,7 +10,7 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 
 use super::{
     answered::Answered,
-    forwarded::{Known, Peer},
+    forwarded::{Peer, PublicOrigin},
 };
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
@@ -26,7 +26,7 @@ pub(crate) struct Arrival {
     /// The only method to pass it on with: the paywall turns the form of a page into a GET.
     pub(crate) only: Option<Method>,
     /// Whether a GET of its path has the same target, at the same price.
-    pub(crate) get_is_alike: bool,
+    pub(crate) get_has_same_target: bool,
     /// Whether the paywall is in front: it consumes the upstream's charge, which goes no further.
     pub(crate) is_priced: bool,
 }
@@ -39,6 +39,6 @@ pub(super) struct Upstream {
     /// The scheme and host under which clients know the service.
     pub(super) public: Option<Uri>,
     /// The same, in the form of the headers for the upstream.
-    pub(super) known: Known,
+    pub(super) known: PublicOrigin,
     pub(super) timeout: Duration,
 }

@@ -61,21 +61,21 @@ pub(crate) struct Found {
     /// The only method to pass the request on with: another method would get something else than what was priced.
     pub(crate) only: Option<Method>,
     /// Whether a GET of the path goes to the same target.
-    pub(crate) get_is_alike: bool,
+    pub(crate) get_has_same_target: bool,
 }
 
 impl Routes {
     /// Returns the target of the first route that matches, or the default.
     pub(crate) fn find(&self, method: &Method, path: &CleanPath, headers: &HeaderMap) -> Found {
-        let named = self.named(method, path);
+        let named = self.target_of(method, path);
         if matches!(*method, Method::GET | Method::HEAD) {
             let target = named.unwrap_or(&self.default).clone();
-            return Found { target, only: None, get_is_alike: *method == Method::GET };
+            return Found { target, only: None, get_has_same_target: *method == Method::GET };
         }
-        let get = self.named(&Method::GET, path);
+        let get = self.target_of(&Method::GET, path);
         let found = |target: &Target, only| {
-            let get_is_alike = ptr::eq(target, get.unwrap_or(&self.default));
-            Found { target: target.clone(), only, get_is_alike }
+            let get_has_same_target = ptr::eq(target, get.unwrap_or(&self.default));
+            Found { target: target.clone(), only, get_has_same_target }
         };
         if method == Method::POST {
             // The form of a page becomes a GET of its path, so it must be sold by the route of that GET.
@@ -91,10 +91,10 @@ impl Routes {
 
     /// Returns the target of the routes that match a reading of the path: the most expensive one. `None` if no
     /// reading matches.
-    fn named(&self, method: &Method, path: &CleanPath) -> Option<&Target> {
+    fn target_of(&self, method: &Method, path: &CleanPath) -> Option<&Target> {
         let or_default = |named: Option<_>| named.unwrap_or(&self.default);
         let has_end = path.as_str().ends_with('/');
-        let targets = path.readings().map(|reading| self.read(method, reading, has_end));
+        let targets = path.readings().map(|reading| self.target_of_reading(method, reading, has_end));
         targets.reduce(|dearest, other| match (dearest, other) {
             (None, None) => None,
             _ => Some(or_default(dearest).or_dearer(or_default(other))),
@@ -105,9 +105,9 @@ impl Routes {
     ///
     /// A server mounted at the MCP endpoint may serve its tools at every path below it, except where its own routes
     /// take precedence.
-    fn read<'a>(&'a self, method: &Method, path: &Reading, has_end: bool) -> Option<&'a Target> {
+    fn target_of_reading<'a>(&'a self, method: &Method, path: &Reading, has_end: bool) -> Option<&'a Target> {
         let exact = self.all().find(|route| route.pattern.matches_exactly(method, path));
-        let read = self.read_alone(method, path, exact);
+        let read = self.target_without_mcp(method, path, exact);
         let Some(mcp) = self.mcp.as_ref().filter(|mcp| mcp.pattern.is_above(path)) else { return read };
         match exact.is_some_and(|route| route.pattern.names_below(&mcp.pattern)) && !has_end {
             true => read,
@@ -120,7 +120,12 @@ impl Routes {
     }
 
     /// Finds the target of a reading regardless of the MCP endpoint. `exact` is the route that matches it exactly.
-    fn read_alone<'a>(&'a self, method: &Method, path: &Reading, exact: Option<&'a Route>) -> Option<&'a Target> {
+    fn target_without_mcp<'a>(
+        &'a self,
+        method: &Method,
+        path: &Reading,
+        exact: Option<&'a Route>,
+    ) -> Option<&'a Target> {
         let first = self.all().find(|route| route.pattern.matches(method, path));
         let target = |route: Option<&'a Route>| route.map_or(&self.default, |route| &route.target);
         let read = first.map(|first| first.target.or_dearer(target(exact)));

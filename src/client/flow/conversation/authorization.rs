@@ -117,7 +117,7 @@ impl Conversation<'_> {
     async fn ask_chain(&self, guard: &mut PurchaseGuard) -> Result<AuthorizationStatus, Failure> {
         let status = status(self.inner, guard.entry()).await?;
         match status {
-            AuthorizationStatus::Used { transaction } => guard.note(|entry| entry.is_settled_by(transaction)).await,
+            AuthorizationStatus::Used { transaction } => guard.note(|entry| entry.mark_settled_by(transaction)).await,
             AuthorizationStatus::Void => guard.note(JournalEntry::becomes_void).await,
             AuthorizationStatus::Unused => {}
         }

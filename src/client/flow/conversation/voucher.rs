@@ -124,7 +124,7 @@ impl Conversation<'_> {
         let funds = signer.channel_funds(vouched.network, vouched.channel()).await.map_err(unanswered)?;
         let is_short = funds.balance < vouched.total();
         if is_short {
-            self.inner.registry.note_channel(key, |record| record.holds(funds.balance)).await;
+            self.inner.registry.note_channel(key, |record| record.set_balance(funds.balance)).await;
         }
         Ok(is_short)
     }
@@ -158,7 +158,7 @@ impl Conversation<'_> {
         });
         let Some(believed) = believed else {
             tracing::warn!(%purchase, %channel, "the seller's count of a channel is not believed: nothing more is signed for it");
-            self.inner.registry.note_channel(key, |record| record.breaks()).await;
+            self.inner.registry.note_channel(key, |record| record.mark_broken()).await;
             self.inner.registry.distrust(&guard.entry().host, &self.inner.budget);
             guard.refuse().await;
             return Err(Failure::NotCorrected { purchase, channel });

@@ -142,7 +142,7 @@ impl ChannelRecord {
     }
 
     /// Stops signing in it, because its seller made an impossible statement.
-    pub(crate) fn breaks(&mut self) {
+    pub(crate) fn mark_broken(&mut self) {
         (self.phase, self.is_distrusted) = (ChannelPhase::Broken, true);
     }
 
@@ -228,7 +228,7 @@ impl ChannelRecord {
     }
 
     /// Records a deposit that is about to be shown, and can be made before `until`.
-    pub(crate) fn awaits(&mut self, deposit: Amount, purchase: PurchaseId, until: ChainTime) {
+    pub(crate) fn expect_deposit(&mut self, deposit: Amount, purchase: PurchaseId, until: ChainTime) {
         let (before, earlier) = self.due.map_or((self.deposited, until), |due| (due.balance, due.until));
         let balance = before.checked_add(deposit).unwrap_or(Amount::MAX);
         if let Some(open) = self.open.as_mut().filter(|open| open.purchase == purchase) {
@@ -251,7 +251,7 @@ impl ChannelRecord {
     }
 
     /// Sets the deposit to the balance on the chain.
-    pub(crate) fn holds(&mut self, balance: Amount) {
+    pub(crate) fn set_balance(&mut self, balance: Amount) {
         self.deposited = balance;
     }
 
@@ -276,7 +276,7 @@ impl ChannelRecord {
     pub(crate) fn resolves(&mut self, settled: &SettledFunds) -> bool {
         let Some(due) = self.due else { return true };
         if self.phase != ChannelPhase::Open {
-            self.closes(settled);
+            self.begin_closing(settled);
             return !self.doubts_a_deposit();
         }
         if due.balance <= settled.least {
@@ -296,12 +296,12 @@ impl ChannelRecord {
         self.charge(purchase, charged, Amount::ZERO);
         self.lost = lost;
         if lost >= MOST_LOST {
-            self.breaks();
+            self.mark_broken();
         }
     }
 
     /// Begins or continues closing it: from now on it pays nothing.
-    pub(crate) fn closes(&mut self, settled: &SettledFunds) {
+    pub(crate) fn begin_closing(&mut self, settled: &SettledFunds) {
         if !matches!(self.phase, ChannelPhase::Withdrawing(_)) {
             self.phase = ChannelPhase::Closing;
         }
@@ -389,7 +389,7 @@ mod tests {
         let mut channel = record();
         channel.begin(FIRST, BEGUN, units(100));
         channel.give_up();
-        channel.holds(units(500));
+        channel.set_balance(units(500));
         assert_eq!((channel.doubtful, channel.left(), channel.open), (units(100), units(400), None));
         assert_eq!(channel.begin(SECOND, BEGUN, units(100)), Some(units(100)), "nothing more than before is signed");
         channel.correct(units(100));
@@ -402,7 +402,7 @@ mod tests {
     fn a_deposit_without_an_answer_is_known_to_be_made_or_void_before_another_follows() {
         let end = ChainTime::from_unix(100);
         let mut channel = record();
-        channel.awaits(units(500), FIRST, end);
+        channel.expect_deposit(units(500), FIRST, end);
         assert!(channel.doubts_a_deposit());
         let settled = |most, least, time| {
             SettledFunds::new(units(most), units(0), ChainTime::from_unix(time)).with_least(units(least))
@@ -425,8 +425,8 @@ mod tests {
     #[test]
     fn a_doubtful_deposit_of_a_channel_that_closes_is_resolved_with_what_came_back() {
         let mut channel = record();
-        channel.holds(units(500));
-        channel.awaits(units(700), FIRST, ChainTime::from_unix(100));
+        channel.set_balance(units(500));
+        channel.expect_deposit(units(700), FIRST, ChainTime::from_unix(100));
         channel.phase = ChannelPhase::Closing;
         let settled = |balance, time| SettledFunds::new(units(balance), units(0), ChainTime::from_unix(time));
         assert!(!channel.resolves(&settled(200, 99)));
@@ -440,11 +440,11 @@ mod tests {
     fn a_request_that_was_never_shown_leaves_nothing_behind() {
         let mut channel = record();
         channel.begin(FIRST, BEGUN, units(100));
-        channel.awaits(units(500), FIRST, ChainTime::from_unix(100));
+        channel.expect_deposit(units(500), FIRST, ChainTime::from_unix(100));
         channel.charge(FIRST, units(100), units(500));
         let before = channel.clone();
         channel.begin(SECOND, BEGUN, units(500));
-        channel.awaits(units(700), SECOND, ChainTime::from_unix(200));
+        channel.expect_deposit(units(700), SECOND, ChainTime::from_unix(200));
         assert_eq!(channel.deposits, [FIRST, SECOND]);
         // At that age, its purchase may have been shown and dropped from the journal.
         let shown = channel.clone();
@@ -462,9 +462,9 @@ mod tests {
     #[test]
     fn on_a_chain_without_a_deep_block_nothing_came_back() {
         let mut channel = record();
-        channel.holds(units(500));
+        channel.set_balance(units(500));
         let settled = SettledFunds::new(units(100), units(0), ChainTime::from_unix(0));
-        channel.closes(&settled.of_a_young_chain());
+        channel.begin_closing(&settled.of_a_young_chain());
         assert_eq!((channel.deposited, channel.refunded), (units(500), units(0)));
         channel.gives_back(&settled);
         assert_eq!((channel.deposited, channel.refunded), (units(100), units(400)));

@@ -430,7 +430,7 @@ impl JournalEntry {
     }
 
     /// Records that the chain shows its signed payment as used.
-    pub(crate) fn is_settled_by(&mut self, transaction: Option<TxHash>) {
+    pub(crate) fn mark_settled_by(&mut self, transaction: Option<TxHash>) {
         self.state = PurchaseState::Redeeming;
         self.transaction = transaction.or(self.transaction);
     }
@@ -451,7 +451,7 @@ impl JournalEntry {
             && self.token().is_none_or(|token| quote.contracts.contains(&token))
     }
 
-    pub(crate) fn is_paid_by(&mut self, transaction: TxHash) {
+    pub(crate) fn mark_paid_by(&mut self, transaction: TxHash) {
         (self.state, self.transaction) = (PurchaseState::Redeeming, Some(transaction));
     }
 

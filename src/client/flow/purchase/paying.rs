@@ -133,7 +133,7 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
     /// The purchase of a request whose payment its caller has made.
     pub(super) async fn paid_elsewhere(&mut self, quote: &Quote, transaction: TxHash) -> PurchaseGuard {
         let mut guard = self.inner.registry.paid_elsewhere(self.entry(quote));
-        guard.note(|entry| entry.is_paid_by(transaction)).await;
+        guard.note(|entry| entry.mark_paid_by(transaction)).await;
         guard
     }
 

@@ -66,7 +66,7 @@ impl Delivery {
     }
 
     /// Notes whether everything was read: a body is often dropped at its last byte, without a further poll.
-    pub(crate) const fn is_whole(&mut self, is_whole: bool) {
+    pub(crate) const fn set_whole(&mut self, is_whole: bool) {
         self.is_whole = is_whole;
     }
 

@@ -61,7 +61,7 @@ impl Cancelling<'_> {
         match status {
             AuthorizationStatus::Void => self.dispatch.guard.note(|entry| entry.state = PurchaseState::Void).await,
             AuthorizationStatus::Used { transaction } => {
-                self.dispatch.guard.note(|entry| entry.is_settled_by(transaction)).await;
+                self.dispatch.guard.note(|entry| entry.mark_settled_by(transaction)).await;
             }
             AuthorizationStatus::Unused => {}
         }

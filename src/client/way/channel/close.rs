@@ -163,7 +163,7 @@ impl<'a> Closing<'a> {
         if is_closed && settled.left().is_zero() {
             return Ok(None);
         }
-        self.change(|record| record.closes(&settled)).await?;
+        self.change(|record| record.begin_closing(&settled)).await?;
         Ok(Some(settled))
     }
 

@@ -22,7 +22,7 @@ pub(crate) async fn count(inner: &ClientInner, entry: &JournalEntry, answer: &Pa
         let is_open = record.is_open_for(purchase);
         record.charge(purchase, charged, deposit);
         if is_open && stated.is_none() {
-            record.breaks();
+            record.mark_broken();
         }
     };
     inner.registry.note_channel(key, count).await;

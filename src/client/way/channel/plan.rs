@@ -142,15 +142,15 @@ async fn look(inner: &ClientInner, held: &ChannelGuard, terms: &ChannelTerms) ->
         if !is_odd(signer.settled_funds(network, held.id()).await?.claimed) {
             return Err(DISPUTED.into());
         }
-        held.change(ChannelRecord::breaks).await.map_err(Failure::Journal)?;
+        held.change(ChannelRecord::mark_broken).await.map_err(Failure::Journal)?;
         return Err(ODD.into());
     }
     if funds.withdrawing.is_some() {
-        held.change(ChannelRecord::breaks).await.map_err(Failure::Journal)?;
+        held.change(ChannelRecord::mark_broken).await.map_err(Failure::Journal)?;
         return Err(Failure::ChannelBroken { channel: held.id() });
     }
     if !record.doubts_a_deposit() {
-        held.learn(|record| record.holds(funds.balance));
+        held.learn(|record| record.set_balance(funds.balance));
         return Ok(());
     }
     resolve(inner, held, network).await

@@ -72,7 +72,7 @@ impl Vouching<'_> {
             record.begin(purchase, at, price);
             (record.url, record.method) = (url, method);
             if let Some(amount) = deposit {
-                record.awaits(amount, purchase, valid_before);
+                record.expect_deposit(amount, purchase, valid_before);
             }
         });
         if let Err(error) = begun.await {

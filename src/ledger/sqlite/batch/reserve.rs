@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Answers every claim; returns the number of leases that had expired.
 pub(super) async fn all(work: &mut SqliteConnection, say: &Statements, batch: &mut [Asked]) -> sqlx::Result<i64> {
     // A caller that has left is granted nothing.
-    let is_open = |asked: &Asked| claim(asked).is_some() && !asked.is_dropped();
+    let is_open = |asked: &Asked| claim(asked).is_some() && !asked.is_obsolete();
     let mut open: Vec<usize> = (0..batch.len()).filter(|place| is_open(&batch[*place])).collect();
     let mut expired = 0;
     for _ in 0..ROUNDS {

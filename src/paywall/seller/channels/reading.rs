@@ -17,12 +17,12 @@ use crate::{
 
 impl Channels {
     /// Returns the last reading of a channel, which the ledger's account has followed, if it still counts.
-    pub(crate) fn is_fresh(&self, channel: &Channel) -> Option<Known> {
+    pub(crate) fn fresh_reading(&self, channel: &Channel) -> Option<Known> {
         self.inner.mirror.within(channel.account, self.inner.mirror.lasts)
     }
 
     /// Returns the last reading if it is at most 25 seconds old, for the worker that claims.
-    pub(crate) fn is_lately_read(&self, channel: &Channel) -> Option<Known> {
+    pub(crate) fn recent_reading(&self, channel: &Channel) -> Option<Known> {
         self.inner.mirror.within(channel.account, LATELY)
     }
 

@@ -37,7 +37,7 @@ pub(super) async fn find(
 ) -> Result<Found, Problem> {
     let (ledger, channel) = (&vouched.opened.route.merchant.ledger, &vouched.channel);
     let mut made = None;
-    let mut state = match (channels.is_fresh(channel), deposit) {
+    let mut state = match (channels.fresh_reading(channel), deposit) {
         (Some(known), None) => known.state,
         (_, None) => channels.look(&**ledger, channel, sale.head).await?.state,
         (_, Some(deposit)) => {

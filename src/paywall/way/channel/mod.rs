@@ -131,7 +131,7 @@ async fn accept(
         (Err(unpriced), _) => return Err(vouched.opened.unless_consumed(shown, unpriced).await),
         (_, Err(problem)) => return Err(vouched.opened.unless_consumed(shown, problem.into()).await),
     };
-    let known = channels.is_fresh(&vouched.channel);
+    let known = channels.fresh_reading(&vouched.channel);
     let is_covered =
         deposit.is_none() && known.is_some_and(|known| covers(&known.state, &vouched.voucher, vouched.payment.amount));
     let head = match known {

@@ -120,7 +120,7 @@ async fn refunded(
         }
     };
     tracing::info!(channel = %channel.id, %amount, %transaction, "given back");
-    let state = channels.is_fresh(channel).map_or(state, |known| known.state);
+    let state = channels.fresh_reading(channel).map_or(state, |known| known.state);
     let told = SettleResponse::settled(transaction, network)
         .with_payer(payer)
         .with_amount(Amount::from_base_units(amount))

@@ -47,5 +47,5 @@ pub(crate) async fn sell(path: PathBuf, config: Config, listener: TcpListener) -
 
     let patience = serve::Patience { head: HEAD, ending: ENDING };
     let gateway = |peer| Gateway { present: present.clone(), proxy: proxy.clone(), peer: Peer::new(peer) };
-    serve::serve(listener, gateway, patience).await.map_err(Failure::world)
+    serve::serve(listener, gateway, patience).await.map_err(Failure::environment)
 }

@@ -21,13 +21,13 @@ impl Seller for Config {
         let (merchant, chains) = backends::asking(&self.fixed, book.clone()).await?;
         // Registers every price, so that payments below the lowest price are recognised.
         for (resource, price) in self.shelf.offers() {
-            drop(merchant.charge(&resource, price.most()).map_err(Failure::flags)?);
+            drop(merchant.charge(&resource, price.most()).map_err(Failure::usage)?);
         }
         let (since, until) = (chain_time(since), until.map(chain_time));
         let mut owed = Vec::new();
         for chain in &chains {
             let found = merchant.unredeemed_on(chain.network, &chain.verifier, &book, since, until).await;
-            owed.extend(found.map_err(Failure::world)?);
+            owed.extend(found.map_err(Failure::environment)?);
         }
         Ok(owed)
     }
