@@ -167,12 +167,8 @@ where
                 self.request.become_get();
                 self.run(|checkout| checkout.redeem_by_form(shown))
             }
-            // A pass would let the handler run without the body.
-            Ok(Read::TooLong) if self.request.shows_pass() => {
-                Decided::Answer(self.refuse_body(ProblemCode::BodyTooLarge))
-            }
             // It shows no proof, and a quote says where one belongs. The handler never runs without the body here: this happens at a fixed
-            // price only.
+            // price only, and without a pass.
             Ok(Read::TooLong) => {
                 self.request.redeem_by = RedeemBy::Header;
                 self.decide(Ok(None))
@@ -354,6 +350,8 @@ fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Optio
         true => ScanPolicy::of(request.media),
         false => ScanPolicy::Never,
     };
+    // A call by pass runs the handler, which needs all of what is begun here.
+    let whole = whole || request.shows_pass();
     Some(ReadPlan { scan, whole, identity, foreign, limit: route.body_limit, timeout: route.body_timeout })
 }
 

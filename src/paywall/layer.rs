@@ -152,9 +152,9 @@ impl X402Layer {
 
     /// Sets the largest body that is read, in bytes; 64 KiB by default.
     ///
-    /// If the price or a binding depends on the body, a larger one is refused. At a fixed price it is quoted, and the
-    /// quote asks for its payment in the `x402-payment` header. Such a body is refused only if it names `intentId` or
-    /// `txHash` anywhere, because the layer does not read a proof there.
+    /// If the price or a binding depends on the body, or the request shows a pass, a larger one is refused. At a fixed
+    /// price it is quoted, and the quote asks for its payment in the `x402-payment` header. Such a body is refused only if
+    /// it names `intentId` or `txHash` anywhere, because the layer does not read a proof there.
     ///
     /// JSON and forms are read uncompressed and in UTF-8. If they may hold a price or a proof, other encodings are refused with 415
     /// `unsupported_encoding`: the handler could see another request than the one that was priced.

@@ -3,11 +3,13 @@
 mod tickets;
 
 use std::{
+    convert::Infallible,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use axum::body::Body;
+use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use serde_json::Value;
 use tower_x402::{
@@ -501,18 +503,53 @@ async fn a_body_that_is_too_long_to_look_at_is_refused_with_a_pass() {
     let token = buy(&shop, &pass).await;
     let layer = shop.layer().accept_pass(&pass).unwrap().body_limit(1_024).unwrap();
     let counter = Counter::default();
-    let long = |layer: &X402Layer| {
-        let request = Request::post("/answer").header("content-type", "application/json").header("x402-pass", &token);
+    let long = |layer: &X402Layer, kind: &str, begin: &str| {
+        let request = Request::post("/answer").header("content-type", kind).header("x402-pass", &token);
         let service = layered(layer, echo(counter.clone()));
-        let request = request.body(Body::from(format!(r#"{{"query":"{}"}}"#, "a".repeat(4_000)))).unwrap();
+        let request = request.body(Body::from(format!(r#"{begin}"query":"{}"}}"#, "a".repeat(4_000)))).unwrap();
         async move { ask(&service, request).await }
     };
-    assert_problem(long(&layer).await, 413, "body_too_large").await;
+    for (kind, begin) in [("application/json", "{"), ("text/plain", "{"), ("text/plain", "["), ("text/plain", "x")] {
+        assert_problem(long(&layer, kind, begin).await, 413, "body_too_large").await;
+    }
     assert_eq!((counter.runs(), pass.account(&token).await.unwrap().unwrap().drawn), (0, 0));
     // Where no body is looked at, it streams.
-    let answer = long(&layer.header_only()).await;
+    let answer = long(&layer.header_only(), "application/json", "{").await;
     assert_eq!(left(&answer), "2");
     assert_eq!(http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes().len(), 4_012);
+}
+
+/// Nothing in such a body can be a proof, and all of it is what the call is about.
+#[tokio::test]
+async fn a_call_by_pass_has_its_whole_body_whatever_that_is_like() {
+    let shop = Shop::open().await;
+    let pass = shop.merchant.pass("many", "1 USDC").unwrap().calls(20).unwrap().at("/pass").unwrap();
+    let token = buy(&shop, &pass).await;
+    let service = layered(&shop.layer().accept_pass(&pass).unwrap(), echo(Counter::default()));
+    for (kind, body) in [
+        ("text/plain", &b"what is it about?"[..]),
+        ("image/png", b"\x89PNG\r\n\x1a\n and more"),
+        ("application/octet-stream", b"\x1f\x8b[]{}"),
+        ("application/grpc", b"\0\0\0\0\x02{}"),
+        ("multipart/form-data; boundary=x", b"--x\r\n\r\n1\r\n--x--"),
+        ("text/plain", b"[sic] no JSON"),
+        ("text/plain", br#"{"query":"why"}"#),
+        ("application/json", br#"{"query":"why"}"#),
+        ("text/plain", b" "),
+        ("text/plain", b""),
+        ("", b"of no type"),
+    ] {
+        let pieces: Vec<_> = body.chunks(5).map(|piece| Ok::<_, Infallible>(Bytes::copy_from_slice(piece))).collect();
+        let request = Request::post("/answer").header("x402-pass", &token).header("content-length", body.len());
+        let mut request = request.body(Body::from_stream(futures_util::stream::iter(pieces))).unwrap();
+        if !kind.is_empty() {
+            request.headers_mut().insert("content-type", HeaderValue::from_static(kind));
+        }
+        let answer = ask(&service, request).await;
+        assert!(answer.headers().contains_key("x402-pass-remaining"), "{kind}");
+        let heard = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+        assert_eq!(heard, body, "{kind}");
+    }
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ pub(crate) fn is_identity(headers: &HeaderMap) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadPlan {
     pub(crate) scan: ScanPolicy,
-    /// Whether all of it is needed, scanned or not: for its price, its digest, or ahead of a redemption.
+    /// Whether all of it is needed, scanned or not: for its price, its digest, a call by pass, or ahead of a redemption.
     pub(crate) whole: bool,
     pub(crate) identity: bool,
     /// Which bodies must not be read, because their handler may see other text in them.
