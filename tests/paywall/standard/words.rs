@@ -90,10 +90,61 @@ impl Signatures for Partly {
 }
 
 async fn partly(stall: &Stall) -> (Merchant, Partly) {
+    partly_with(stall, stall.settler.clone()).await
+}
+
+async fn partly_with(stall: &Stall, settler: impl Settler) -> (Merchant, Partly) {
     let (no_nonces, no_verdicts) = (Arc::default(), Arc::default());
     let chain = Partly { chain: stall.shop.chain.clone(), no_nonces, no_verdicts };
-    let settler = stall.settler.clone();
     (stall.shop.sibling(|builder| builder.verifier(chain.clone()).settler(settler)).await, chain)
+}
+
+/// Knows by itself that a key made each signature, and so asks nothing before a payment is reserved.
+#[derive(Clone)]
+struct ByKey(ScriptedSettler);
+
+impl Settler for ByKey {
+    async fn domain(
+        &self,
+        network: Network,
+        token: Address,
+        stated: Option<&TokenDomain>,
+    ) -> Result<Option<TokenDomain>, SettleError> {
+        self.0.domain(network, token, stated).await
+    }
+
+    async fn verify(&self, payment: &SignedPayment) -> Result<Validity, SettleError> {
+        self.0.verify(payment).await
+    }
+
+    fn is_signed_by_key(&self, _: &SignedPayment) -> bool {
+        true
+    }
+
+    async fn settle(&self, payment: &SignedPayment, recorder: &TransactionRecorder) -> Settlement {
+        self.0.settle(payment, recorder).await
+    }
+
+    async fn health(&self) -> Result<(), SettleError> {
+        self.0.health().await
+    }
+}
+
+/// It could not be asked for the settled payment either, and the money would be taken for no answer.
+#[tokio::test(start_paused = true)]
+async fn while_the_chain_does_not_say_that_a_nonce_is_unused_nothing_is_settled() {
+    let stall = Stall::open().await;
+    let (merchant, chain) = partly_with(&stall, ByKey(stall.settler.clone())).await;
+    let counter = Counter::default();
+    let service = layered(&merchant.charge("answer", PRICE).unwrap(), echo(counter.clone()));
+    let payment = pays(&offered(&service).await);
+    chain.no_nonces.store(true, Ordering::SeqCst);
+    chain.no_verdicts.store(true, Ordering::SeqCst);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "verification_unavailable").await;
+    assert_eq!((counter.runs(), stall.settler.settlements()), (0, 0));
+    chain.no_nonces.store(false, Ordering::SeqCst);
+    chain.no_verdicts.store(false, Ordering::SeqCst);
+    assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
 }
 
 #[tokio::test(start_paused = true)]

@@ -146,7 +146,9 @@ impl Signed for ReservedAuthorization {
                 // recording.
                 Ok(Validity::Valid) => match self.nonce_state().await {
                     Some(Ok(NonceState::Used(_) | NonceState::Spent)) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
-                    _ => return Found::Valid,
+                    None | Some(Ok(NonceState::Unused)) => return Found::Valid,
+                    // It could not be asked either for what the payment was settled by.
+                    Some(Err(_)) => return Found::Unavailable,
                 },
                 Ok(Validity::Used) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
                 Ok(Validity::Refused(reason)) => reason,
