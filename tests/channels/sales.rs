@@ -1,9 +1,11 @@
 //! What a voucher buys, and what it never buys.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use http::Request;
 use tower_x402::{
-    ChannelPolicy, Redelivery,
+    ChannelPolicy, MerchantBuilder, Redelivery,
     ledger::AccountLedger as _,
     protocol::{
         Address, ChainTime, Network, PaymentSignature,
@@ -17,7 +19,11 @@ use crate::{
     counter::{
         PRICE, Stall, channel_in, counting, id, is_silent, number, offered, refused, serving, shows, told, units,
     },
-    support::{Counter, answering, ask, assert_problem, hanging, layered, read, with_status},
+    support::{
+        Counter, answering, ask, assert_problem,
+        faults::{Fault, Op},
+        hanging, layered, read, with_status,
+    },
 };
 
 #[tokio::test]
@@ -178,6 +184,32 @@ async fn a_channel_in_use_is_busy_and_nothing_is_billed() {
     is_silent(&answer);
     let _ = assert_problem(answer, 409, "channel_busy").await;
     first.abort();
+}
+
+/// Whatever is looked up for a reserved voucher may take longer than its lease.
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_voucher_is_kept_while_its_channel_is_looked_at() {
+    let stall = Stall::open().await;
+    let settler = stall.channels.clone();
+    let short = |builder: MerchantBuilder| builder.channel_settler(settler).lease(Duration::from_secs(3));
+    let merchant = stall.shop.sibling(short).await;
+    let service = layered(&merchant.charge("answer", units(PRICE)).unwrap(), counting(&Counter::default(), None));
+    let offer = offered(&service).await;
+    let config = stall.channel(&offer, 1_000);
+    stall.shop.faults.next(Op::Draw, [Fault::Late(Duration::from_millis(3_500))]);
+    let answer = ask(&service, stall.pays(&offer, &config, PRICE)).await;
+    assert_eq!(told(&answer), (PRICE, PRICE));
+    assert_eq!(stall.shop.faults.asked(Op::Renew), 3, "each third of it");
+    // It is lost: what was found by then is another's to sell.
+    stall.shop.faults.next(Op::Draw, [Fault::Late(Duration::from_millis(3_500))]);
+    let offer = offered(&service).await;
+    let mut slow = Box::pin(ask(&service, stall.pays(&offer, &config, 2 * PRICE)));
+    assert!(tokio::time::timeout(Duration::from_millis(500), &mut slow).await.is_err());
+    stall.shop.clock.advance(Duration::from_secs(4));
+    assert_eq!(told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await), (PRICE, 2 * PRICE));
+    let answer = slow.await;
+    is_silent(&answer);
+    let _ = assert_problem(answer, 409, "redemption_in_progress").await;
 }
 
 #[tokio::test]

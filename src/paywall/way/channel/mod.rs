@@ -11,7 +11,10 @@ mod refund;
 mod shown;
 mod units;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, OnceLock},
+};
 
 use charging::{Charge, Charging};
 use deposited::expiry;
@@ -25,20 +28,20 @@ use crate::{
         dialect::purchase::{Named, named_in_payload},
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::{deliver::Purchase, reservation::LeaseGuard},
+        sale::{deliver::Purchase, reservation::LeaseGuard, upkeep::HoldOutcome},
         seller::{
             attempts::Claimed,
             chain::SellingChain,
             channels::{ChannelToken, Channels},
             inner::MerchantInner,
             pricing::{Cost, Tariff},
-            time_limits::verifier_in_time,
+            time_limits::{SETTLER, verifier_in_time},
         },
         way::{signed::timeout, way_to_pay::WayToPay},
     },
     protocol::{
         Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Way,
-        channel::{ChannelPayload, Voucher, VoucherPayment},
+        channel::{ChannelDeposit, ChannelPayload, Voucher, VoucherPayment},
         v2::{PaymentOption, PaymentPayload, Reason, SchemePayload},
     },
     settle::ChannelOnChain,
@@ -150,7 +153,7 @@ async fn accept(
     };
     let sale =
         Sale { request: vouched.opened.digest(request), honoured: vouched.opened.honours(request, now.amount), head };
-    match find(&vouched, channels, deposit, &sale, &guard).await {
+    match find_kept(&vouched, channels, deposit, &sale, &guard).await {
         Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
         Ok(Found::Corrected(account)) => {
             // This voucher never buys. A record of it would keep the next voucher from this quote.
@@ -167,6 +170,25 @@ async fn accept(
         Err(problem) => {
             guard.release().await;
             Err(problem.into())
+        }
+    }
+}
+
+/// Finds what a reserved voucher pays by, and renews its lease meanwhile: the ledger and the chain may take longer than the lease. Once the
+/// lease is lost, only another request may sell what was found.
+async fn find_kept(
+    vouched: &Vouched<'_>,
+    channels: &Channels,
+    deposit: Option<&ChannelDeposit>,
+    sale: &Sale,
+    guard: &LeaseGuard,
+) -> Result<Found, Problem> {
+    let found = pin!(find(vouched, channels, deposit, sale, guard));
+    match guard.keep(SETTLER + SETTLER, None, found).await {
+        HoldOutcome::Finished(found) => found,
+        HoldOutcome::LeaseLost => Err(Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN)),
+        HoldOutcome::HeldTooLong | HoldOutcome::BodyLate => {
+            Err(Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN))
         }
     }
 }
