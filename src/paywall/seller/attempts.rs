@@ -101,12 +101,16 @@ impl Attempts {
         }
     }
 
-    /// Notes that another request holds this payment, and that its payer, who showed a proof, has to wait.
-    pub(crate) fn payer_waits(&self, payment: PaymentId) {
-        let awaited = &mut self.log().awaited;
-        // Each of these payments was really made: there are never many.
-        awaited.retain(|_, since| since.elapsed() < STAND_BACK);
-        awaited.insert(payment.compact(), Instant::now());
+    /// Notes that another request holds these payments, and that their payer, who showed a proof, has to wait.
+    pub(crate) fn payer_waits(&self, payments: impl IntoIterator<Item = PaymentId>) {
+        let mut payments = payments.into_iter().map(|payment| payment.compact()).peekable();
+        if payments.peek().is_none() {
+            return;
+        }
+        let (awaited, now) = (&mut self.log().awaited, Instant::now());
+        // Each of these payments was really made, so there are few transactions, but one of them may have hundreds.
+        awaited.retain(|_, since| now.duration_since(*since) < STAND_BACK);
+        awaited.extend(payments.map(|payment| (payment, now)));
     }
 
     /// Returns whether the payer waits for this payment, so that no other client may reserve it.
@@ -280,12 +284,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_payer_that_waits_comes_first_for_half_a_minute() {
         let (attempts, payment, other) = (Attempts::default(), paid(0).payment_id(), paid(1).payment_id());
-        attempts.payer_waits(payment);
+        attempts.payer_waits([payment]);
         tokio::time::advance(STAND_BACK - Duration::from_millis(1)).await;
         assert!(attempts.is_awaited(payment) && !attempts.is_awaited(other));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(!attempts.is_awaited(payment));
-        attempts.payer_waits(other);
+        attempts.payer_waits([]);
+        attempts.payer_waits([other]);
         assert_eq!(attempts.log().awaited.len(), 1, "the other's time is over");
+        attempts.payer_waits([payment, other]);
+        assert!(attempts.is_awaited(payment) && attempts.is_awaited(other), "all of a transaction");
     }
 }

@@ -80,7 +80,7 @@ impl ShownTransfer<'_> {
             }
             (Err(problem), _) => {
                 if problem.code == ProblemCode::RedemptionInProgress {
-                    proofs.payments().for_each(|payment| attempts.payer_waits(payment));
+                    attempts.payer_waits(proofs.payments());
                 }
                 Err(problem)
             }
