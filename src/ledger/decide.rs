@@ -96,6 +96,9 @@ pub enum Decision<'c> {
 /// let busy = ReserveOutcome::Busy { retry_after: Duration::from_secs(12) };
 /// assert_eq!(decide(None, lease, [held]), Decision::Refused(busy));
 /// assert_eq!(decide(Some(Entry::Sold), lease, [held]), Decision::Refused(ReserveOutcome::IntentConsumed));
+/// let intent_held = ReserveOutcome::IntentHeld { retry_after: Duration::from_secs(3) };
+/// let own = Some(Entry::Held { left: Duration::from_secs(3) });
+/// assert_eq!(decide(own, lease, [held, Candidate::new(&second, mark)]), Decision::Refused(intent_held));
 /// ```
 pub fn decide<'c>(
     intent: Option<Entry>,
@@ -113,7 +116,7 @@ pub fn decide<'c>(
         return Decision::Refused(ReserveOutcome::PurchaseConsumed);
     }
     if let Some(Entry::Held { left }) = intent {
-        return Decision::Refused(ReserveOutcome::Busy { retry_after: left });
+        return Decision::Refused(ReserveOutcome::IntentHeld { retry_after: left });
     }
     let mut frees_in = None::<Duration>;
     for candidate in unsold {
@@ -165,6 +168,10 @@ mod tests {
         Some(Entry::Held { left: Duration::from_secs(seconds) })
     }
 
+    fn intent_held(seconds: u64) -> ReserveOutcome {
+        ReserveOutcome::IntentHeld { retry_after: Duration::from_secs(seconds) }
+    }
+
     fn busy(seconds: u64) -> ReserveOutcome {
         ReserveOutcome::Busy { retry_after: Duration::from_secs(seconds) }
     }
@@ -200,7 +207,7 @@ mod tests {
         assert_eq!(decided(SOLD, &[]), Err(ReserveOutcome::IntentConsumed));
         assert_eq!(decided(held(5), &[(MARK + 1, SOLD)]), Err(ReserveOutcome::PaymentUsed));
         assert_eq!(decided(None, &[]), Err(ReserveOutcome::PaymentUsed));
-        assert_eq!(decided(held(5), &of_all), Err(busy(5)), "the intent's own lease before the payment's");
+        assert_eq!(decided(held(5), &of_all), Err(intent_held(5)), "the intent's own lease before the payment's");
         assert_eq!(decided(None, &of_all), Err(busy(9)), "a held payment before one at the mark");
         assert_eq!(decided(None, &[(MARK + 1, SOLD), (MARK, None)]), Err(ReserveOutcome::BeforeMemory));
         assert_eq!(decided(None, &[(MARK + 1, held(9)), (MARK + 1, held(4))]), Err(busy(4)), "the first to end");
@@ -250,7 +257,7 @@ mod tests {
             (None, held_payment, SOLD, false, conflict.clone()),
             (LAPSED, below, SOLD, false, conflict.clone()),
             (None, free, SOLD, false, conflict),
-            (held(3), free, held(4), true, Err(busy(3))),
+            (held(3), free, held(4), true, Err(intent_held(3))),
             (None, free, held(4), false, Err(busy(4))),
             (None, free, held(4), true, Err(busy(4))),
             (LAPSED, (MARK + 1, LAPSED), held(4), false, Err(busy(4))),

@@ -331,8 +331,12 @@ pub enum ReserveOutcome {
     PaymentUsed,
     /// The claim's purchase bought its answer with another payment.
     PurchaseConsumed,
-    /// Another lease holds the intent; or no transfer is free, and at least one is held, or another payment holds the
-    /// purchase.
+    /// Another lease holds the intent. Whatever is on record of the claim's payments, it has to wait.
+    IntentHeld {
+        /// The time until that lease expires unless it is renewed. Most leases end sooner.
+        retry_after: Duration,
+    },
+    /// No transfer is free, and at least one is held, or another payment holds the purchase.
     Busy {
         /// The time until the conflicting lease expires unless it is renewed; with several leases, until the first
         /// expires. Most leases end sooner. If the payment is being settled for another intent, or another payment for

@@ -38,11 +38,8 @@ impl Claim {
 impl LaterSlices {
     /// Takes the outcome of a slice; returns the next slice, or else the outcome of the whole claim.
     pub(crate) fn after(&mut self, outcome: ReserveOutcome) -> ControlFlow<ReserveOutcome, Claim> {
-        let is_of_all = matches!(
-            outcome,
-            ReserveOutcome::Granted(_) | ReserveOutcome::IntentConsumed | ReserveOutcome::PurchaseConsumed
-        );
-        if is_of_all {
+        use ReserveOutcome::{Granted, IntentConsumed, IntentHeld, PurchaseConsumed};
+        if matches!(outcome, Granted(_) | IntentConsumed | PurchaseConsumed | IntentHeld { .. }) {
             return ControlFlow::Break(outcome);
         }
         self.refusal = of_both(replace(&mut self.refusal, ReserveOutcome::PaymentUsed), outcome);

@@ -214,7 +214,7 @@ impl Model {
         }
         let live: Vec<_> = self.history.iter().filter(live).collect();
         if let Some(grant) = live.iter().find(|grant| grant.lease.intent() == claim.intent()) {
-            return Expected::Is(ReserveOutcome::Busy { retry_after: grant.until - now });
+            return Expected::Is(ReserveOutcome::IntentHeld { retry_after: grant.until - now });
         }
         // What was begun keeps the payment for its intent, and the intent for the payment.
         let kept = |paid: &Payment| {
@@ -379,9 +379,12 @@ impl<B: Bench> Run<'_, B> {
 
     /// The same; or the same but for what passed of its time meanwhile.
     fn agrees(&self, got: &ReserveOutcome, expected: &ReserveOutcome) -> bool {
-        use ReserveOutcome::Busy;
+        use ReserveOutcome::{Busy, IntentHeld};
         match (got, expected) {
-            (Busy { retry_after: got }, Busy { retry_after: expected }) if !self.bench.drift().is_zero() => {
+            (Busy { retry_after: got }, Busy { retry_after: expected })
+            | (IntentHeld { retry_after: got }, IntentHeld { retry_after: expected })
+                if !self.bench.drift().is_zero() =>
+            {
                 // Databases count in milliseconds.
                 let most = *expected + Duration::from_millis(2);
                 *got <= most && *got + self.bench.drift() >= *expected

@@ -11,8 +11,8 @@ use crate::{
     standard::Stall,
     support::{
         Counter, NOW, Shop, ask, assert_problem, echo,
-        faults::{Op, quoted},
-        layered, payer, recipient, redemption,
+        faults::{Op, quoted, start},
+        hanging, layered, payer, recipient, redemption,
     },
 };
 
@@ -63,6 +63,23 @@ async fn a_ledger_is_asked_of_a_few_payments_at_once() {
     let intent = quoted(&service).await;
     assert_problem(ask(&service, redemption(&intent, HASH)).await, 409, "tx_already_used").await;
     assert!(shop.faults.widest() <= AT_ONCE, "{}", shop.faults.widest());
+}
+
+/// Nothing that is known of its payments would change the answer.
+#[tokio::test]
+async fn where_the_intent_is_held_a_ledger_is_asked_once() {
+    let shop = shop().await;
+    let counter = Counter::default();
+    let service = layered(&shop.layer(), hanging(counter.clone()));
+    let intent = quoted(&service).await;
+    let first = start(&service, redemption(&intent, HASH));
+    while counter.runs() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let asked = shop.faults.asked(Op::Reserve);
+    assert_problem(ask(&service, redemption(&intent, HASH)).await, 409, "redemption_in_progress").await;
+    assert_eq!(shop.faults.asked(Op::Reserve) - asked, 1);
+    first.abort();
 }
 
 /// Behind those that are sold and those that are held.

@@ -14,7 +14,7 @@ pub(super) async fn held_is_busy<H: Harness>(fixture: &Fixture<'_, H>) -> Result
     let claim = fixture.claim(fixture.intent(), &[fixture.paid()]);
     let lease = fixture.hold(&claim).await?;
     let soon = |after: Duration| !after.is_zero() && after <= LONG;
-    must_be!(fixture.twin.reserve(&claim).await?, ReserveOutcome::Busy { retry_after } if soon(retry_after), "the held pair");
+    must_be!(fixture.twin.reserve(&claim).await?, ReserveOutcome::IntentHeld { retry_after } if soon(retry_after), "the held pair");
     let other = fixture.claim(fixture.intent(), claim.payments());
     must_be!(fixture.reserve(&other).await?, ReserveOutcome::Busy { retry_after } if soon(retry_after), "the held payment");
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the holder's commit");
@@ -47,7 +47,7 @@ pub(super) async fn intent_holds_one<H: Harness>(fixture: &Fixture<'_, H>) -> Re
     let intent = fixture.intent();
     let lease = fixture.hold(&fixture.claim(intent, &[fixture.paid()])).await?;
     let other = fixture.claim(intent, &[fixture.paid()]);
-    must_be!(fixture.reserve(&other).await?, ReserveOutcome::Busy { .. }, "a held intent with another payment");
+    must_be!(fixture.reserve(&other).await?, ReserveOutcome::IntentHeld { .. }, "a held intent with another payment");
     let _ = fixture.hold(&fixture.claim(fixture.intent(), other.payments())).await?;
     must_be!(fixture.ledger.commit(&lease, None).await?, CommitOutcome::Done, "the holder's commit");
     Ok(())
@@ -186,7 +186,7 @@ pub(super) async fn late_holder_renews<H: Harness>(fixture: &Fixture<'_, H>) -> 
     let lease = fixture.hold(&claim).await?;
     fixture.run_out().await;
     must_be!(fixture.ledger.renew(&lease).await?, RenewOutcome::Held, "renewal after the lease ran out");
-    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::Busy { .. }, "the pair after that");
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentHeld { .. }, "the pair after that");
     Ok(())
 }
 

@@ -47,9 +47,13 @@ pub(super) async fn busy_comes_third<H: Harness>(fixture: &Fixture<'_, H>) -> Re
     must_be!(fixture.reserve(&mixed).await?, ReserveOutcome::Busy { .. }, "a held payment and one below the mark");
     fixture.ledger.release(&other).await?;
     let _ = fixture.hold(&fixture.claim(intent, &[fixture.paid()])).await?;
-    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::Busy { .. }, "a held intent");
+    must_be!(fixture.reserve(&claim).await?, ReserveOutcome::IntentHeld { .. }, "a held intent");
     let below = fixture.claim(intent, &[below]);
-    must_be!(fixture.reserve(&below).await?, ReserveOutcome::Busy { .. }, "a held intent and a payment below the mark");
+    must_be!(
+        fixture.reserve(&below).await?,
+        ReserveOutcome::IntentHeld { .. },
+        "a held intent and a payment below the mark"
+    );
     Ok(())
 }
 

@@ -228,7 +228,9 @@ pub(super) async fn one_delivery<H: Harness>(fixture: &Fixture<'_, H>) -> Result
                         ReserveOutcome::Granted(lease) => {
                             return Ok(usize::from(ledger.commit(&lease, None).await? == CommitOutcome::Done));
                         }
-                        ReserveOutcome::Busy { .. } => tokio::task::yield_now().await,
+                        ReserveOutcome::IntentHeld { .. } | ReserveOutcome::Busy { .. } => {
+                            tokio::task::yield_now().await;
+                        }
                         ReserveOutcome::IntentConsumed | ReserveOutcome::PaymentUsed => return Ok(0),
                         other => return Err(Fault::new(format!("a claim in the race was told {other:?}"))),
                     }
@@ -258,7 +260,7 @@ pub(super) async fn grants<H: Harness>(fixture: &Fixture<'_, H>, claims: Vec<Cla
         async move {
             Ok(match ledger.reserve(&claim).await? {
                 ReserveOutcome::Granted(lease) => Some(lease),
-                ReserveOutcome::Busy { .. } => None,
+                ReserveOutcome::IntentHeld { .. } | ReserveOutcome::Busy { .. } => None,
                 other => return Err(Fault::new(format!("a claim in the race was told {other:?}"))),
             })
         }

@@ -219,7 +219,7 @@ pub(super) async fn release_is_repeatable<H: Harness>(fixture: &Fixture<'_, H>) 
     fixture.twin.release(&old).await?;
     must_be!(
         fixture.reserve(&claim).await?,
-        ReserveOutcome::Busy { .. },
+        ReserveOutcome::IntentHeld { .. },
         "the new holder's pair after the old one's release"
     );
     must_be!(

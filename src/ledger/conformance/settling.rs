@@ -239,7 +239,7 @@ pub(super) async fn a_record_renews<H: Harness>(fixture: &Fixture<'_, H>) -> Res
     let again = fixture.claim(claim.intent(), claim.payments());
     must_be!(
         fixture.reserve(&again).await?,
-        ReserveOutcome::Busy { retry_after } if retry_after <= claim.lease(),
+        ReserveOutcome::IntentHeld { retry_after } if retry_after <= claim.lease(),
         "its own claim after that"
     );
     fixture.run_out().await;

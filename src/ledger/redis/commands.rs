@@ -73,6 +73,7 @@ impl Ledger for RedisLedger {
             "intent consumed" => ReserveOutcome::IntentConsumed,
             "payment used" => ReserveOutcome::PaymentUsed,
             "purchase consumed" => ReserveOutcome::PurchaseConsumed,
+            "intent held" => ReserveOutcome::IntentHeld { retry_after },
             "busy" => ReserveOutcome::Busy { retry_after },
             "before memory" => ReserveOutcome::BeforeMemory,
             _ => return Err(LedgerError::incompatible()),

@@ -86,7 +86,7 @@ for i = FIRST, #ARGV, 4 do
   end
 end
 if not unsold then return refused('payment used') end
-if is_held(own_until) then return refused('busy', own_until) end
+if is_held(own_until) then return refused('intent held', own_until) end
 if not free then
   if frees_at then return refused('busy', frees_at) end
   return refused('before memory')

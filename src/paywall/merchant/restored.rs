@@ -258,7 +258,9 @@ impl Merchant {
             },
             ReserveOutcome::PaymentUsed | ReserveOutcome::IntentConsumed => Recorded::Before,
             ReserveOutcome::BeforeMemory => Recorded::BelowMark,
-            ReserveOutcome::Busy { .. } | ReserveOutcome::PurchaseConsumed => Recorded::Held,
+            ReserveOutcome::IntentHeld { .. } | ReserveOutcome::Busy { .. } | ReserveOutcome::PurchaseConsumed => {
+                Recorded::Held
+            }
         })
     }
 
@@ -288,7 +290,7 @@ impl Merchant {
                 // Only this payment is ever sold by its own key.
                 ReserveOutcome::IntentConsumed if intent == own => return Ok(Recorded::Before),
                 ReserveOutcome::BeforeMemory => return Ok(Recorded::BelowMark),
-                ReserveOutcome::Busy { .. } => return Ok(Recorded::Held),
+                ReserveOutcome::IntentHeld { .. } | ReserveOutcome::Busy { .. } => return Ok(Recorded::Held),
                 ReserveOutcome::IntentConsumed | ReserveOutcome::PurchaseConsumed => {}
             }
         }

@@ -173,7 +173,7 @@ impl<'a> Opened<'a> {
             Ok(ReserveOutcome::PaymentUsed) => ProblemCode::TxAlreadyUsed.into(),
             Ok(ReserveOutcome::PurchaseConsumed) => ProblemCode::PaymentIdConflict.into(),
             // The lease may last long, but the handler under it rarely does.
-            Ok(ReserveOutcome::Busy { retry_after }) => {
+            Ok(ReserveOutcome::IntentHeld { retry_after } | ReserveOutcome::Busy { retry_after }) => {
                 Problem::after(ProblemCode::RedemptionInProgress, retry_after.min(ASK_AGAIN))
             }
             Ok(ReserveOutcome::BeforeMemory) => self.too_old(),

@@ -59,7 +59,7 @@ pub(crate) async fn take_back_last(
                 ReserveOutcome::Granted(lease) => {
                     Some(LeaseGuard::new(Arc::clone(ledger), lease, Claimed::ByPayer, &merchant.attempts))
                 }
-                ReserveOutcome::Busy { .. } => return Ok(LastCharge::UnderWay),
+                ReserveOutcome::IntentHeld { .. } | ReserveOutcome::Busy { .. } => return Ok(LastCharge::UnderWay),
                 ReserveOutcome::IntentConsumed => {
                     match reserve_unsold(merchant, channel, (&memo, &last), head).await? {
                         Ok(sale) => Some(sale),
@@ -96,7 +96,7 @@ async fn reserve_unsold(
         ReserveOutcome::Granted(lease) => {
             Ok(LeaseGuard::new(Arc::clone(ledger), lease, Claimed::ByPayer, &merchant.attempts))
         }
-        ReserveOutcome::Busy { .. } => Err(LastCharge::UnderWay),
+        ReserveOutcome::IntentHeld { .. } | ReserveOutcome::Busy { .. } => Err(LastCharge::UnderWay),
         _ => Err(LastCharge::Stands),
     })
 }

@@ -702,7 +702,7 @@ async fn who_goes_away_takes_nobody_along() {
     // Nobody waits in their place; the first ones were perhaps being asked already.
     assert!(matches!(
         ledger.reserve(&claim(63, 63)).await,
-        Ok(ReserveOutcome::Granted(_) | ReserveOutcome::Busy { .. })
+        Ok(ReserveOutcome::Granted(_) | ReserveOutcome::IntentHeld { .. } | ReserveOutcome::Busy { .. })
     ));
     sell(&ledger, &claim(100, 100)).await;
 }

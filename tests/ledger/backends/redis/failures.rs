@@ -58,7 +58,7 @@ async fn a_restart_forgets_nothing() {
     assert_eq!(ledger.counts().await, Ok(counts));
     assert_eq!(ledger.reserve(&claim(1, 1)).await, Ok(ReserveOutcome::IntentConsumed));
     assert_eq!(ledger.reserve(&claim(3, 1)).await, Ok(ReserveOutcome::PaymentUsed));
-    assert!(matches!(ledger.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::Busy { .. })));
+    assert!(matches!(ledger.reserve(&claim(2, 2)).await, Ok(ReserveOutcome::IntentHeld { .. })));
     assert_eq!(ledger.commit(&sold, None).await, Ok(CommitOutcome::Done));
     assert_eq!(ledger.renew(&held).await, Ok(RenewOutcome::Held));
     assert_eq!(ledger.commit(&held, None).await, Ok(CommitOutcome::Done));
@@ -176,7 +176,7 @@ async fn a_grant_whose_answer_is_lost_runs_out() {
     wire.becomes(Mood::CutsAnswers);
     assert_eq!(in_time(ledger.reserve(&brief)).await, Err(LedgerError::unavailable()));
     again(&ledger).await;
-    assert!(matches!(ledger.reserve(&brief).await, Ok(ReserveOutcome::Busy { .. })));
+    assert!(matches!(ledger.reserve(&brief).await, Ok(ReserveOutcome::IntentHeld { .. })));
     tokio::time::sleep(lease).await;
     let _ = sell(&ledger, &brief).await;
 }
