@@ -17,8 +17,12 @@ use tower_x402::{
 };
 
 use crate::{
-    counter::{PRICE, Stall, counting, id, offered, refused, serving, told, units},
-    support::{Answer, Counter, NOW, ask, assert_problem, layered, status},
+    counter::{PRICE, Stall, counting, id, is_silent, offered, refused, serving, told, units},
+    support::{
+        Answer, Counter, NOW, ask, assert_problem,
+        faults::{Fault, Op},
+        layered, status,
+    },
 };
 
 #[tokio::test]
@@ -308,6 +312,12 @@ async fn one_that_was_made_and_follows_no_more_leaves_its_quote_to_the_next_vouc
             is_silent_but_for_its_outcome(ask(&overtaken, shown()).await).await;
             assert_eq!(told(&ask(&overtaken, request.unwrap()).await), (PRICE, 2 * PRICE));
             stall.shop.clock.advance(std::time::Duration::from_secs(61));
+            // Another process may be selling by it, as far as this one hears: then its payer is not told to sign another.
+            stall.shop.faults.always(Op::Renew, Fault::Fail);
+            let answer = ask(&overtaken, shown()).await;
+            is_silent(&answer);
+            let _ = assert_problem(answer, 409, "redemption_in_progress").await;
+            stall.shop.faults.heal();
         }
         let answer = ask(&overtaken, shown()).await;
         assert_eq!(refused(&answer), "invalid_batch_settlement_evm_cumulative_amount_mismatch");

@@ -157,6 +157,15 @@ impl Records {
     }
 }
 
+/// Whether a lease was held until now. Only then does its holder know that nobody else settles the payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UntilNow {
+    Held,
+    LeaseLost,
+    /// The ledger did not answer.
+    Unknown,
+}
+
 /// How a commit ended.
 pub(crate) enum Committed {
     Done,
@@ -253,16 +262,20 @@ impl LeaseGuard {
         Settling { head, transaction, ..settling }
     }
 
-    /// Removes the record that the payment may be settled, because it certainly is not settled under this lease. Returns whether the lease
-    /// was held until now; under another lease the payment may be settled.
-    pub(crate) async fn is_not_settled(&mut self) -> bool {
+    /// Removes the record that the payment may be settled, because it certainly is not settled under this lease. Returns what is known of the lease:
+    /// under another one the payment may be settled.
+    pub(crate) async fn is_not_settled(&mut self) -> UntilNow {
         self.kept = false;
         let removed = timeout(SETTLING_WAIT, self.ledger.not_settled(&self.lease)).await;
         if !matches!(removed, Ok(Ok(()))) {
             tracing::warn!(intent = %self.lease.intent(), ?removed, "the payment stays with its intent, though it is not settled");
         }
         let renewed = timeout(SETTLING_WAIT, self.ledger.renew(&self.lease)).await;
-        !matches!(renewed, Ok(Ok(RenewOutcome::LeaseLost)))
+        match renewed {
+            Ok(Ok(RenewOutcome::Held)) => UntilNow::Held,
+            Ok(Ok(RenewOutcome::LeaseLost)) => UntilNow::LeaseLost,
+            Ok(Err(_)) | Err(_) => UntilNow::Unknown,
+        }
     }
 
     /// Marks that everything sent for the payment is settled, and nothing is sold. The record stays. Nothing is sent again, so the lease

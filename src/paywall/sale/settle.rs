@@ -17,7 +17,7 @@ use crate::{
         sale::{
             ending::Ending,
             kept_answer::Shown,
-            reservation::{LeaseGuard, Records},
+            reservation::{LeaseGuard, Records, UntilNow},
             upkeep::HoldOutcome,
         },
     },
@@ -207,8 +207,9 @@ async fn settle_under(unsettled: &mut dyn Unsettled, guard: &mut LeaseGuard) -> 
             Ok(())
         }
         Outcome::Refuse(rejection) => match guard.is_not_settled().await {
-            true => Err(NotSettled::Refused(rejection)),
-            false => Err(NotSettled::LeaseLost),
+            UntilNow::Held => Err(NotSettled::Refused(rejection)),
+            UntilNow::LeaseLost => Err(NotSettled::LeaseLost),
+            UntilNow::Unknown => Err(NotSettled::Unknown(unsettled.outcome_unknown(None))),
         },
         Outcome::Keep(rejection) => {
             guard.is_settled();

@@ -84,6 +84,47 @@ async fn whose_lease_was_taken_over_refuses_nothing() {
     assert_eq!(ask(&service, paid(&payment)).await.status(), 200);
 }
 
+/// Nor has one that does not hear from the ledger whether it was cut off: another one may settle the payment by now.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_know_whether_its_lease_was_held_refuses_nothing() {
+    for fault in [Fault::Fail, Fault::Hang] {
+        let stall = Stall::open().await;
+        let cut_off = Faulty::over(Arc::clone(&stall.shop.ledger));
+        let settler = stall.settler.clone();
+        let replica = stall.shop.sibling(|builder| builder.settler(settler).ledger(cut_off.clone())).await;
+        let service = layered(&replica.charge("answer", PRICE).unwrap(), echo(Counter::default()));
+        let payment = pays(&offered(&service).await);
+        stall.settler.script([Settling::Refused(Reason::INSUFFICIENT_FUNDS)]);
+        cut_off.always(Op::Renew, fault);
+        let answer = ask(&service, paid(&payment)).await;
+        assert_eq!(settled(&answer).error_reason, Some(Reason::SETTLEMENT_PENDING), "{fault:?}");
+        assert_problem(answer, 503, "outcome_unknown").await;
+        cut_off.heal();
+        stall.lease_runs_out();
+        assert_eq!(ask(&service, paid(&payment)).await.status(), 200, "{fault:?}");
+    }
+}
+
+/// The same before the settlement, of a payment that an earlier attempt may have settled.
+#[tokio::test(start_paused = true)]
+async fn nor_does_it_refuse_what_was_begun_before() {
+    let stall = Stall::open().await;
+    let cut_off = Faulty::over(Arc::clone(&stall.shop.ledger));
+    let settler = stall.settler.clone();
+    let replica = stall.shop.sibling(|builder| builder.settler(settler).ledger(cut_off.clone())).await;
+    let service = layered(&replica.charge("answer", PRICE).unwrap(), echo(Counter::default()));
+    let payment = pays(&offered(&service).await);
+    stall.settler.script([Settling::Unknown]);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    stall.lease_runs_out();
+    stall.shop.clock.set_unix(NOW + 301);
+    stall.shop.chain.set_head(ChainTime::from_unix(NOW + 301));
+    cut_off.always(Op::Renew, Fault::Fail);
+    assert_problem(ask(&service, paid(&payment)).await, 503, "outcome_unknown").await;
+    cut_off.heal();
+    assert_problem(ask(&service, paid(&payment)).await, 402, "authorization_refused").await;
+}
+
 /// But that it was cancelled is one.
 #[tokio::test(start_paused = true)]
 async fn what_was_cancelled_after_an_attempt_is_refused_for_good() {

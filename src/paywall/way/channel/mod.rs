@@ -28,7 +28,11 @@ use crate::{
         dialect::purchase::{Named, named_in_payload},
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::{deliver::Purchase, reservation::LeaseGuard, upkeep::HoldOutcome},
+        sale::{
+            deliver::Purchase,
+            reservation::{LeaseGuard, UntilNow},
+            upkeep::HoldOutcome,
+        },
         seller::{
             attempts::Claimed,
             chain::SellingChain,
@@ -157,11 +161,12 @@ async fn accept(
         Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
         Ok(Found::Corrected(account)) => {
             // This voucher never buys. A record of it would keep the next voucher from this quote.
-            if guard.begun().is_some() {
-                guard.is_not_settled().await;
-            }
+            let is_anothers = guard.begun().is_some() && guard.is_not_settled().await != UntilNow::Held;
             guard.release().await;
-            Err(channel_response::correct(request.requote(now), channels, &vouched, &account))
+            match is_anothers {
+                true => Err(Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN).into()),
+                false => Err(channel_response::correct(request.requote(now), channels, &vouched, &account)),
+            }
         }
         Ok(Found::Refused(reason)) => {
             guard.release().await;

@@ -6,7 +6,13 @@ use crate::{
     paywall::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
-        sale::{deliver::Purchase, kept_answer::Shown, opened::Opened, reservation::LeaseGuard, upkeep::HoldOutcome},
+        sale::{
+            deliver::Purchase,
+            kept_answer::Shown,
+            opened::Opened,
+            reservation::{LeaseGuard, UntilNow},
+            upkeep::HoldOutcome,
+        },
         seller::{
             attempts::Claimed,
             chain::SellingChain,
@@ -83,9 +89,11 @@ pub(crate) async fn reserve_signed<S: Signed>(
             Err(problem) => problem.into(),
         },
         judgement => {
-            if case.begun.is_some() && matches!(judgement, Judgement::Refuse(_)) {
-                Box::pin(guard.is_not_settled()).await;
-            }
+            let refuses = case.begun.is_some() && matches!(judgement, Judgement::Refuse(_));
+            let judgement = match refuses && Box::pin(guard.is_not_settled()).await != UntilNow::Held {
+                true => Judgement::Unknown,
+                false => judgement,
+            };
             rejection(request, &opened, reserved.showing(), judgement, now)
         }
     };
