@@ -71,6 +71,7 @@ mod rig;
 mod served;
 mod shopping;
 mod signed;
+mod stalled_passes;
 #[allow(dead_code, reason = "each program uses a part of it")]
 #[path = "../support/mod.rs"]
 mod support;

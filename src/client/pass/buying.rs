@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::{
     address::Address,
-    errand::{Errand, read},
+    attempt::{Attempt, UnderWay},
+    errand::{Errand, PATIENCE, read, within},
     order::{Ending, PassOrder},
     promise::Promise,
     purse::now,
     shop::Shop,
     showing::Showing,
+    turn::{FOR_A_PURCHASE, FOR_AN_ANSWER},
     word::Sold,
 };
 use crate::{
@@ -41,15 +44,6 @@ enum Bought {
     Stopped,
 }
 
-/// One request for a pass.
-struct Attempt<'a> {
-    url: &'a Uri,
-    /// The price that a quote stated.
-    price: Option<Amount>,
-    /// Whether it only fetches what an earlier attempt bought and did not get, without a new payment.
-    goes_on: bool,
-}
-
 impl<S> Errand<S> {
     /// Buys a pass, unless another request just did, or this one may not pay the quoted price.
     pub(super) async fn buy<B, R>(&mut self, shop: &Arc<Shop>, offer: Option<Offer>) -> Option<Showing>
@@ -60,7 +54,7 @@ impl<S> Errand<S> {
         R::Error: Into<BoxError>,
     {
         self.idles();
-        let _turn = self.limits.in_time(shop.turn()).await?;
+        let _turn = shop.turns.take(FOR_A_PURCHASE, self.limits.part(FOR_A_PURCHASE)).await?;
         if let Some(held) = self.fetched(shop).await {
             return Some(held);
         }
@@ -80,7 +74,7 @@ impl<S> Errand<S> {
                 shop.begins(address.clone(), promise, now());
                 // Save it before paying. If the file cannot be written, only a later process will not know of it.
                 self.passes.lock().save();
-                let attempt = Attempt { url: &address.url, price, goes_on: false };
+                let attempt = Attempt { url: &address.url, price, goes_on: false, until: None };
                 bought = self.order(shop, &attempt).await;
             }
         }
@@ -110,7 +104,7 @@ impl<S> Errand<S> {
         R::Error: Into<BoxError>,
     {
         self.idles();
-        let _turn = self.limits.in_time(shop.turn()).await?;
+        let _turn = shop.turns.take(FOR_AN_ANSWER, self.limits.part(FOR_A_PURCHASE)).await?;
         self.fetched(shop).await
     }
 
@@ -129,7 +123,8 @@ impl<S> Errand<S> {
         }
         let within_limits = self.limits.are_set();
         if let Some(begun) = shop.unfinished(now(), within_limits) {
-            let attempt = Attempt { url: &begun, price: None, goes_on: true };
+            let until = Instant::now().checked_add(self.limits.part(PATIENCE));
+            let attempt = Attempt { url: &begun, price: None, goes_on: true, until };
             if matches!(self.order(shop, &attempt).await, Bought::Stopped) {
                 tracing::warn!(url = %begun, "a pass that was bought does not come; requests go on without one");
                 shop.pause(within_limits);
@@ -162,18 +157,37 @@ impl<S> Errand<S> {
         if attempt.goes_on {
             extensions.insert(ResumeOnly);
         }
-        let answer = self.send(request).await;
+        let under_way = UnderWay::new(shop, &order, attempt.goes_on, self.limits.are_set());
+        let answer = self.asks(request, attempt.until).await;
         self.limits.extend(order.approving());
-        let ending = order.ending().unwrap_or_else(|| Ending::of_another(&answer));
+        let of_another = || answer.as_ref().map_or(Ending::Open(None), Ending::of_another);
+        let ending = order.ending().unwrap_or_else(of_another);
         if let Some(paid) = order.paid().filter(|_| !matches!(ending, Ending::Unpaid)) {
             self.limits.spend(paid);
         }
         // A payment sells it whatever the status. A free pass needs status 200.
         let is_sold = |answer: &Response<R>| matches!(ending, Ending::Sold(_)) || answer.status() == StatusCode::OK;
-        let Some(answer) = answer.ok().filter(is_sold) else { return self.unsold(shop, attempt, &order, &ending) };
+        let Some(answer) = answer.and_then(Result::ok).filter(is_sold) else {
+            under_way.is_answered();
+            return self.unsold(shop, attempt, &order, &ending);
+        };
         let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
-        let Some(body) = read(answer.into_body()).await else { return Bought::Stopped };
+        let body = within(attempt.until, read(answer.into_body())).await;
+        under_way.is_answered();
+        let Some(body) = body.flatten() else { return Bought::Stopped };
         self.keep(shop, attempt, (&order, ending), purchase, &body).await
+    }
+
+    /// Sends the request once a client is ready, which may be busy with other requests; returns `None` if that or the answer is late.
+    async fn asks<B, R>(&mut self, request: Request<B>, until: Option<Instant>) -> Option<Result<Response<R>, S::Error>>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone,
+    {
+        let ready_by = until.or_else(|| Instant::now().checked_add(self.limits.part(PATIENCE)));
+        match within(ready_by, self.ready()).await? {
+            Ok(service) => within(until, self.send_by(service, request)).await,
+            Err(error) => Some(Err(error)),
+        }
     }
 
     /// Records what an attempt without a sale means for the next one.

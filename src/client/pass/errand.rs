@@ -1,12 +1,16 @@
 //! `Errand`: one request in progress, with what is needed to send it.
 
-use std::{future::poll_fn, pin::pin, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Limited};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tower_service::Service;
 
 use super::{limits::Limits, purse::SharedPurse};
@@ -14,8 +18,8 @@ use crate::client::{Deadline, box_error::BoxError};
 
 /// The longest pass answer or quote that is read, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// The time limit for its body.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for its body, and for fetching a pass that is paid for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One request in progress.
 pub(super) struct Errand<S> {
@@ -28,22 +32,50 @@ pub(super) struct Errand<S> {
 
 impl<S> Errand<S> {
     /// Sends a request within the remaining time, by the polled instance or by a new clone.
-    pub(super) async fn send<B, R>(&mut self, mut request: Request<B>) -> Result<Response<R>, S::Error>
+    pub(super) async fn send<B, R>(&mut self, request: Request<B>) -> Result<Response<R>, S::Error>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
+    {
+        let service = self.ready().await?;
+        self.send_by(service, request).await
+    }
+
+    /// The instance that was polled, or another one once it is ready.
+    pub(super) async fn ready<B>(&mut self) -> Result<S, S::Error>
+    where
+        S: Service<Request<B>> + Clone,
+    {
+        match self.polled.take() {
+            Some(polled) => Ok(polled),
+            None => {
+                let mut service = self.service.clone();
+                poll_fn(|cx| service.poll_ready(cx)).await?;
+                Ok(service)
+            }
+        }
+    }
+
+    /// Sends a request by an instance that is ready, in what is left of the time.
+    pub(super) async fn send_by<B, R>(
+        &mut self,
+        mut service: S,
+        mut request: Request<B>,
+    ) -> Result<Response<R>, S::Error>
+    where
+        S: Service<Request<B>, Response = Response<R>>,
     {
         if let Some(left) = self.limits.left() {
             request.extensions_mut().insert(Deadline(left));
         }
-        let mut service = match self.polled.take() {
-            Some(polled) => polled,
-            None => {
-                let mut service = self.service.clone();
-                poll_fn(|cx| service.poll_ready(cx)).await?;
-                service
-            }
-        };
         service.call(request).await
+    }
+}
+
+/// Waits for `work` until this moment, if there is one; returns `None` if that comes first.
+pub(super) async fn within<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match until {
+        Some(until) => timeout_at(until, work).await.ok(),
+        None => Some(work.await),
     }
 }
 

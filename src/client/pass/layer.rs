@@ -35,7 +35,10 @@ use crate::client::PurchaseId;
 /// - The request's [`MaxPrice`](crate::client::MaxPrice) limits its pass and its answer together. Its
 ///   [`Deadline`](crate::client::Deadline) covers quote, pass and answer together. If they prevent a purchase, other
 ///   requests may still buy.
-/// - After a failed attempt, none is bought for a minute, and requests go on without one.
+/// - After a failed attempt, none is bought for a minute, and requests go on without one. An attempt counts as failed
+///   if its caller left before it paid, or while it fetched a paid pass. It fetches for half a minute at most.
+/// - A request waits half a minute at most for another that buys a pass, and five seconds for one that fetches a paid
+///   pass. Then it goes on without one. If it has a deadline, each of these takes at most half of the remaining time.
 /// - After a payment that bought nothing useful, none is bought at that origin for a day. That is so if the seller
 ///   refused the payment for good, or sold something that is not a pass, has expired by this machine's clock, or ends
 ///   after calls none of which was answered. While its first calls are in progress, no other is bought. The same

@@ -1,9 +1,9 @@
 //! `Limits`: the price and time limits of a request, including the pass that is bought for it.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use http::Request;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::{
     client::{Deadline, MaxPrice},
@@ -64,11 +64,8 @@ impl Limits {
         self.deadline = self.deadline.map(|deadline| deadline.saturating_add(approving));
     }
 
-    /// Waits for `work` within the remaining time; returns `None` if that ends first.
-    pub(super) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        match self.left() {
-            Some(left) => timeout(left, work).await.ok(),
-            None => Some(work.await),
-        }
+    /// Returns `most`, or half of the remaining time if that is less: the request itself needs the rest.
+    pub(super) fn part(&self, most: Duration) -> Duration {
+        self.left().map_or(most, |left| most.min(left / 2))
     }
 }

@@ -4,6 +4,7 @@
 //! none, it buys one through the inner layer and within its budget.
 
 mod address;
+mod attempt;
 mod buying;
 mod errand;
 mod held;
@@ -18,6 +19,7 @@ mod purse;
 mod service;
 mod shop;
 mod showing;
+mod turn;
 mod word;
 
 pub use held::{HeldPass, PassError};

@@ -6,10 +6,7 @@ use std::{
 };
 
 use http::{HeaderValue, Uri};
-use tokio::{
-    sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use super::{
     address::Address,
@@ -17,6 +14,7 @@ use super::{
     in_use::{Fate, InUse},
     notes::Notes,
     promise::Promise,
+    turn::Turns,
     word::{Sold, Word},
 };
 
@@ -30,8 +28,8 @@ pub(super) struct Shop {
     origin: String,
     /// Whether quotes name its passes: each is bought at the price and address of a current quote.
     pub(super) is_quoted: bool,
-    /// Held by the one request that may buy.
-    buying: AsyncMutex<()>,
+    /// One purchase at a time.
+    pub(super) turns: Turns,
     state: Mutex<State>,
 }
 
@@ -81,7 +79,7 @@ impl Shop {
             pause_within: None,
             refused: Notes::new(),
         };
-        Some(Self { origin, is_quoted, buying: AsyncMutex::new(()), state: Mutex::new(state) })
+        Some(Self { origin, is_quoted, turns: Turns::default(), state: Mutex::new(state) })
     }
 
     pub(super) fn origin(&self) -> &str {
@@ -90,11 +88,6 @@ impl Shop {
 
     pub(super) fn address(&self) -> Address {
         self.state().address.clone()
-    }
-
-    /// Waits for its turn to buy.
-    pub(super) async fn turn(&self) -> AsyncMutexGuard<'_, ()> {
-        self.buying.lock().await
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,0 +1,46 @@
+//! `Attempt`: one request for a pass, and what holds for its shop while it is under way.
+
+use http::Uri;
+use tokio::time::Instant;
+
+use super::{order::PassOrder, shop::Shop};
+use crate::protocol::Amount;
+
+/// One request for a pass.
+pub(super) struct Attempt<'a> {
+    pub(super) url: &'a Uri,
+    /// What a quote said that it costs.
+    pub(super) price: Option<Amount>,
+    /// It fetches what an earlier attempt bought, which was never here, and pays nothing new.
+    pub(super) goes_on: bool,
+    /// When it is given up where it has no answer. A payment takes the time that it takes.
+    pub(super) until: Option<Instant>,
+}
+
+/// An attempt without an answer. Dropped, it has failed, and nothing is bought for a while: the next caller would wait in vain, too. One that
+/// has paid is the exception: the next request asks for what was paid for.
+pub(super) struct UnderWay<'a> {
+    shop: &'a Shop,
+    order: &'a PassOrder,
+    goes_on: bool,
+    within_limits: bool,
+    is_answered: bool,
+}
+
+impl<'a> UnderWay<'a> {
+    pub(super) const fn new(shop: &'a Shop, order: &'a PassOrder, goes_on: bool, within_limits: bool) -> Self {
+        Self { shop, order, goes_on, within_limits, is_answered: false }
+    }
+
+    pub(super) fn is_answered(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered && (self.goes_on || self.order.paid().is_none()) {
+            self.shop.pause(self.within_limits);
+        }
+    }
+}
