@@ -482,6 +482,23 @@ async fn a_used_up_pass_that_comes_again_is_not_bought_for_nothing() {
     }
 }
 
+/// A journal beside it is being written anew, under its own name with another ending.
+#[test]
+fn a_file_of_passes_is_written_under_a_name_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = folder.path().join("wallet.new");
+    std::fs::write(&theirs, "theirs").unwrap();
+    for name in ["wallet.passes", "wallet.more"] {
+        let _ = PassLayer::new().buying(PASS).unwrap().kept_in(folder.path().join(name)).unwrap();
+        assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
+        assert_eq!(std::fs::read_to_string(folder.path().join(name)).unwrap(), "[]");
+    }
+    // What a crash has left is no obstacle.
+    std::fs::write(folder.path().join("wallet.passes.new"), "half").unwrap();
+    let _ = PassLayer::new().buying(PASS).unwrap().kept_in(folder.path().join("wallet.passes")).unwrap();
+    assert!(!folder.path().join("wallet.passes.new").exists());
+}
+
 /// Its caller left while it was paid for: the next one takes it up, also in a later process, and where a quote now names another.
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_was_paid_for_is_taken_up_before_another_is_bought() {

@@ -2,8 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fmt, fs,
-    io::{self, Write as _},
+    fmt, fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
@@ -19,7 +18,10 @@ use super::{
     offered::{Offered, Wanted},
     shop::Shop,
 };
-use crate::client::{PurchaseId, flow::journal::sync_folder};
+use crate::client::{
+    PurchaseId,
+    flow::journal::{replace, sync_folder, write_beside},
+};
 
 /// How many addresses without a wanted pass are remembered.
 const MOST_LOOKED_AT: usize = 1_000;
@@ -159,15 +161,8 @@ impl Purse {
 
     fn write(&self) -> io::Result<()> {
         let Some(path) = &self.file else { return Ok(()) };
-        let beside = path.with_extension("new");
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&beside)?;
-        file.write_all(&serde_json::to_vec(&self.kept())?)?;
-        file.sync_all()?;
-        fs::rename(beside, path)?;
+        write_beside(path, &serde_json::to_vec(&self.kept())?)?;
+        replace(path)?;
         sync_folder(path)
     }
 }

@@ -13,7 +13,7 @@ use std::{fmt, path::Path};
 
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-pub(crate) use self::disk::sync_folder;
+pub(crate) use self::disk::{replace, sync_folder, write_beside};
 use self::{
     store::Store,
     writer::{Job, Writer},

@@ -22,7 +22,7 @@ pub use entry::{JournalEntry, PurchaseState};
 pub(crate) use erased::ErasedJournal;
 pub use error::JournalError;
 pub use file::FileJournal;
-pub(crate) use file::sync_folder;
+pub(crate) use file::{replace, sync_folder, write_beside};
 pub use memory::MemoryJournal;
 pub(crate) use signed::Signed;
 

@@ -91,7 +91,7 @@ pub(super) fn is_private(file: &File) -> io::Result<bool> {
 }
 
 /// Writes a file that will replace `path`. Nothing changes until [`replace`].
-pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<File> {
+pub(crate) fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let new = beside(path, ".new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -108,7 +108,7 @@ pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<File> {
 }
 
 /// Replaces `path` with that file.
-pub(super) fn replace(path: &Path) -> io::Result<()> {
+pub(crate) fn replace(path: &Path) -> io::Result<()> {
     fs::rename(beside(path, ".new"), path)
 }
 
