@@ -404,6 +404,27 @@ async fn a_paid_pass_is_fetched_whatever_the_quotes_of_now_say() {
     }
 }
 
+/// What was signed for it was shown, and may still be used. It is too dear for a request, which does not go on with it.
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_is_too_dear_to_go_on_with_costs_a_request_nothing() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let seller = Seller::new(|asked| match (asked.uri.path(), shown(asked), &asked.proof) {
+        ("/pass", Some(_), _) => Reply::Hangs,
+        ("/pass", None, _) => demand(&[way("900000")]),
+        (_, _, Some(_)) => sold(),
+        _ => bill("490000", asked, offer("/pass").replace("0.49", "0.90")),
+    });
+    for passes in [PassLayer::new().buying(PASS).unwrap(), PassLayer::new().preferring("ten")] {
+        let left = tokio::time::timeout(Duration::from_secs(5), bought(&passes, &layer, &seller, "/answer"));
+        assert!(left.await.is_err());
+        let mut request = to("https://shop.example/answer");
+        request.extensions_mut().insert(MaxPrice(Amount::from_base_units(490_000)));
+        assert_eq!(bought_by(request, &passes, &layer, &seller).await.unwrap().0, "the answer");
+        assert_eq!(layer.unfinished().len(), 1);
+    }
+}
+
 /// Its payment bought nothing yet, and the seller fails.
 #[tokio::test(start_paused = true)]
 async fn a_pass_whose_payment_is_unspent_is_not_forgotten() {

@@ -35,17 +35,8 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
     /// Turns to a purchase that is resumed, unless it may yet cost more than the request allows.
     pub(super) fn resumes_with(&mut self, guard: &PurchaseGuard) -> Result<(), Failure> {
         let is_own = self.request().identity.fingerprint.as_ref() == Some(&guard.entry().fingerprint);
-        match self.request().pass_order() {
-            Some(order) if is_own => {
-                order.resumes(true);
-                let entry = guard.entry();
-                if !entry.is_settled() && !entry.is_sold() {
-                    order.owes(entry.amount);
-                }
-            }
-            // What another request has paid buys something new here.
-            Some(order) => order.pays(guard.entry().amount),
-            None => {}
+        if let Some(order) = self.request().pass_order().filter(|_| is_own) {
+            order.resumes(true);
         }
         let (entry, limit) = (guard.entry(), self.request().max_price_of_resumed());
         if let Some(limit) = limit.filter(|_| entry.may_cost_more_than(limit)) {
@@ -57,6 +48,12 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
                 limit,
                 valid_before: entry.valid_before(),
             });
+        }
+        match self.request().pass_order() {
+            Some(order) if is_own && !entry.is_settled() && !entry.is_sold() => order.owes(entry.amount),
+            // What another request has paid buys something new here.
+            Some(order) if !is_own => order.pays(entry.amount),
+            _ => {}
         }
         self.turns_to(guard);
         Ok(())
