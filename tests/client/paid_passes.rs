@@ -425,6 +425,51 @@ async fn a_pass_that_is_too_dear_to_go_on_with_costs_a_request_nothing() {
     }
 }
 
+/// What was signed for it brings the token of before once more. That is spent, whether quotes name a pass after that, or are asked for at all.
+#[tokio::test(start_paused = true)]
+async fn a_request_and_a_pass_that_was_fetched_for_nothing_cost_no_more_than_it_may() {
+    for path in ["/answer", "/renamed", "/other"] {
+        for (most, answered) in [(1_389_999, false), (1_390_000, true)] {
+            let market = Market::open().await;
+            let layer = market.layer().await;
+            let stage = Arc::new(AtomicUsize::new(0));
+            let seller = with_an_old_token(&market, &stage);
+            let passes = PassLayer::new().preferring("ten");
+            // No quote for it names a pass, and that is known.
+            assert_eq!(asks(&passes, &layer, &seller, "/other").await, "the answer");
+            assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "by pass");
+            stage.store(1, SeqCst);
+            let left = tokio::time::timeout(Duration::from_secs(5), bought(&passes, &layer, &seller, "/answer"));
+            assert!(left.await.is_err());
+            stage.store(2, SeqCst);
+            let mut request = to(&format!("https://shop.example{path}"));
+            request.extensions_mut().insert(MaxPrice(Amount::from_base_units(most)));
+            let got = bought_by(request, &passes, &layer, &seller).await;
+            let paid = market.wallet.transfers() - 1;
+            assert_eq!((got.is_ok(), paid), (answered, usize::from(answered)), "{path} {most}");
+        }
+    }
+}
+
+/// It sells the same token for each payment that is signed, after it stalled once. `/other` names no pass.
+fn with_an_old_token(market: &Market, stage: &Arc<AtomicUsize>) -> Seller {
+    let (now, chain) = (Arc::clone(stage), market.shop.chain.clone());
+    Seller::new(move |asked| {
+        let is_by_pass = asked.headers.contains_key("x402-pass");
+        match (asked.uri.path(), shown(asked), &asked.proof) {
+            ("/pass", Some(_), _) if now.load(SeqCst) == 1 => Reply::Hangs,
+            ("/pass", Some(payment), _) => {
+                saying(delivered(settle(&chain, &payment)), r#"{"pass":"x402p_old","calls":1,"expires":null}"#)
+            }
+            ("/pass", None, _) => demand(&[way("900000")]),
+            (_, _, Some(_)) => sold(),
+            _ if is_by_pass => reply(200, &[("x402-pass-remaining", "0")], "by pass"),
+            ("/answer", ..) => bill("490000", asked, offer("/pass").replace("0.49", "0.90")),
+            _ => bill("490000", asked, "{}".to_owned()),
+        }
+    })
+}
+
 /// Its payment bought nothing yet, and the seller fails.
 #[tokio::test(start_paused = true)]
 async fn a_pass_whose_payment_is_unspent_is_not_forgotten() {

@@ -200,11 +200,13 @@ impl<S> Errand<S> {
             self.passes.lock().save();
         }
         // A paid pass comes first, whatever current quotes say, and whether or not one can be requested.
-        if let Some(shop) = known.as_ref().filter(|shop| shop.counts_at(&route, now()) && self.may_fetch(shop))
-            && let Some(showing) = self.fetch(shop).await
-        {
+        if let Some(shop) = known.as_ref().filter(|shop| shop.counts_at(&route, now()) && self.may_fetch(shop)) {
+            let showing = self.fetch(shop).await;
+            // The money is spent, whether or not a pass came.
             self.limits.bind(request);
-            return Ok(Step::Shown(showing));
+            if let Some(showing) = showing {
+                return Ok(Step::Shown(showing));
+            }
         }
         let (shop, offer) = match (known, wanted) {
             (Some(shop), _) if !self.needs_quote(&shop, &route) => (shop, None),
