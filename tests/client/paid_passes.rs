@@ -318,33 +318,77 @@ async fn a_good_pass_closes_its_purchase_without_a_word_about_the_payment() {
     }
 }
 
-/// A process ended before it closed the purchase, and its pass was of use until its time was over.
+/// A process ended before it closed the purchase. With a file, its pass was of use until its time was over: it would be waited for otherwise.
+/// Without one nobody knows that, and another one is not paid for.
 #[tokio::test(start_paused = true)]
-async fn a_pass_of_long_ago_that_comes_again_bars_none() {
+async fn a_pass_of_long_ago_that_comes_again_bars_none_where_it_is_known_to_have_come() {
+    for is_in_file in [true, false] {
+        let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+        let layer = market.layer().await;
+        let first = std::sync::Mutex::new(None);
+        let seller = seller(move |asked| {
+            let (_, transaction, _) = asked.proof.as_ref().unwrap();
+            let mut first = first.lock().unwrap();
+            let is_first = *first.get_or_insert(transaction.clone()) == *transaction;
+            let expires = if is_first { "1" } else { "null" };
+            let token = &transaction[..20];
+            let body = format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":{expires}}}"#);
+            if asked.proofs == 0 { Reply::Hangs } else { reply(200, &[("payment-response", "e30=")], body) }
+        });
+        let passes = PassLayer::new().preferring("ten");
+        let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/answer"));
+        assert!(left.await.is_err());
+        // As if it had been kept.
+        let mut passes = PassLayer::new().preferring("ten");
+        if is_in_file {
+            passes = passes.kept_in(folder.path().join("passes.json")).unwrap();
+        }
+        let (text, paid) = if is_in_file { ("by pass", 2) } else { ("the answer", 1) };
+        for _ in 0..2 {
+            assert_eq!(asks(&passes, &layer, &seller, "/answer").await, text, "{is_in_file}");
+            assert_eq!((paid_for(&seller), layer.unfinished().len()), (paid, 0), "{is_in_file}");
+        }
+    }
+}
+
+/// An earlier process paid at `/pass-a`. This one had a pass of `/pass-b`, which says nothing of that payment.
+#[tokio::test(start_paused = true)]
+async fn a_pass_of_another_address_says_nothing_of_a_refused_one() {
     let market = Market::open().await;
     let layer = market.layer().await;
     let first = std::sync::Mutex::new(None);
-    let seller =
-        Seller::new(move |asked| match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
-            ("/pass", Some((_, transaction, _)), _) => {
+    let seller = Seller::new(move |asked| {
+        let path = asked.uri.path();
+        match (path, &asked.proof, asked.headers.contains_key("x402-pass")) {
+            ("/pass-a" | "/pass-b", Some((_, transaction, _)), _) => {
                 let mut first = first.lock().unwrap();
                 let is_first = *first.get_or_insert(transaction.clone()) == *transaction;
-                let expires = if is_first { "1" } else { "null" };
                 let token = &transaction[..20];
-                let body = format!(r#"{{"pass":"x402p_{token}","calls":10,"expires":{expires}}}"#);
-                if asked.proofs == 0 { Reply::Hangs } else { reply(200, &[("payment-response", "e30=")], body) }
+                let sold = format!(r#"{{"pass":"x402p_{token}","calls":1,"expires":null}}"#);
+                match is_first {
+                    true if asked.proofs == 0 => Reply::Hangs,
+                    true => problem(409, "tx_already_used", &[]),
+                    false => reply(200, &[("payment-response", "e30=")], sold),
+                }
             }
+            ("/pass-a", None, _) => bill("900000", asked, "{}".to_owned()),
+            ("/pass-b", None, _) => bill("890000", asked, "{}".to_owned()),
             (_, Some(_), _) => sold(),
-            (path, None, true) if path != "/pass" => reply(200, &[("x402-pass-remaining", "9")], "by pass"),
-            _ => bill("490000", asked, offer("/pass")),
-        });
+            (_, None, true) => reply(200, &[("x402-pass-remaining", "0")], "by pass"),
+            (path, ..) => {
+                let offered = offer(&format!("/pass-{}", path.trim_start_matches('/'))).replace("0.49", "0.90");
+                bill("490000", asked, offered)
+            }
+        }
+    });
     let passes = PassLayer::new().preferring("ten");
-    let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/answer"));
+    let left = tokio::time::timeout(Duration::from_secs(30), bought(&passes, &layer, &seller, "/a"));
     assert!(left.await.is_err());
-    // As if it had been kept.
     let passes = PassLayer::new().preferring("ten");
-    assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "by pass");
-    assert_eq!((market.wallet.transfers(), layer.unfinished().len()), (2, 0));
+    for (path, text, paid) in [("/b", "by pass", 2), ("/a", "the answer", 2)] {
+        assert_eq!(asks(&passes, &layer, &seller, path).await, text, "{path}");
+        assert_eq!(paid_for(&seller), paid, "{path}");
+    }
 }
 
 /// What came before could not be used, or another pass broke its seller's word meanwhile.

@@ -149,7 +149,7 @@ where
             return Err(Failure::NothingToResume);
         }
         if let Some(order) = self.request().pass_order() {
-            order.resumes(false);
+            order.resumes(None);
         }
         if self.request().pays_nothing_new() && !self.request().is_quote_only() {
             return self.unpaid(first).await;

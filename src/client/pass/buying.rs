@@ -195,9 +195,8 @@ impl<S> Errand<S> {
         let bought = match ending {
             Ending::Open(_) | Ending::Sold(_) => return Bought::Stopped,
             Ending::Unpaid => Bought::Nothing,
-            // Its pass arrived, or this shop would wait for it: only its purchase was not closed. Without a file, an
-            // earlier process may have waited for it.
-            Ending::Lost if order.has_resumed() && !attempt.goes_on && self.knows_of_all(shop) => Bought::Again,
+            // Its pass arrived before, and only its purchase was not closed.
+            Ending::Lost if self.came_before(attempt, order) => Bought::Again,
             Ending::Lost => {
                 tracing::warn!(url = %attempt.url, "a pass was paid for, and its seller does not give it: no other is bought for a day");
                 shop.set_aside(now());
@@ -209,9 +208,12 @@ impl<S> Errand<S> {
         bought
     }
 
-    /// Returns whether this layer would know of a pass that was bought there and did not arrive.
-    fn knows_of_all(&self, shop: &Shop) -> bool {
-        shop.had_one() || self.passes.lock().is_in_file()
+    /// Returns whether the attempt resumed a purchase whose pass is known to have arrived before: in this process, or in an earlier one if a
+    /// file would say otherwise.
+    fn came_before(&self, attempt: &Attempt<'_>, order: &PassOrder) -> bool {
+        let Some(purchase) = order.resumed().filter(|_| !attempt.goes_on) else { return false };
+        let purse = self.passes.lock();
+        purse.is_in_file() || purse.bought.contains(&purchase)
     }
 
     /// Keeps what was sold. The purchase is closed only once that is in the file, so that after a crash the same
@@ -250,7 +252,7 @@ impl<S> Errand<S> {
         }
         let is_useless = !shop.holds_one(now());
         // The pass was here before and was used; a crash prevented closing its purchase.
-        let is_old = is_pass && order.has_resumed() && !attempt.goes_on;
+        let is_old = is_pass && self.came_before(attempt, order);
         // A proxy's page blocks nothing: it was not paid for, or the payment remains usable for the pass.
         if is_useless && !is_open && !is_unpaid && !is_old {
             let purchase = purchase.map(tracing::field::display);

@@ -46,6 +46,8 @@ use crate::client::PurchaseId;
 ///   would have bought singly. With [`expecting`](Self::expecting), whose purpose is to save money, it applies to one
 ///   that ends at any time after fewer answers than all of that. Calls in progress when it ends count as answered until
 ///   they end. A pass of an amount that was charged on several routes is not judged by that.
+/// - A seller may sell again a pass whose purchase an earlier process left open. Only the file tells whether the pass
+///   was used there. Without a file, such a pass counts as useless if it has expired or is refused.
 /// - A proxy's page in place of a pass blocks nothing: a payment, if there is one, remains usable for the pass. A paid
 ///   pass is fetched even while nothing new is bought. A new pass closes its purchase, with or without a confirmation
 ///   of the payment.

@@ -34,7 +34,7 @@ enum Wish {
 
 #[derive(Default)]
 struct Told {
-    has_resumed: bool,
+    resumed: Option<PurchaseId>,
     paid: Option<Amount>,
     approving: Duration,
     is_billed: bool,
@@ -114,15 +114,15 @@ impl PassOrder {
         }
     }
 
-    /// Reports whether an earlier purchase of the request is resumed, or ended so that the request begins anew.
-    pub(crate) fn resumes(&self, resumes: bool) {
-        self.told().has_resumed = resumes;
+    /// Reports which earlier purchase of the request is resumed; `None` if it ended and the request begins anew.
+    pub(crate) fn resumes(&self, purchase: Option<PurchaseId>) {
+        self.told().resumed = purchase;
     }
 
     /// Reports a new payment of this amount: from now on that one buys the answer, whatever was resumed before.
     pub(crate) fn pays(&self, amount: Amount) {
         let mut told = self.told();
-        (told.has_resumed, told.paid) = (false, Some(amount));
+        (told.resumed, told.paid) = (None, Some(amount));
     }
 
     /// Reports the amount that the resumed purchase will still cost.
@@ -151,7 +151,11 @@ impl PassOrder {
     }
 
     pub(super) fn has_resumed(&self) -> bool {
-        self.told().has_resumed
+        self.resumed().is_some()
+    }
+
+    pub(super) fn resumed(&self) -> Option<PurchaseId> {
+        self.told().resumed
     }
 
     /// Returns what was paid for this request, if known. The caller ignores it for an unpaid ending.

@@ -95,12 +95,6 @@ impl Shop {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether this process has or had a pass of this shop.
-    pub(super) fn had_one(&self) -> bool {
-        let state = self.state();
-        state.held.is_some() || state.given_up.is_some()
-    }
-
     /// Returns what to save: the held pass, as if the process ended now; and an entry without a token for the next
     /// pass, as if given-up passes still in doubt bought nothing. A pass that is over may have another address.
     pub(super) fn kept(&self) -> impl Iterator<Item = HeldPass> + use<> {

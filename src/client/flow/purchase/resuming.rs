@@ -36,7 +36,7 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
     pub(super) fn resumes_with(&mut self, guard: &PurchaseGuard) -> Result<(), Failure> {
         let is_own = self.request().identity.fingerprint.as_ref() == Some(&guard.entry().fingerprint);
         if let Some(order) = self.request().pass_order().filter(|_| is_own) {
-            order.resumes(true);
+            order.resumes(Some(guard.entry().id));
         }
         let (entry, limit) = (guard.entry(), self.request().max_price_of_resumed());
         if let Some(limit) = limit.filter(|_| entry.may_cost_more_than(limit)) {
