@@ -391,6 +391,63 @@ async fn a_pass_of_another_address_says_nothing_of_a_refused_one() {
     }
 }
 
+/// An earlier process paid for ten calls. A quote for thirty, at three times the price, finds that payment, and
+/// no answer to it: its seller has none, or its caller leaves.
+#[tokio::test(start_paused = true)]
+async fn a_pass_of_an_earlier_process_is_not_judged_by_a_quote_of_now() {
+    for (is_in_file, leaves) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+        let budget = Market::budget().per_payment("20").per_day("100").build().unwrap();
+        let builder = PayLayer::builder(market.wallet.clone(), budget, market.journal.clone());
+        let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+        let (stage, showings) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+        let now = Arc::clone(&stage);
+        let seller = Seller::new(move |asked| {
+            let stage = now.load(SeqCst);
+            match (asked.uri.path(), &asked.proof, asked.headers.contains_key("x402-pass")) {
+                ("/pass", Some(_), _) if stage == 0 || leaves && stage == 1 => Reply::Hangs,
+                ("/pass", Some(_), _) if stage == 1 => reply(200, &[], "<html>"),
+                ("/pass", Some((_, transaction, _)), _) => {
+                    let body = format!(r#"{{"pass":"x402p_{}","calls":10,"expires":null}}"#, &transaction[..20]);
+                    reply(200, &[("payment-response", "e30=")], body)
+                }
+                ("/pass", None, _) => bill(if stage == 1 { "14700000" } else { "4900000" }, asked, "{}".to_owned()),
+                (_, Some(_), _) => sold(),
+                (_, None, true) => {
+                    let left = 9 - showings.fetch_add(1, SeqCst) % 10;
+                    reply(200, &[("x402-pass-remaining", &left.to_string())], "by pass")
+                }
+                (_, None, false) if stage == 1 => {
+                    let offered = offer("/pass").replace("0.49", "14.70").replace(r#""calls":10"#, r#""calls":30"#);
+                    bill("490000", asked, offered)
+                }
+                (_, None, false) => bill("490000", asked, offer("/pass").replace("0.49", "4.90")),
+            }
+        });
+        let earlier = PassLayer::new().preferring("ten");
+        let left = tokio::time::timeout(Duration::from_secs(30), bought(&earlier, &layer, &seller, "/answer"));
+        assert!(left.await.is_err());
+        let file = folder.path().join("passes.json");
+        let open = || {
+            let passes = PassLayer::new().preferring("ten");
+            if is_in_file { passes.kept_in(&file).unwrap() } else { passes }
+        };
+        let mut passes = open();
+        stage.store(1, SeqCst);
+        let asked = tokio::time::timeout(Duration::from_secs(30), asks(&passes, &layer, &seller, "/answer")).await;
+        assert_eq!(asked.ok().as_deref(), (!leaves).then_some("the answer"));
+        if is_in_file {
+            passes = open();
+        }
+        advance(Duration::from_secs(61)).await;
+        stage.store(2, SeqCst);
+        for calls in 1..=11 {
+            assert_eq!(asks(&passes, &layer, &seller, "/answer").await, "by pass", "{is_in_file} {leaves} {calls}");
+            assert_eq!(paid_for(&seller), if calls > 10 { 2 } else { 1 }, "{is_in_file} {leaves} {calls}");
+        }
+    }
+}
+
 /// What came before could not be used, or another pass broke its seller's word meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_paid_pass_is_fetched_while_nothing_new_is_bought() {

@@ -3,7 +3,7 @@
 use http::Uri;
 use tokio::time::Instant;
 
-use super::{order::PassOrder, shop::Shop};
+use super::{order::PassOrder, purse::SharedPurse, shop::Shop};
 use crate::protocol::Amount;
 
 /// One request for a pass.
@@ -21,6 +21,7 @@ pub(super) struct Attempt<'a> {
 /// has paid is the exception: the next request asks for what was paid for.
 pub(super) struct UnderWay<'a> {
     shop: &'a Shop,
+    purse: SharedPurse,
     order: &'a PassOrder,
     goes_on: bool,
     within_limits: bool,
@@ -28,18 +29,36 @@ pub(super) struct UnderWay<'a> {
 }
 
 impl<'a> UnderWay<'a> {
-    pub(super) const fn new(shop: &'a Shop, order: &'a PassOrder, goes_on: bool, within_limits: bool) -> Self {
-        Self { shop, order, goes_on, within_limits, is_answered: false }
+    /// Begins it, for a request with limits of its own or without.
+    pub(super) fn begin(
+        attempt: &Attempt<'_>,
+        order: &'a PassOrder,
+        (shop, purse): (&'a Shop, &SharedPurse),
+        within_limits: bool,
+    ) -> Self {
+        Self { shop, purse: purse.clone(), order, goes_on: attempt.goes_on, within_limits, is_answered: false }
     }
 
-    pub(super) fn is_answered(mut self) {
+    /// Its purchase stays open: later attempts ask for what it bought. An earlier one that was found here had a quote of its own, so that no quote
+    /// of now says what it bought.
+    pub(super) fn stays_open(&self) {
+        if self.order.has_resumed() && !self.goes_on && self.shop.forgets_promise() {
+            self.purse.lock().save();
+        }
+    }
+
+    pub(super) fn ends(mut self) {
         self.is_answered = true;
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if !self.is_answered && (self.goes_on || self.order.paid().is_none()) {
+        if self.is_answered {
+            return;
+        }
+        self.stays_open();
+        if self.goes_on || self.order.paid().is_none() {
             self.shop.pause(self.within_limits);
         }
     }

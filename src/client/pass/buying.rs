@@ -157,23 +157,26 @@ impl<S> Errand<S> {
         if attempt.goes_on {
             extensions.insert(ResumeOnly);
         }
-        let under_way = UnderWay::new(shop, &order, attempt.goes_on, self.limits.are_set());
+        let under_way = UnderWay::begin(attempt, &order, (shop, &self.passes), self.limits.are_set());
         let answer = self.asks(request, attempt.until).await;
         self.limits.extend(order.approving());
         let of_another = || answer.as_ref().map_or(Ending::Open(None), Ending::of_another);
         let ending = order.ending().unwrap_or_else(of_another);
+        if matches!(ending, Ending::Open(_)) {
+            under_way.stays_open();
+        }
         if let Some(paid) = order.paid().filter(|_| !matches!(ending, Ending::Unpaid)) {
             self.limits.spend(paid);
         }
         // A payment sells it whatever the status. A free pass needs status 200.
         let is_sold = |answer: &Response<R>| matches!(ending, Ending::Sold(_)) || answer.status() == StatusCode::OK;
         let Some(answer) = answer.and_then(Result::ok).filter(is_sold) else {
-            under_way.is_answered();
+            under_way.ends();
             return self.unsold(shop, attempt, &order, &ending);
         };
         let purchase = answer.extensions().get::<Purchase>().map(|purchase| purchase.id);
         let body = within(attempt.until, read(answer.into_body())).await;
-        under_way.is_answered();
+        under_way.ends();
         let Some(body) = body.flatten() else { return Bought::Stopped };
         self.keep(shop, attempt, (&order, ending), purchase, &body).await
     }

@@ -217,6 +217,11 @@ impl Shop {
         state.unusable_until = state.unusable_until.filter(|_| state.is_barred(now));
     }
 
+    /// Drops the quote's terms: they do not describe the purchase that was begun at the address. Returns whether there were any.
+    pub(super) fn forgets_promise(&self) -> bool {
+        self.state().promise.take().is_some()
+    }
+
     /// Notes that no purchase is unfinished at the address.
     pub(super) fn is_finished(&self) {
         self.state().is_unfinished = false;
