@@ -11,8 +11,10 @@ use tower::service_fn;
 
 use super::*;
 use crate::{
-    client::{Body as RequestBody, Budget, MemoryJournal, PurchaseState, flow::PurchaseRegistry, settings::Settings},
-    protocol::{Address, ChainTime},
+    client::{
+        Body as RequestBody, Budget, MemoryJournal, Purchase, PurchaseState, flow::PurchaseRegistry, settings::Settings,
+    },
+    protocol::{Address, Asset, ChainTime},
     testing::{FakeClock, ScriptedPayer, ScriptedVerifier, Sending},
 };
 
