@@ -345,14 +345,21 @@ fn read_plan<B: Body>(request: &PricedRequest, shown: &Shown, body: &B) -> Optio
         return None;
     }
     let identity = is_identity(headers);
-    let foreign = match (scan != ScanPolicy::Never || route.prices.depends_on_request()) && has_foreign_charset(headers)
-    {
-        true => ScanPolicy::of(request.media),
-        false => ScanPolicy::Never,
-    };
-    // A call by pass runs the handler, which needs all of what is begun here.
-    let whole = whole || request.shows_pass();
-    Some(ReadPlan { scan, whole, identity, foreign, limit: route.body_limit, timeout: route.body_timeout })
+    let is_priced = route.prices.may_read_body();
+    let media = ScanPolicy::of(request.media);
+    // A length is priced as it was sent; what JSON and forms say is priced as the handler reads it.
+    let is_compressed = !identity && media != ScanPolicy::Guess;
+    let is_foreign = (scan != ScanPolicy::Never || is_priced) && (is_compressed || has_foreign_charset(headers));
+    Some(ReadPlan {
+        scan,
+        // A call by pass runs the handler, which needs all of what is begun here.
+        whole: whole || request.shows_pass(),
+        identity,
+        foreign: if is_foreign { media } else { ScanPolicy::Never },
+        demands_json: is_priced && scan == ScanPolicy::Never && media == ScanPolicy::Json,
+        limit: route.body_limit,
+        timeout: route.body_timeout,
+    })
 }
 
 /// Returns whether to buffer a redemption's body before reserving: if its length is announced and within the limit. Otherwise a client that

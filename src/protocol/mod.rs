@@ -89,7 +89,7 @@ pub(crate) use price_text::PriceText;
 #[cfg(feature = "client")]
 pub(crate) use redemption::is_proof_member;
 pub(crate) use redemption::{
-    ScanResult, begins_json, form_names_proof, names_proof, query_names_proof, scan_body, scan_form,
+    ScanResult, begins_json, form_names_proof, is_json, names_proof, query_names_proof, scan_body, scan_form,
 };
 pub(crate) use request_digest::{DigestKey, RequestDigest};
 pub(crate) use rfc3339::rfc3339;

@@ -179,6 +179,12 @@ pub(crate) fn names_proof(text: &[u8]) -> bool {
     [INTENT, TX].iter().any(|name| memmem::find(text, name.as_bytes()).is_some())
 }
 
+/// Returns whether bytes are JSON in UTF-8.
+pub(crate) fn is_json(bytes: &[u8]) -> bool {
+    // serde_json does not check the UTF-8 of what it skips.
+    std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+}
+
 /// Returns whether a text is JSON, or the beginning of JSON.
 pub(crate) fn begins_json(text: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(text).map_or_else(|error| error.is_eof(), |_| true)

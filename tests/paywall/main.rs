@@ -43,6 +43,7 @@ mod metrics;
 mod networks;
 mod page;
 mod passes;
+mod priced_bodies;
 mod pricing;
 mod proofs;
 mod purchase;

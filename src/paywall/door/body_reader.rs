@@ -15,8 +15,8 @@ use tokio::time::Sleep;
 use crate::{
     paywall::body::Trailers,
     protocol::{
-        Media, ProblemCode, Proof, Redemption, ScanResult, begins_json, form_names_proof, names_proof, scan_body,
-        scan_form,
+        Media, ProblemCode, Proof, Redemption, ScanResult, begins_json, form_names_proof, is_json, names_proof,
+        scan_body, scan_form,
     },
 };
 
@@ -108,6 +108,8 @@ pub(crate) struct ReadPlan {
     pub(crate) identity: bool,
     /// Which bodies must not be read, because their handler may see other text in them.
     pub(crate) foreign: ScanPolicy,
+    /// Whether it must be JSON although nothing is looked for in it: its price follows from what the JSON says.
+    pub(crate) demands_json: bool,
     pub(crate) limit: usize,
     pub(crate) timeout: Duration,
 }
@@ -280,6 +282,9 @@ impl<B: Body<Data = Bytes>> BodyReader<B> {
             return Ok(Read::TooLong);
         }
         let data = if this.rest.is_empty() { std::mem::take(this.first) } else { std::mem::take(this.rest).freeze() };
+        if this.plan.demands_json && !data.is_empty() && !is_json(&data) {
+            return Err(ProblemCode::InvalidBody);
+        }
         let proof = match this.header.take() {
             Some(shown) => Some(shown),
             None => this.plan.scan.scan(*this.begins, &data)?,

@@ -226,6 +226,11 @@ impl Prices {
         !matches!(self, Self::Fixed(_))
     }
 
+    /// Returns whether the price may depend on the body's text. A metered price does not: its handler charges for what it has read.
+    pub(crate) const fn may_read_body(&self) -> bool {
+        !matches!(self, Self::Fixed(_) | Self::UpTo(_))
+    }
+
     /// Returns whether the handler sets the charge, up to one maximum for every request.
     pub(crate) const fn is_metered(&self) -> bool {
         matches!(self, Self::UpTo(_))

@@ -67,8 +67,15 @@ impl From<Unreadable> for Refusal {
 /// Reads a body to its end.
 pub(super) async fn read<B: Body<Data = Bytes>>(body: B, limits: Limits) -> Result<(Bytes, Trailers), ProblemCode> {
     let Limits { message: limit, timeout, .. } = limits;
-    let plan =
-        ReadPlan { scan: ScanPolicy::Never, whole: true, identity: true, foreign: ScanPolicy::Never, limit, timeout };
+    let plan = ReadPlan {
+        scan: ScanPolicy::Never,
+        whole: true,
+        identity: true,
+        foreign: ScanPolicy::Never,
+        demands_json: false,
+        limit,
+        timeout,
+    };
     let mut reader = pin!(BodyReader::new(body, plan, None));
     match poll_fn(|cx| reader.as_mut().poll_read(cx)).await? {
         Read::Whole { data, trailers, .. } => Ok((data, trailers)),
