@@ -457,6 +457,17 @@ const SPOILT: &[(&str, u16, &str, Spoil)] = &[
     ("no method", 400, "invalid_redemption", |m| m["accepted"]["extra"]["assetTransferMethod"] = Value::Null),
     ("another method", 400, "invalid_redemption", |m| m["accepted"]["extra"]["assetTransferMethod"] = "bolt11".into()),
     ("another scheme", 400, "invalid_redemption", |m| m["accepted"]["scheme"] = "upto".into()),
+    ("an entry to sign a permit for", 400, "invalid_redemption", |m| {
+        m["accepted"]["extra"]["assetTransferMethod"] = "permit2".into();
+    }),
+    ("an entry of a metered answer", 400, "invalid_redemption", |m| {
+        m["accepted"]["scheme"] = "upto".into();
+        m["accepted"]["extra"]["assetTransferMethod"] = "permit2".into();
+    }),
+    ("an entry of channels", 400, "invalid_redemption", |m| {
+        m["accepted"]["scheme"] = "batch-settlement".into();
+        m["accepted"]["extra"]["assetTransferMethod"] = "eip3009".into();
+    }),
     ("another kind of chain", 400, "invalid_redemption", |m| m["accepted"]["network"] = "solana:x".into()),
     ("another type", 400, "invalid_redemption", |m| m["payload"]["type"] = "receipt".into()),
     ("no type", 400, "invalid_redemption", |m| m["payload"]["type"] = Value::Null),
@@ -470,7 +481,13 @@ const SPOILT: &[(&str, u16, &str, Spoil)] = &[
 /// Whoever may have sent a transfer is never asked for another.
 #[tokio::test]
 async fn what_does_not_echo_is_refused_and_never_billed() {
-    let stall = Stall::open_with(MerchantBuilder::accept_submitted_transfers).await;
+    let accepting = MerchantBuilder::accept_submitted_transfers;
+    for stall in [Stall::open_with(accepting).await, Stall::open_with_permits_and(accepting).await] {
+        never_billed(&stall).await;
+    }
+}
+
+async fn never_billed(stall: &Stall) {
     let counter = Counter::default();
     let service = layered(&stall.shop.layer(), echo(counter.clone()));
     for (byte, (name, status, code, spoil)) in (1..).zip(SPOILT) {

@@ -69,11 +69,15 @@ impl Stall {
 
     /// One who takes permits as well.
     pub async fn open_with_permits() -> Self {
+        Self::open_with_permits_and(|builder| builder).await
+    }
+
+    pub async fn open_with_permits_and(set: impl FnOnce(MerchantBuilder) -> MerchantBuilder) -> Self {
         let mut settler = None;
         let shop = Shop::open_on(|builder, chain| {
             let scripted = ScriptedSettler::new(chain.clone());
             settler = Some(scripted.clone());
-            builder.settler(scripted.clone()).permit_settler(scripted)
+            set(builder.settler(scripted.clone()).permit_settler(scripted))
         })
         .await;
         Self { shop, settler: settler.unwrap() }

@@ -53,7 +53,7 @@ const SHOW_ONE: &str = "Show one payment, as an object in the member x402/paymen
 /// What to do about a payment that is for something else.
 const MADE_FOR_ANOTHER: &str = "This payment was made for another tool, for other arguments, or for another service: call that. It buys nothing here. Do not pay again for what it was made for.";
 /// The same if the chain is read, so that a payment that bought nothing can be redeemed here.
-const REDEEM_HERE: &str = "This payment was made for another tool, for other arguments, or for another service: call that. If it bought nothing, its payer redeems it here: show an entry of this tool's quote with extra {\"assetTransferMethod\":\"txid\",\"intentId\":…}, the intentId of this answer, and the payload {\"type\":\"payment-proof\",\"txRef\":…,\"paymentSignature\":…}. Do not pay again for what it was made for.";
+const REDEEM_HERE: &str = "This payment was made for another tool, for other arguments, or for another service: call that. If it bought nothing, its payer redeems it here: show an entry of this tool's quote with scheme \"exact\" and extra {\"assetTransferMethod\":\"txid\",\"paymentFlow\":\"upfront\",\"binding\":[\"tag\",\"nonce\",\"signature\"],\"intentId\":…}, the intentId of this answer, and the payload {\"type\":\"payment-proof\",\"txRef\":…,\"paymentSignature\":…}. Do not pay again for what it was made for.";
 
 /// What an error says if no payment was made.
 const NOTHING_TAKEN: &str = "Nothing was taken.";

@@ -11,7 +11,10 @@ use shown::{Accepted, Permitted, permit, unless_sold};
 
 use crate::{
     paywall::{
-        dialect::purchase::{Named, named_in_payload},
+        dialect::{
+            client_submitted::is_submitted,
+            purchase::{Named, named_in_payload},
+        },
         priced_request::PricedRequest,
         refusal::{Problem, Rejection},
         sale::{deliver::Purchase, opened::Opened},
@@ -64,7 +67,8 @@ impl WayToPay for ByPermit {
 
     fn recognises(&self, proof: &Proof) -> bool {
         let Proof::Payment(payment) = proof else { return false };
-        matches!(payment.payload, SchemePayload::Permit(_)) || Accepted::of(payment).is_some()
+        !is_submitted(payment)
+            && (matches!(payment.payload, SchemePayload::Permit(_)) || Accepted::of(payment).is_some())
     }
 
     async fn reserve(
