@@ -36,6 +36,7 @@ mod market;
 mod on_chain;
 mod permitted;
 mod refunds;
+mod renamed;
 mod restored;
 mod sales;
 #[cfg(feature = "metrics")]

@@ -131,3 +131,15 @@ async fn what_was_made_for_another_tool_is_redeemed_as_it_is_told() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_bought_a_call_is_known_at_each_metered_tool() {
+    let rig = Rig::open_settling(|builder, settler| builder.settler(settler.clone()).permit_settler(settler)).await;
+    let metered = |_: &serde_json::Map<String, Value>| Price::UpTo(units(MAXIMUM));
+    let tools = rig.shop.merchant.tools().price_with("search", metered).unwrap();
+    let service = rig.behind(&tools.price_with("summarise", metered).unwrap());
+    let permit = sign(&up_to(&say(&service, &search()).await), NONCE);
+    say(&service, &with_payment(search(), &permit)).await.sold();
+    let elsewhere = with_payment(call("summarise", json!({})), &permit);
+    assert_eq!(say(&service, &elsewhere).await.refused(), "already_consumed");
+}

@@ -47,6 +47,7 @@ use crate::{
         ProblemCode, Proof,
         headers::{NO_STORE, PAYMENT_RESPONSE, X402_PASS, X402_PASS_REMAINING},
         mcp::{PASS, ToolCall},
+        v2::PaymentOption,
     },
 };
 
@@ -334,7 +335,13 @@ async fn priced(request: &PricedRequest, voice: &Voice) -> Result<Option<Message
 /// Returns the refusal of a payment that bought the call of another tool here, so that its payer is not billed again.
 async fn sold_for_another(table: &Table, request: &PricedRequest, proof: &Proof) -> Option<Rejection> {
     let intent = match proof {
-        Proof::Payment(payment) => payment.accepted.exact()?.intent().ok()??,
+        Proof::Payment(payment) => match &payment.accepted {
+            PaymentOption::Exact(accepted) => accepted.intent(),
+            PaymentOption::UpTo(accepted) => accepted.intent(),
+            PaymentOption::Channel(accepted) => accepted.intent(),
+            PaymentOption::Other(_) => return None,
+        }
+        .ok()??,
         Proof::Mpp(credential) => credential.challenge.id.clone(),
         _ => return None,
     };

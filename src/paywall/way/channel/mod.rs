@@ -10,6 +10,7 @@ mod found;
 mod refund;
 mod shown;
 mod units;
+mod unmatched;
 
 use std::{
     pin::pin,
@@ -106,20 +107,14 @@ async fn accept(
     // A payment that is on another network, or cannot be read, is refused on behalf of any chain with channels.
     let has_channels = || merchant.chains.iter().find(|chain| chain.channels.is_some());
     let chain: &Arc<SellingChain> = named.or_else(has_channels).unwrap_or(merchant.first());
-    let Some(channels) = &chain.channels else {
-        let payer = channel(payload).ok().map(|(_, shown)| shown.config().payer);
-        return Err(request.requote(price?).refuse(Reason::UNSUPPORTED_SCHEME, chain.network, payer));
-    };
+    let Some(channels) = &chain.channels else { return Err(Problem::takes_no_channels().into()) };
     chain.ready_for_channels(channels).await?;
     let vouched = match Vouched::read(request, chain, channels, payload) {
         Ok(vouched) => vouched,
-        Err(reason) => {
-            let payer = channel(payload).ok().map(|(_, shown)| shown.config().payer);
-            return Err(request.requote(price?).refuse(reason, chain.network, payer));
-        }
+        Err(reason) => return Err(unmatched::refuse(request, (chain, channels), (payload, reason), price?).await),
     };
     // Before the reply reveals anything about the channel, or the chain is asked.
-    if !is_signed(channels, &vouched.channel, &vouched.voucher).await? {
+    if !is_signed(channels, chain.network, &vouched.channel, &vouched.voucher).await? {
         let reason = Reason::INVALID_BATCH_SETTLEMENT_EVM_VOUCHER_SIGNATURE;
         return Err(request.requote(price?).refuse(reason, chain.network, None));
     }

@@ -14,7 +14,7 @@ use crate::{
         },
     },
     protocol::{
-        IntentId, ProblemCode,
+        IntentId, Network, ProblemCode,
         channel::{ChannelConfig, ChannelPayload, ChannelTerms, Voucher, VoucherPayment, WITHDRAW_DELAYS},
         v2::{ChannelRequirements, PaymentOption, PaymentPayload, Reason, SchemePayload},
     },
@@ -96,8 +96,12 @@ impl<'a> Vouched<'a> {
 ///
 /// # Errors
 /// If the settler must be asked and does not answer, or too many requests wait for it already.
-pub(super) async fn is_signed(channels: &Channels, channel: &Channel, voucher: &Voucher) -> Result<bool, Problem> {
-    let network = channels.network();
+pub(super) async fn is_signed(
+    channels: &Channels,
+    network: Network,
+    channel: &Channel,
+    voucher: &Voucher,
+) -> Result<bool, Problem> {
     let unavailable = || Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN);
     match channel.config.voucher_key() {
         #[cfg(any(feature = "evm", feature = "wallet"))]
