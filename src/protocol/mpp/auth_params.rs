@@ -43,6 +43,11 @@ impl AuthParams {
     }
 }
 
+/// Returns whether a header's value names the scheme `Payment`, alone or beside others.
+pub(super) fn names_payment(value: &[u8]) -> bool {
+    elements(value).filter_map(scheme).any(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Payment"))
+}
+
 /// Splits at the commas outside quoted strings.
 fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut is_quoted, mut is_escaped) = (false, false);

@@ -2,8 +2,10 @@
 
 use http::{HeaderMap, HeaderName};
 
+use super::auth_params::names_payment;
 use crate::protocol::{
     Address, HEADER_MAX, IntentId, InvalidRedemption, Network, TxHash, decode_base64,
+    headers::PAYMENT_AUTHORIZATION,
     v2::{Authorization, InvalidMessage, SignedAuthorization, object::Object, values},
 };
 
@@ -60,12 +62,17 @@ pub enum CredentialPayload {
 }
 
 impl Credential {
-    /// Reads the credential from this header, which may have values of other schemes. Returns `None` if there is none.
+    /// Reads the credential from this header. `Authorization` may have values of other schemes. Returns `None` if there is none.
     ///
     /// # Errors
     /// Returns [`InvalidRedemption`] if there are several, if it is too long, or if it is not a credential for a
-    /// charge on an EVM chain.
+    /// charge on an EVM chain. Anything else in `Payment-Authorization` is an error too, and so is a value of two
+    /// schemes, one of them `Payment`: a proxy has joined two lines.
     pub fn from_headers(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Self>, InvalidRedemption> {
+        let is_unread = |value: &[u8]| *name == PAYMENT_AUTHORIZATION || names_payment(value);
+        if headers.get_all(name).iter().any(|value| token(value.as_bytes()).is_none() && is_unread(value.as_bytes())) {
+            return Err(InvalidRedemption);
+        }
         let mut tokens = headers.get_all(name).iter().filter_map(|value| token(value.as_bytes()));
         match (tokens.next(), tokens.next()) {
             (None, _) => Ok(None),

@@ -359,6 +359,45 @@ async fn two_proofs_are_none() {
     assert_eq!(stall.settler.settlements(), 0);
 }
 
+/// Who shows the hash of a transfer has paid: what is there and cannot be read is no absence of a payment.
+#[tokio::test]
+async fn a_credential_that_cannot_be_read_is_never_billed() {
+    let own = Stall::open_with(|builder| builder.mpp(Mpp::new(REALM).own_header())).await;
+    let shared = stall().await;
+    for (stall, name) in [(&own, PAYMENT_AUTHORIZATION), (&shared, AUTHORIZATION)] {
+        let service = layered(&stall.shop.layer(), echo(Counter::default()));
+        let challenge = challenge(&service).await;
+        let hash = json!({ "challenge": challenge, "payload": { "type": "hash", "hash": stall.shop.pay(490_000) } });
+        let good = token(&hash);
+        let showing = |value: &str| {
+            let mut request = post(QUESTION);
+            request.headers_mut().insert(&name, value.parse().unwrap());
+            request
+        };
+        // A proxy makes one line of two, in either order.
+        let mut unread = vec![
+            format!("Bearer abc, {good}"),
+            format!("Bearer abc,{}", good.replace("Payment", "pAYMENT")),
+            format!("Digest realm=\"a, b\", {good}"),
+            format!("{good}, Bearer abc"),
+            "Payment".to_owned(),
+        ];
+        let others = [good.trim_start_matches("Payment ").to_owned(), "Bearer abc".to_owned(), String::new()];
+        let other_scheme = r#"Digest username="a, Payment b", realm="c""#.to_owned();
+        if name == PAYMENT_AUTHORIZATION {
+            unread.extend(others.into_iter().chain([other_scheme]));
+        } else {
+            for other in others.into_iter().chain([other_scheme]) {
+                assert_problem(ask(&service, showing(&other)).await, 402, "payment_required").await;
+            }
+        }
+        for value in unread {
+            refused(ask(&service, showing(&value)).await, 400, "invalid_redemption").await;
+        }
+        assert_eq!(ask(&service, showing(&good)).await.status(), 200);
+    }
+}
+
 /// Other schemes of `Authorization` are the service's own, and stay where the credential goes.
 #[tokio::test]
 async fn other_schemes_pass_untouched() {
