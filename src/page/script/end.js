@@ -31,16 +31,17 @@
   form.onsubmit = (event) => {
     event.preventDefault();
     const field = byId("hash");
-    const hash = field.value.match(HASH)?.[0];
+    const hash = field.value.match(HASH)?.[0].toLowerCase();
     field.setAttribute("aria-invalid", String(!hash));
     if (!hash) {
       tell("$no_hash", "bad");
       field.focus();
       return;
     }
-    if (state?.hash !== hash) {
+    if (state?.hash?.toLowerCase() !== hash) {
+      // The payment may be bound to an intent of before.
       const open = state && !state.done ? state : data;
-      save({ intent: open.intent, chain: open.chain, hash });
+      save({ intent: open.intent, chain: open.chain, secret: open.secret, hash });
     }
     redeem();
   };

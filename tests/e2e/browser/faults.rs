@@ -157,6 +157,17 @@ async fn a_hash_that_the_network_does_not_know_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_hash_that_is_typed_again_keeps_what_its_payment_is_bound_to() {
+    let Some(browser) = Browser::find().await else { return };
+    for capitals in [false, true] {
+        let shop = Shop::open(Kind { bound_only: true, ..Kind::default() }).await;
+        let told = browser.visit(&shop, "retyped", &shop.at("/report"), json!({ "capitals": capitals })).await;
+        assert!(text(&told, "shown").contains("The report"), "{told}");
+        assert_eq!((shop.takings().await, shop.handler.runs()), (UNITS, 1));
+    }
+}
+
+#[tokio::test]
 async fn what_arrives_is_shown_and_kept() {
     let Some(browser) = Browser::find().await else { return };
     let shop = Shop::open(Kind::default()).await;

@@ -199,6 +199,30 @@ export const faults = ({ settings, answered, typed, kept, offered }) => {
       return { form, asks, after, ...(await answered(page)) };
     },
 
+    // Paid for an intent that was renewed since: then a wrong hash is corrected, or the right one is typed in other letters.
+    async retyped(browser) {
+      const wallet = new Wallet(chain, { account, mood: "hangs" });
+      const { page } = await openTab(browser, { wallet });
+      await page.goto(url);
+      await press(page, "Pay with");
+      while (!wallet.hash) await sleep(50);
+      await page.evaluate(async (hash) => {
+        const here = `x402 ${location.origin + location.pathname + location.search}`;
+        const { intent: secret, ...begun } = JSON.parse(sessionStorage.getItem(here));
+        const quote = await fetch(location.href, { headers: { accept: "application/json" } });
+        const intent = quote.headers.get("x-price-intent");
+        const record = JSON.stringify({ ...begun, intent, secret, hash });
+        sessionStorage.setItem(here, record);
+        localStorage.removeItem(`${here} ${secret}`);
+        localStorage.setItem(`${here} ${intent}`, record);
+      }, `0x${"ab".repeat(32)}`);
+      await page.reload();
+      await untilSays(page, "Waiting for the network");
+      const capitals = wallet.hash.replace(/[a-f]/g, (digit) => digit.toUpperCase());
+      await typed(page, settings.capitals ? capitals : wallet.hash);
+      return answered(page);
+    },
+
     // What has arrived of an answer is shown before its end.
     async arriving(browser) {
       const { page } = await bought(browser);
