@@ -13,15 +13,15 @@ use super::{
 
 impl Seller for Args {
     async fn book(&self) -> Result<AnyLedger, Failure> {
-        self.ledger().map_err(Failure::flags)?.book(self.network()).await
+        self.ledger().map_err(Failure::usage)?.book(self.network()).await
     }
 
     async fn owed(&self, since: SystemTime, until: Option<SystemTime>) -> Result<Vec<Unredeemed>, Failure> {
         let asked = Asked::of(self).await?;
         // Registers the price, so that payments below it are recognised. A default could be another service's price.
         if let Some(price) = &self.price {
-            let price = super::amount(&asked.merchant, price).map_err(Failure::flags)?;
-            drop(asked.merchant.charge("any", price).map_err(Failure::flags)?);
+            let price = super::amount(&asked.merchant, price).map_err(Failure::usage)?;
+            drop(asked.merchant.charge("any", price).map_err(Failure::usage)?);
         }
         let until = until.map(chain_time);
         let owed = asked.merchant.unredeemed(&asked.verifier, &asked.book, chain_time(since), until).await;
@@ -41,16 +41,16 @@ impl Asked {
     /// Fails on wrong flags and on errors of the chain or the ledger.
     pub(crate) async fn of(args: &Args) -> Result<Self, Failure> {
         let Some(recipient) = args.recipient.filter(|_| !args.rpc_url.is_empty()) else {
-            return Err(Failure::flags("name who was paid with --recipient 0x…, and an endpoint with --rpc-url URL"));
+            return Err(Failure::usage("name who was paid with --recipient 0x…, and an endpoint with --rpc-url URL"));
         };
         let book = args.book().await?;
         let verifier = merchant::verifier(args, args.network()).await?;
         // This key seals no quotes.
-        let keys = SealingKeys::random().map_err(Failure::world)?;
+        let keys = SealingKeys::random().map_err(Failure::environment)?;
         let builder = Merchant::builder(recipient).verifier(verifier.clone()).sealing_keys(keys);
         let builder = merchant::tokens(builder.network(args.network()), args, &verifier).await?;
         let builder = builder.ledger(book.clone()).start_lazily().max_payment_age(args.max_payment_age);
-        let merchant = builder.build().await.map_err(Failure::flags)?;
+        let merchant = builder.build().await.map_err(Failure::usage)?;
         Ok(Self { merchant, verifier, book })
     }
 }
@@ -59,6 +59,6 @@ impl Asked {
 pub(crate) fn unhealthy(error: HealthError) -> Failure {
     match error {
         HealthError::Verifier(error) => merchant::chain(error),
-        other => Failure::world(other),
+        other => Failure::environment(other),
     }
 }

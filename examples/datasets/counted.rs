@@ -12,9 +12,9 @@ use super::{log::TARGET, metrics, run::Failure, serve};
 /// # Errors
 /// Fails with a sentence that names the address.
 pub(crate) async fn start(address: SocketAddr) -> Result<(), Failure> {
-    let listener = serve::listen(address).await.map_err(Failure::world)?;
+    let listener = serve::listen(address).await.map_err(Failure::environment)?;
     let recorder = metrics::recorder()?;
-    let shown = listener.local_addr().map_err(Failure::world)?;
+    let shown = listener.local_addr().map_err(Failure::environment)?;
     tracing::info!(target: TARGET, "metrics on http://{shown}/metrics");
     let text = [(header::CONTENT_TYPE, metrics::TEXT)];
     let router = Router::new().route("/metrics", get(async move || (text, recorder.render())));

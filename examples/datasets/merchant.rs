@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Fails on wrong flags and on errors of the backends.
 pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<Merchant, Failure> {
     let verifier = verifier(args, args.network()).await?;
-    let ledger = args.ledger().map_err(Failure::flags)?;
+    let ledger = args.ledger().map_err(Failure::usage)?;
     let keys = keys.map_or_else(|| keys::made_for(&ledger), Ok)?;
     let mut builder = Merchant::builder(args.recipient.unwrap_or(Address::ZERO))
         .ledger(ledger.open(args.keep_book).await?)
@@ -59,18 +59,18 @@ pub(crate) async fn merchant(args: &Args, keys: Option<SealingKeys>) -> Result<M
     let builder = settler::add(builder, args, args.network()).await?;
     builder.build().await.map_err(|error| match error {
         BuildError::Health(HealthError::Verifier(error)) => chain(error),
-        BuildError::Health(HealthError::Ledger(error)) => Failure::world(error),
-        BuildError::Health(error) => Failure::world(error),
+        BuildError::Health(HealthError::Ledger(error)) => Failure::environment(error),
+        BuildError::Health(error) => Failure::environment(error),
         BuildError::NoAsset { network } => {
-            Failure::flags(format!("no USDC is known on {network}: name a token with --token 0x…"))
+            Failure::usage(format!("no USDC is known on {network}: name a token with --token 0x…"))
         }
         BuildError::InvalidDuration { what, min, max } => {
-            Failure::flags(format!("--{} must be between {min:?} and {max:?}", what.replace('_', "-")))
+            Failure::usage(format!("--{} must be between {min:?} and {max:?}", what.replace('_', "-")))
         }
-        BuildError::OutOfRange { what: "public_url" } => Failure::flags(
+        BuildError::OutOfRange { what: "public_url" } => Failure::usage(
             "--public-url is an http or https URL such as https://shop.example, without query and fragment",
         ),
-        other => Failure::flags(other),
+        other => Failure::usage(other),
     })
 }
 
@@ -82,7 +82,7 @@ fn mpp_realm(args: &Args) -> Result<Option<String>, Failure> {
     };
     match args.mpp.as_deref() {
         Some("") => host().map(Some).ok_or_else(|| {
-            Failure::flags("--mpp needs a realm, such as --mpp shop.example, or the host of --public-url")
+            Failure::usage("--mpp needs a realm, such as --mpp shop.example, or the host of --public-url")
         }),
         Some(realm) => Ok(Some(realm.to_owned())),
         // A host that is too long for a realm does not prevent selling.
@@ -175,8 +175,8 @@ async fn stated(verifier: &EvmVerifier, contracts: impl Iterator<Item = &Address
 /// them.
 pub(crate) fn chain(error: VerifyError) -> Failure {
     match error.kind() {
-        VerifyErrorKind::Unavailable => Failure::world(error),
-        _ => Failure::flags(error),
+        VerifyErrorKind::Unavailable => Failure::environment(error),
+        _ => Failure::usage(error),
     }
 }
 

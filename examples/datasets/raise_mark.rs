@@ -24,15 +24,15 @@ const FUTURE: &str = "--to is a time in seconds since 1970 that has come: a late
 /// # Errors
 /// Fails on wrong flags and on errors of the chain or the ledger.
 pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failure> {
-    let ledger = args.ledger().map_err(Failure::flags)?;
+    let ledger = args.ledger().map_err(Failure::usage)?;
     let to = ChainTime::from_unix(match to {
-        Some(time) if time > SystemClock.unix() + AHEAD => return Err(Failure::flags(FUTURE)),
+        Some(time) if time > SystemClock.unix() + AHEAD => return Err(Failure::usage(FUTURE)),
         Some(time) => time,
         None => present(args).await?.unix(),
     });
     let mark = ledger.raise_mark(args.network(), to).await?;
     if mark < to {
-        return Err(Failure::world("the ledger did not take the mark: raise it again before it sells"));
+        return Err(Failure::environment("the ledger did not take the mark: raise it again before it sells"));
     }
     println!(
         "{} refuses every payment mined up to {} (Unix time) that it has no record of. Start the server now. Whoever paid \
@@ -47,7 +47,7 @@ pub(crate) async fn raise_mark(args: &Args, to: Option<u64>) -> Result<(), Failu
 async fn present(args: &Args) -> Result<ChainTime, Failure> {
     let mut endpoints = args.endpoints(args.network()).peekable();
     if endpoints.peek().is_none() {
-        return Err(Failure::flags("name an Ethereum JSON-RPC endpoint with --rpc-url URL, or the time with --to"));
+        return Err(Failure::usage("name an Ethereum JSON-RPC endpoint with --rpc-url URL, or the time with --to"));
     }
     let verifier =
         connect(EvmVerifier::builder().endpoints(endpoints).max_head_age(args.max_head_age.0), args.wait_for_rpc)

@@ -37,9 +37,9 @@ pub(crate) async fn replay(args: &Args, asked: &Replay) -> Result<(), Failure> {
         Some(path) => File::open(path).and_then(|log| sales(BufReader::new(log))),
         None => sales(io::stdin().lock()),
     };
-    let sales = sales.map_err(|error| Failure::flags(format!("cannot read the log: {}", error.kind())))?;
+    let sales = sales.map_err(|error| Failure::usage(format!("cannot read the log: {}", error.kind())))?;
     if sales.is_empty() {
-        return Err(Failure::world(
+        return Err(Failure::environment(
             "the log has no sale: it must have been written with RUST_LOG=tower_x402=info or without RUST_LOG",
         ));
     }
@@ -47,7 +47,7 @@ pub(crate) async fn replay(args: &Args, asked: &Replay) -> Result<(), Failure> {
     if let Some(offer) = &args.pass {
         // The pass's accounts are opened again with its sales.
         let sold = offer.pass(&merchant).and_then(|pass| pass.service());
-        sold.map_err(Failure::flags)?;
+        sold.map_err(Failure::usage)?;
     }
     let restored = merchant.restore_sales(&verifier, &sales, chain_time(asked.since.start())).await;
     let RestoredSales { recorded, known, below_mark, not_found, held, .. } = restored.map_err(unhealthy)?;
@@ -60,9 +60,9 @@ pub(crate) async fn replay(args: &Args, asked: &Replay) -> Result<(), Failure> {
     tell("held by a lease of the backup: replay again in a minute", &held);
     match not_found.len() + held.len() {
         0 => Ok(()),
-        left => {
-            Err(Failure::world(format!("{left} sales are not recorded: do not raise the mark or start the server yet")))
-        }
+        left => Err(Failure::environment(format!(
+            "{left} sales are not recorded: do not raise the mark or start the server yet"
+        ))),
     }
 }
 

@@ -40,11 +40,11 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
             print!("{text}");
             return Ok(());
         }
-        Err(Ending::Wrong(reason)) => return Err(Failure::flags(reason)),
+        Err(Ending::Wrong(reason)) => return Err(Failure::usage(reason)),
     };
     if let Some(dir) = &args.generate {
         return generate::write(dir)
-            .map_err(|error| Failure::world(format!("cannot write {}: {error}", dir.display())));
+            .map_err(|error| Failure::environment(format!("cannot write {}: {error}", dir.display())));
     }
     args.log.start();
     let log = args.log;
@@ -56,15 +56,15 @@ pub(crate) async fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), 
         Some(Command::Unredeemed(ref span)) => book::unredeemed(&args, span).await,
         None => sell(args).await,
     };
-    ended.map_err(|failure| failure.told(log))
+    ended.map_err(|failure| failure.with_log(log))
 }
 
 async fn sell(mut args: Args) -> Result<(), Failure> {
-    let data = args.data.as_deref().map_or_else(Data::example, Data::load).map_err(Failure::flags)?;
-    let service = Service::new(data).await.map_err(Failure::world)?;
+    let data = args.data.as_deref().map_or_else(Data::example, Data::load).map_err(Failure::usage)?;
+    let service = Service::new(data).await.map_err(Failure::environment)?;
     let keys = args.sealing_key.as_deref().map(keys::given).transpose()?;
-    let listener = serve::listen(args.listen).await.map_err(Failure::world)?;
-    let base = format!("http://{}", listener.local_addr().map_err(Failure::world)?);
+    let listener = serve::listen(args.listen).await.map_err(Failure::environment)?;
+    let base = format!("http://{}", listener.local_addr().map_err(Failure::environment)?);
 
     if let Some(address) = args.metrics {
         counted::start(address).await?;
@@ -75,9 +75,9 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     let app = router(Arc::new(service), &merchant, args.price(), kept, args.pass.as_ref());
     let app = app.map_err(|error| match error {
         BuildError::InvalidPrice { decimals } => {
-            Failure::flags(format!("a price is a positive number such as 0.49, with at most {decimals} decimals"))
+            Failure::usage(format!("a price is a positive number such as 0.49, with at most {decimals} decimals"))
         }
-        other => Failure::flags(other),
+        other => Failure::usage(other),
     })?;
     let app = app.layer(cors());
     announce(&args, &merchant);
@@ -91,7 +91,7 @@ async fn sell(mut args: Args) -> Result<(), Failure> {
     };
     tokio::select! {
         biased;
-        served = serve::serve(listener, |_| TowerToHyperService::new(app.clone()), patience) => served.map_err(Failure::world),
+        served = serve::serve(listener, |_| TowerToHyperService::new(app.clone()), patience) => served.map_err(Failure::environment),
         () = show => Ok(()),
     }
 }
@@ -132,7 +132,7 @@ fn unbound(args: &Args) -> String {
 
 async fn local_chain(args: &mut Args) -> Result<Dev, Failure> {
     tracing::info!(target: TARGET, "starting a local chain; the first time, npm brings it");
-    let dev = Dev::start().await.map_err(Failure::world)?;
+    let dev = Dev::start().await.map_err(Failure::environment)?;
     args.rpc_url = vec![OnNetwork::first(dev.rpc_url().to_owned().into())];
     args.recipient = Some(dev.recipient());
     if args.facilitator.is_empty() && args.settle_key.is_none() {

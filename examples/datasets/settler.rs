@@ -35,7 +35,7 @@ pub(crate) async fn add<T: TakesSettler>(to: T, args: &Args, network: Network) -
         let urls = args.facilitator.iter().fold(FacilitatorSettler::builder(), |all, url| all.url(&**url));
         let facilitator = urls
             .build()
-            .map_err(|_| Failure::flags("--facilitator is the https URL of a facilitator, or http on this machine"))?;
+            .map_err(|_| Failure::usage("--facilitator is the https URL of a facilitator, or http on this machine"))?;
         return Ok(to.with(facilitator));
     }
     let Some(file) = &args.settle_key else { return Ok(to) };
@@ -51,10 +51,10 @@ pub(crate) async fn add<T: TakesSettler>(to: T, args: &Args, network: Network) -
 fn failed(error: &SettleError) -> Failure {
     match error.kind() {
         SettleErrorKind::InvalidKey => {
-            Failure::flags("--settle-key is a file with a private key: 0x and 64 hexadecimal digits")
+            Failure::usage("--settle-key is a file with a private key: 0x and 64 hexadecimal digits")
         }
-        _ if error.is_transient() => Failure::world(error),
-        _ => Failure::flags(error),
+        _ if error.is_transient() => Failure::environment(error),
+        _ => Failure::usage(error),
     }
 }
 
