@@ -25,6 +25,9 @@ const FEES_LIMIT: Duration = Duration::from_secs(10);
 /// The longest wait for their counts of the account's transactions.
 const COUNTS_LIMIT: Duration = Duration::from_secs(10);
 
+/// The longest wait for what they say of its ether.
+const ETHER_LIMIT: Duration = Duration::from_secs(10);
+
 /// A key, and the nodes for its transactions.
 pub(crate) struct Account {
     pub(crate) nodes: Nodes,
@@ -77,15 +80,27 @@ impl Account {
         counted.is_ok_and(|counted| self.nonces.next(&counted, self.nodes.len()).is_some())
     }
 
+    /// Returns how many transactions the account has made according to most of these nodes; `None` if they are too far apart.
+    pub(crate) fn made(&self, counted: &[Counted]) -> Option<u64> {
+        self.nonces.made(counted, self.nodes.len())
+    }
+
+    /// Returns how many of these nodes count the nonce as used.
+    pub(crate) fn using(&self, counted: &[Counted], nonce: u64) -> usize {
+        self.nonces.using(counted, nonce)
+    }
+
     /// Returns the fees for a transaction now.
     pub(crate) async fn fees(&self) -> Result<Fees, Failure> {
         let ask = |node| Node::fee_history(node);
         Fees::agreed(&self.nodes.most(FEES_LIMIT, &ask).await?).ok_or(Failure::Nonsense)
     }
 
-    /// Returns the account's ether in wei, after its pending transactions.
+    /// Returns the account's ether in wei, after its pending transactions: the highest of most nodes' answers. So one
+    /// node that lags or lies stops nothing. A transaction that is sent without ether costs nothing.
     pub(crate) async fn ether(&self) -> Result<u128, Failure> {
-        self.nodes.first(|node| node.ether(self.address)).await
+        let ask = |node| Node::ether(node, self.address);
+        self.nodes.most(ETHER_LIMIT, &ask).await?.into_iter().max().ok_or(Failure::Silence)
     }
 
     /// Signs a transaction; `None` if the signer refuses.

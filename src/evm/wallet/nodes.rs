@@ -1,7 +1,7 @@
 //! `Nodes`: the endpoints of a wallet, all of one chain. One node's answer is enough to continue; a repeated payment
 //! needs the agreement of all.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use futures_util::{
     StreamExt as _,
@@ -21,13 +21,13 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    list: Vec<Node>,
+    list: Vec<Arc<Node>>,
     chain_id: u64,
 }
 
 impl Nodes {
-    pub(crate) const fn new(list: Vec<Node>, chain_id: u64) -> Self {
-        Self { list, chain_id }
+    pub(crate) fn new(list: Vec<Node>, chain_id: u64) -> Self {
+        Self { list: list.into_iter().map(Arc::new).collect(), chain_id }
     }
 
     pub(crate) const fn chain_id(&self) -> u64 {
@@ -171,14 +171,15 @@ impl Nodes {
     }
 
     /// The endpoints in the order in which they are asked.
-    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Node> {
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Arc<Node>> {
         let (resting, live): (Vec<_>, Vec<_>) = self.list.iter().partition(|node| node.is_resting());
         live.into_iter().chain(resting)
     }
 
     fn live(&self) -> Vec<&Node> {
-        let live: Vec<_> = self.list.iter().filter(|node| !node.is_resting()).collect();
-        if live.is_empty() { self.list.iter().collect() } else { live }
+        let all = || self.list.iter().map(AsRef::as_ref);
+        let live: Vec<&Node> = all().filter(|node| !node.is_resting()).collect();
+        if live.is_empty() { all().collect() } else { live }
     }
 
     /// Returns one endpoint's answer, after it has proved that it serves this chain.

@@ -57,6 +57,18 @@ impl NonceManager {
         free(lower_median(pending)?)
     }
 
+    /// Returns how many transactions the account has made, by the counts that answered, of so many nodes; `None` if they
+    /// cannot be right.
+    pub(crate) fn made(&self, counted: &[Counted], nodes: usize) -> Option<u64> {
+        lower_median(self.credible(counted, nodes)?.iter().map(|counted| counted.latest))
+    }
+
+    /// Returns how many of these count the nonce as used: all of them below the floor.
+    pub(crate) fn using(&self, counted: &[Counted], nonce: u64) -> usize {
+        let floor = self.floor.load(Ordering::Relaxed);
+        counted.iter().filter(|counted| counted.latest.max(floor) > nonce).count()
+    }
+
     /// Returns the counts near their median, raised to at least the floor. Leaves out a count that is far off, provided
     /// that more than half of all nodes agree; otherwise it is unclear which node errs.
     fn credible(&self, counted: &[Counted], nodes: usize) -> Option<Vec<Counted>> {

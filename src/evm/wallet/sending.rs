@@ -1,5 +1,7 @@
 //! Sends signed transactions, and distinguishes why nodes refuse them.
 
+use std::{future::ready, sync::Arc};
+
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::json;
 
@@ -37,11 +39,19 @@ impl SendFault {
 
 /// Sends to every endpoint at once. An endpoint that already knows the transaction counts as having accepted it.
 pub(super) async fn send(nodes: &Nodes, raw: &str, hash: TxHash) -> Result<(), SendFault> {
-    let mut sendings: FuturesUnordered<_> = nodes.in_order().map(|node| send_to(node, raw, hash)).collect();
+    let raw: Arc<str> = raw.into();
+    let send = |node: &Arc<Node>| send_to(Arc::clone(node), Arc::clone(&raw), hash);
+    let mut sendings: FuturesUnordered<_> = nodes.in_order().map(send).collect();
     let mut failed: Option<SendFault> = None;
     while let Some(outcome) = sendings.next().await {
         match outcome {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                // The node may lie and keep the transaction to itself. So the others get it all the same.
+                if !sendings.is_empty() {
+                    tokio::spawn(sendings.for_each(|_| ready(())));
+                }
+                return Ok(());
+            }
             // A refusal is more informative than a silence.
             Err(fault) if fault.is_refusal() => failed = Some(fault),
             Err(fault) => failed = failed.or(Some(fault)),
@@ -50,8 +60,8 @@ pub(super) async fn send(nodes: &Nodes, raw: &str, hash: TxHash) -> Result<(), S
     Err(failed.unwrap_or(SendFault::Silence))
 }
 
-async fn send_to(node: &Node, raw: &str, hash: TxHash) -> Result<(), SendFault> {
-    let refused = match node.ask::<TxHash>("eth_sendRawTransaction", json!([raw])).await {
+async fn send_to(node: Arc<Node>, raw: Arc<str>, hash: TxHash) -> Result<(), SendFault> {
+    let refused = match node.ask::<TxHash>("eth_sendRawTransaction", json!([&*raw])).await {
         Ok(sent) if sent == hash => return Ok(()),
         Ok(_) => return Err(SendFault::OtherName),
         Err(Failure::Refusal(refused)) => refused,

@@ -7,6 +7,8 @@ mod core;
 mod flights;
 mod gaps;
 mod inquiries;
+#[cfg(test)]
+mod minority;
 mod order;
 mod patience;
 mod permits;

@@ -125,10 +125,11 @@ async fn tried_on(core: &Core, order: &Order, fees: Fees, node: &Node) -> Result
     }
 }
 
-/// Returns whether the settling call fails in the latest block, without pending transactions.
-pub(super) async fn is_dead(core: &Core, order: &Order) -> Result<bool, Failure> {
+/// Returns whether every node says that the settling call fails in the latest block, without pending transactions. One node
+/// that lies or lags must not end a settlement.
+pub(super) async fn is_dead(core: &Core, order: &Order) -> bool {
     let call = order.call(core.account.address, None);
-    Ok(core.account.nodes.first(|node| node.run(&call, "latest")).await?.is_err())
+    core.account.nodes.all_say(async |node| Ok(node.run(&call, "latest").await?.is_err())).await
 }
 
 /// Returns whether the nonce is used; `None` if its contract does not answer.

@@ -17,10 +17,13 @@ use super::{
     trial,
 };
 use crate::{
-    evm::wallet::{
-        account::Signed,
-        fees::Fees,
-        node::{Failure, Node, hex},
+    evm::{
+        receipt::Inclusion,
+        wallet::{
+            account::Signed,
+            fees::Fees,
+            node::{Failure, Node, hex},
+        },
     },
     protocol::{TxHash, v2::Reason},
     settle::{Settlement, TransactionRecorder},
@@ -54,8 +57,9 @@ enum Look {
     Spent,
     /// A transaction for the payment used the nonce, and failed.
     Reverted,
-    /// The nonce is unused. The account's transaction count, if a node reports it.
-    Waiting(Option<u64>),
+    /// Not most nodes say that the nonce is used. The account's transaction count, if the nodes agree on one, and whether half
+    /// of the nodes say that the nonce is used.
+    Waiting { made: Option<u64>, is_disputed: bool },
 }
 
 pub(super) async fn watch(
@@ -79,19 +83,19 @@ pub(super) async fn watch(
                 }
                 // Nodes that disagree occupy its place only for a while. Later the payment's own nonce shows the
                 // outcome.
-                let patience = match &mut spent {
-                    Some(patience) => patience,
-                    none => none.insert(Patience::begin(core).await),
-                };
-                if patience.is_over(core).await {
+                if is_over(core, &mut spent).await {
                     if matches!(look, Look::Reverted) && !may_be_paid(core, order).await {
                         remember(core, order).await;
                     }
                     return Settlement::Unknown(newest(sent));
                 }
             }
-            Look::Waiting(made) => {
-                spent = None;
+            Look::Waiting { made, is_disputed } => {
+                match is_disputed {
+                    true if is_over(core, &mut spent).await => return Settlement::Unknown(newest(sent)),
+                    true => {}
+                    false => spent = None,
+                }
                 core.account.used(held.nonce);
                 if let Some(next) = hurried(core, order, recorder, sent, made).await {
                     flight.sent(next.signed.hash);
@@ -106,6 +110,15 @@ pub(super) async fn watch(
     }
 }
 
+/// Returns whether the wait, which begins with the first call, has been long enough.
+async fn is_over(core: &Core, since: &mut Option<Patience>) -> bool {
+    let patience = match since {
+        Some(patience) => patience,
+        none => none.insert(Patience::begin(core).await),
+    };
+    patience.is_over(core).await
+}
+
 /// Watches the settling transaction until its block is believed to stay. If a reorganisation removes it, it is sent
 /// again, because the answer was delivered for it. Returns whether it is known to stay or to be lost; nodes may not
 /// tell.
@@ -117,10 +130,10 @@ async fn until_deep(core: &Core, sent: &[Sent], held: &Held<'_>) {
     let blocks = u32::try_from(core.policy.final_after).unwrap_or(u32::MAX).saturating_add(1);
     loop {
         sleep(BLOCK_TIME.saturating_mul(blocks)).await;
-        let is_mined = matches!(receipts(core, sent).await, Some(Look::Settled(_)));
+        let (mined, heard) = witnesses(core, sent).await;
         let is_deep = async |node| Ok(deep(core, node, held.nonce).await?.is_some());
         if core.account.nodes.all_say(is_deep).await {
-            if !is_mined {
+            if mined == 0 {
                 warn!(
                     nonce = held.nonce,
                     "a settlement was removed by a reorganisation, and its nonce is used by something else"
@@ -128,8 +141,8 @@ async fn until_deep(core: &Core, sent: &[Sent], held: &Held<'_>) {
             }
             return;
         }
-        if let Some(newest) = sent.iter().rev().find(|one| one.settles).filter(|_| !is_mined) {
-            warn!(transaction = %newest.signed.hash, "a settlement is in no block any more; it is sent again");
+        if let Some(newest) = sent.iter().rev().find(|one| one.settles).filter(|_| mined * 2 <= heard) {
+            warn!(transaction = %newest.signed.hash, "a settlement is in no block of most nodes; it is sent again");
             let _ = core.account.send(held.nonce, &newest.signed).await;
         }
     }
@@ -153,8 +166,28 @@ async fn look(core: &Core, sent: &[Sent], nonce: u64) -> Look {
         return look;
     }
     let counts = core.account.nodes.each(|node| node.counted(core.account.address)).await;
-    let made = counts.into_iter().flatten().map(|counted| counted.latest).max();
-    if made.is_some_and(|made| made > nonce) { Look::Spent } else { Look::Waiting(made) }
+    let counts: Vec<_> = counts.into_iter().flatten().collect();
+    // One node that counts too high must not stop a transaction from being sent again.
+    let using = core.account.using(&counts, nonce);
+    match using * 2 > counts.len() {
+        true => Look::Spent,
+        false => {
+            Look::Waiting { made: core.account.made(&counts), is_disputed: using > 0 && using * 2 == counts.len() }
+        }
+    }
+}
+
+/// Returns how many nodes have a receipt of a settling transaction, and how many answered: for the transaction with the most
+/// receipts.
+async fn witnesses(core: &Core, sent: &[Sent]) -> (usize, usize) {
+    let mut most = (0, 0);
+    for one in sent.iter().rev().filter(|one| one.settles) {
+        let told = core.account.nodes.each(|node| node.receipt(one.signed.hash)).await;
+        let heard: Vec<_> = told.into_iter().flatten().collect();
+        let settled = |receipt: &&Inclusion| receipt.mined_in.is_some() && receipt.success == Some(true);
+        most = most.max((heard.iter().flatten().filter(settled).count(), heard.len()));
+    }
+    most
 }
 
 /// Returns what receipts show; `None` if there is none.
@@ -247,7 +280,7 @@ async fn hurried(
         gaps::fill(core, made, nonce).await;
     }
     let now = core.account.fees().await.ok()?;
-    let settles = newest.settles && !trial::is_dead(core, order).await.unwrap_or(false);
+    let settles = newest.settles && !trial::is_dead(core, order).await;
     let last = newest.fees();
     // Its fees suffice, so it waits for something else.
     if settles == newest.settles && now.most <= last.most && now.tip <= last.tip {
