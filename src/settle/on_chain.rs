@@ -93,7 +93,11 @@ async fn read_chunk(
     let ids: Vec<_> = configs.iter().map(|config| config.id(network)).collect();
     let (question, gas) = (questions::states(&ids), STATE_GAS.saturating_mul(ids.len() as u64));
     let call = Call { from: BATCH_SETTLEMENT, to: BATCH_SETTLEMENT, data: &question, gas, fees: None };
-    let ask = async |node: &Node| said_by(node, depths, &call, ids.len()).await;
+    // Another chain, whose blocks have other numbers, may answer at the address of a node.
+    let ask = async |node: &Node| {
+        let ((), said) = try_join(nodes.prove(node), said_by(node, depths, &call, ids.len())).await?;
+        Ok(said)
+    };
     agreed(nodes, nodes.each_following(ask).await, ids.len())
 }
 
@@ -307,6 +311,15 @@ pub(super) fn misfit_of(network: Network, authorizer: Address, refund: &ChannelR
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
+
+    use axum::{Json, Router, routing::post};
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     /// A refund of 400 was just mined, and only one of three nodes has its block. The balance already lacks those 400,
@@ -327,5 +340,48 @@ mod tests {
         assert_eq!(agreed([after, before, before]), state(600, 3, 10).with_differing_refunds());
         assert_eq!(agreed([before, after, after]), state(600, 4, 10).with_differing_refunds());
         assert_eq!(agreed([after; 3]), after);
+    }
+
+    /// Whether another chain answers at the node's address.
+    #[derive(Clone, Default)]
+    struct Behind(Arc<AtomicBool>);
+
+    /// A node of chain 1 at block 100. Chain 2 may answer in its place, with higher block numbers.
+    async fn node(behind: Behind) -> Nodes {
+        let answer = move |Json(question): Json<Value>| async move {
+            let (id, number) = if behind.0.load(Ordering::SeqCst) { (2, 145_000_000) } else { (1, 100) };
+            let word = |number: u64| format!("{number:064x}");
+            let result = match question["method"].as_str() {
+                Some("eth_chainId") => json!(format!("{id:#x}")),
+                Some("eth_getBlockByNumber") => json!({
+                    "number": format!("{number:#x}"), "timestamp": "0x66000000",
+                    "hash": format!("0x{}", word(2)), "parentHash": format!("0x{}", word(1)),
+                }),
+                // Nothing is in the channel.
+                _ => json!(format!("0x{}", [32, 3, 96, 192, 288, 64, 0, 0, 64, 0, 0, 32, 0].map(word).concat())),
+            };
+            Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }))
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(answer))).await });
+        Nodes::new(vec![Node::new(&url).unwrap()], 1)
+    }
+
+    /// Its block number would make every true reading count as an earlier one. SECURITY row 17.
+    #[tokio::test]
+    async fn what_another_chain_says_of_a_channel_is_not_read() {
+        let behind = Behind::default();
+        let nodes = node(behind.clone()).await;
+        let config = ChannelConfig::new(Address::ZERO, Address::ZERO, Address::ZERO);
+        let read = async || {
+            let state = state(&nodes, (Network::eip155(1), Depths::NONE), &config).await;
+            state.ok().map(|state| state.as_of)
+        };
+        assert_eq!(read().await, Some(Some(100)));
+        behind.0.store(true, Ordering::SeqCst);
+        assert_eq!(read().await, None);
+        behind.0.store(false, Ordering::SeqCst);
+        assert_eq!(read().await, Some(Some(100)));
     }
 }

@@ -2,10 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -33,6 +30,9 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// How long an endpoint that hung is asked last.
 const REST: Duration = Duration::from_secs(15);
 
+/// How long the proof that an endpoint serves a chain counts. Another chain may answer at its address later.
+const PROVED_FOR: Duration = Duration::from_secs(60);
+
 /// The limit of an answer, in bytes: enough for a full block with its transactions.
 const BLOCK_MAX: usize = 16 * 1024 * 1024;
 
@@ -56,8 +56,8 @@ impl From<Fault> for Failure {
 #[derive(Debug)]
 pub(crate) struct Node {
     transport: Transport,
-    /// Whether the node has proved that it serves the wallet's chain.
-    proved: AtomicBool,
+    /// When the node proved that it serves the wallet's chain, unless it has failed since.
+    proved: Mutex<Option<Instant>>,
     rests_until: Mutex<Option<Instant>>,
 }
 
@@ -65,15 +65,22 @@ impl Node {
     /// Returns `None` if the text is no http or https URL.
     pub(crate) fn new(url: &str) -> Option<Self> {
         let transport = Transport::new(url)?.reading(BLOCK_MAX);
-        Some(Self { transport, proved: AtomicBool::new(false), rests_until: Mutex::default() })
+        Some(Self { transport, proved: Mutex::default(), rests_until: Mutex::default() })
     }
 
+    /// Whether the node proved a moment ago that it serves the wallet's chain.
     pub(crate) fn is_proved(&self) -> bool {
-        self.proved.load(Ordering::Relaxed)
+        let proved = *self.proved.lock().unwrap_or_else(PoisonError::into_inner);
+        proved.is_some_and(|at| at.elapsed() < PROVED_FOR)
     }
 
     pub(crate) fn proved(&self) {
-        self.proved.store(true, Ordering::Relaxed);
+        *self.proved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Requires a new proof.
+    pub(crate) fn doubted(&self) {
+        *self.proved.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Whether the node hung, or was found behind, a moment ago.
@@ -87,6 +94,7 @@ impl Node {
     }
 
     fn hung(&self) -> Failure {
+        self.doubted();
         self.rests();
         Failure::Silence
     }
@@ -102,7 +110,11 @@ impl Node {
     /// Returns the raw answer to a question, which the caller parses.
     pub(crate) async fn answer(&self, question: &Question) -> Result<Box<RawValue>, Failure> {
         let reply = timeout(LIMIT, self.transport.ask(question)).await.map_err(|_| self.hung())?;
-        reply.map_err(|_| Failure::Silence)?.map_err(Failure::Refusal)
+        let silence = |_| {
+            self.doubted();
+            Failure::Silence
+        };
+        reply.map_err(silence)?.map_err(Failure::Refusal)
     }
 
     pub(crate) async fn chain_id(&self) -> Result<u64, Failure> {

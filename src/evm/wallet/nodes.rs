@@ -188,17 +188,29 @@ impl Nodes {
         F: Future<Output = Result<T, Failure>>,
     {
         if !node.is_proved() {
-            if node.chain_id().await? != self.chain_id {
-                return Err(Failure::Nonsense);
-            }
-            node.proved();
+            self.prove(node).await?;
         }
         ask(node).await
+    }
+
+    /// Asks an endpoint whether it serves this chain.
+    ///
+    /// # Errors
+    /// If it does not, or does not answer.
+    pub(crate) async fn prove(&self, node: &Node) -> Result<(), Failure> {
+        if node.chain_id().await? != self.chain_id {
+            node.doubted();
+            return Err(Failure::Nonsense);
+        }
+        node.proved();
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use axum::{Json, Router, routing::post};
     use serde_json::{Value, json};
     use tokio::net::TcpListener;
@@ -232,5 +244,46 @@ mod tests {
         assert_eq!(heads.into_iter().map(Result::ok).collect::<Vec<_>>(), [None, Some(2), Some(2)]);
         assert_eq!(nodes.first(number).await.ok(), Some(2));
         assert_eq!(nodes.each(number).await.len(), 2);
+    }
+
+    /// An address behind which another chain answers, from some moment on.
+    async fn changing() -> (Nodes, Arc<AtomicUsize>) {
+        let state = Arc::<AtomicUsize>::default();
+        let now = Arc::clone(&state);
+        let answer = move |Json(question): Json<Value>| async move {
+            let result = match (now.load(Ordering::SeqCst), question["method"].as_str()) {
+                (1, _) => return Err(axum::http::StatusCode::BAD_GATEWAY),
+                (0, Some("eth_chainId")) => json!("0x1"),
+                (_, Some("eth_chainId")) => json!("0x2"),
+                _ => json!("0x7"),
+            };
+            Ok(Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })))
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, Router::new().route("/", post(answer))).await });
+        (Nodes::new(vec![Node::new(&url).unwrap()], 1), state)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_proves_its_chain_every_minute() {
+        let node = Node::new("http://127.0.0.1:1").unwrap();
+        assert!(!node.is_proved());
+        node.proved();
+        assert!(node.is_proved());
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(!node.is_proved());
+    }
+
+    /// SECURITY row 17.
+    #[tokio::test]
+    async fn a_node_proves_its_chain_again_after_a_failure() {
+        let (nodes, state) = changing().await;
+        let ether = async || nodes.first(|node| node.ether(Address::ZERO)).await.ok();
+        assert_eq!(ether().await, Some(7));
+        for (now, said) in [(1, None), (2, None), (0, Some(7))] {
+            state.store(now, Ordering::SeqCst);
+            assert_eq!(ether().await, said, "{now}");
+        }
     }
 }
