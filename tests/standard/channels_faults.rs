@@ -117,6 +117,12 @@ async fn a_deposit_that_is_made_and_said_to_be_refused_is_made_once() {
     is_deposited_once("settles-and-says-refused").await;
 }
 
+/// It sends it behind its answer.
+#[tokio::test]
+async fn a_deposit_that_is_said_to_be_refused_and_made_afterwards_is_made_once() {
+    is_deposited_once("says-refused-and-settles").await;
+}
+
 #[tokio::test]
 async fn a_deposit_that_is_only_said_to_be_made_buys_nothing_until_it_is() {
     is_deposited_once("says-settled").await;

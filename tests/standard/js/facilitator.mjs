@@ -46,6 +46,11 @@ const faults = {
     const answer = await honest();
     return path === "/settle" ? refusal : answer;
   },
+  "says-refused-and-settles": async (path, honest) => {
+    if (path !== "/settle") return honest();
+    setTimeout(() => honest().catch(() => undefined), 2000);
+    return refusal;
+  },
   "settles-and-says-failed": async (path, honest) => {
     const answer = await honest();
     return path === "/settle" ? failure : answer;

@@ -70,7 +70,8 @@ pub(super) async fn make(inner: &Inner, keeper: &Keeper, question: &Question<'_>
     match inner.tell(keeper.network, keeper.signing(question.config), &question.body).await.said {
         Said::Done(transaction) if keeper.becomes(&is_made, SEEN_WITHIN).await => Settlement::Settled(transaction),
         Said::Done(transaction) => Settlement::Unknown(Some(transaction)),
-        // It may report a refusal for a deposit that it made.
+        // It may report a refusal for a deposit that it made, or is about to make.
+        Said::Refused(_) if keeper.becomes(&is_made, SEEN_WITHIN).await => Settlement::Unknown(None),
         Said::Refused(reason) => match keeper.is_so(&is_made).await {
             Ok(false) => Settlement::Refused(reason),
             _ => Settlement::Unknown(None),

@@ -19,7 +19,8 @@ use crate::{
 /// The gas limit for reading the claimed total of one channel from the contract.
 const VIEW_GAS: u64 = 100_000;
 
-/// Returns whether any node reports the authorization or permit of a deposit as used.
+/// Returns whether any node reports the authorization or permit of a deposit as used. The answer no needs more than half of
+/// all nodes.
 pub(super) async fn is_deposited(
     nodes: &Nodes,
     config: &ChannelConfig,
@@ -37,7 +38,11 @@ pub(super) async fn is_deposited(
     };
     let answers = nodes.each(|node| node.word_at(keeper, &question, "latest")).await;
     let heard: Vec<bool> = answers.into_iter().flatten().flatten().map(is_used).collect();
-    if heard.is_empty() { Err(Failure::Silence) } else { Ok(heard.contains(&true)) }
+    match heard.contains(&true) {
+        true => Ok(true),
+        false if nodes.are_most(heard.len()) => Ok(false),
+        false => Err(Failure::Silence),
+    }
 }
 
 /// Returns whether a token has EIP-3009, that is, answers whether a nonce is used.
@@ -60,4 +65,46 @@ pub(super) async fn are_claimed(nodes: &Nodes, claims: &[VoucherClaim], final_af
         Ok((head.time, claimed.len() == claims.len() && claimed.iter().zip(claims).all(is_claimed)))
     };
     nodes.all_following_say(ask).await
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{Json, Router, routing::post};
+    use serde_json::{Value, json};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::protocol::{ChainTime, Network, PaymentSignature, channel::Erc3009Deposit};
+
+    /// A node to which no nonce is used, or every one.
+    async fn node(used: u8) -> Node {
+        let answer = move |Json(question): Json<Value>| async move {
+            let result = if question["method"] == "eth_chainId" { "0x1".to_owned() } else { format!("0x{used:064x}") };
+            Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }))
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(post(answer))).await });
+        Node::new(&url).unwrap()
+    }
+
+    /// One node that lags would otherwise have a deposit refused that is made.
+    #[tokio::test]
+    async fn that_a_deposit_is_not_made_takes_more_than_half_of_the_nodes() {
+        let gone = || Node::new("http://127.0.0.1:1").unwrap();
+        let config = ChannelConfig::new(Address::ZERO, Address::ZERO, Address::ZERO);
+        let times = [0, u64::MAX].map(ChainTime::from_unix);
+        let signed = Erc3009Deposit::new([9; 32], times, PaymentSignature::new([7; 65]).unwrap());
+        let deposit = ChannelDeposit::new(1, signed);
+        let channel = config.id(Network::eip155(1));
+        for (nodes, said) in [
+            (vec![node(0).await, gone(), gone()], None),
+            (vec![node(0).await, node(0).await, gone()], Some(false)),
+            (vec![node(1).await, gone(), gone()], Some(true)),
+            (vec![node(0).await, node(0).await, node(1).await], Some(true)),
+        ] {
+            let nodes = Nodes::new(nodes, 1);
+            assert_eq!(is_deposited(&nodes, &config, (channel, &deposit)).await.ok(), said);
+        }
+    }
 }
