@@ -3,7 +3,7 @@
 use std::{collections::HashSet, slice};
 
 use alloy::primitives::B256;
-use futures_util::future::try_join;
+use futures_util::{StreamExt as _, TryStreamExt as _, future::try_join, stream};
 
 use super::{ChannelOnChain, ChannelRefund, RefusedClaim, SettleError, SettleErrorKind, questions};
 use crate::{
@@ -26,6 +26,8 @@ use crate::{
 const STATE_GAS: u64 = 300_000;
 /// How many channels are read in one request.
 const AT_ONCE: usize = 50;
+/// How many such requests are under way at once.
+const QUESTIONS: usize = 2;
 /// The gas limit for reading what is claimed for a receiver.
 const VIEW_GAS: u64 = 100_000;
 /// The gas limit for a contract account's check of a signature.
@@ -78,11 +80,9 @@ pub(super) async fn states(
     at: (Network, Depths),
     configs: &[ChannelConfig],
 ) -> Result<Vec<ChannelOnChain>, Failure> {
-    let mut states = Vec::with_capacity(configs.len());
-    for chunk in configs.chunks(AT_ONCE) {
-        states.extend(read_chunk(nodes, at, chunk).await?);
-    }
-    Ok(states)
+    let chunks: Vec<_> = configs.chunks(AT_ONCE).map(|chunk| read_chunk(nodes, at, chunk)).collect();
+    let states: Vec<_> = stream::iter(chunks).buffered(QUESTIONS).try_collect().await?;
+    Ok(states.concat())
 }
 
 async fn read_chunk(

@@ -39,6 +39,7 @@ mod refunds;
 mod renamed;
 mod restored;
 mod sales;
+mod slow;
 #[cfg(feature = "metrics")]
 mod standing;
 #[allow(dead_code, reason = "each program uses a part of it")]

@@ -2,8 +2,11 @@
 
 pub(crate) mod builder;
 pub(crate) mod chain;
+mod claim_order;
 mod claim_turn;
+pub(crate) mod claimed;
 pub(crate) mod claimer;
+mod claiming;
 mod debts;
 mod discovery;
 pub(crate) mod open_channels;

@@ -1,7 +1,10 @@
 //! `Unclaimed`: what a turn of the claimer leaves unclaimed of what is sold in channels. It is reported to the metrics, and to the log if
 //! it can be lost.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{Mutex, PoisonError},
+};
 
 use crate::{
     metrics,
@@ -11,7 +14,10 @@ use crate::{
 
 /// The state of the channels that owed something.
 #[derive(Debug, Default)]
-pub(super) struct Unclaimed {
+pub(super) struct Unclaimed(Mutex<Outcomes>);
+
+#[derive(Debug, Default)]
+struct Outcomes {
     claimed: HashSet<ChannelId>,
     /// Their claim was tried, and is not known to have succeeded.
     failed: HashSet<ChannelId>,
@@ -29,24 +35,34 @@ struct Left {
 
 impl Unclaimed {
     /// Notes that these rows are about to be claimed.
-    pub(super) fn tried(&mut self, rows: &[Owed]) {
-        self.failed.extend(rows.iter().map(|row| row.channel.id));
+    pub(super) fn tried(&self, rows: &[Owed]) {
+        self.with(|outcomes| outcomes.failed.extend(rows.iter().map(|row| row.channel.id)));
     }
 
     /// Notes that the whole debt is claimed, or lost for good. A channel that lacks something still owes it.
-    pub(super) fn claimed(&mut self, channel: ChannelId) {
-        if !self.lacking.contains(&channel) {
-            self.failed.remove(&channel);
-            self.claimed.insert(channel);
-        }
+    pub(super) fn claimed(&self, channel: ChannelId) {
+        self.with(|outcomes| {
+            if !outcomes.lacking.contains(&channel) {
+                outcomes.failed.remove(&channel);
+                outcomes.claimed.insert(channel);
+            }
+        });
     }
 
-    pub(super) fn lacks(&mut self, channel: ChannelId) {
-        self.lacking.insert(channel);
+    pub(super) fn lacks(&self, channel: ChannelId) {
+        self.with(|outcomes| _ = outcomes.lacking.insert(channel));
     }
 
     pub(super) fn is_claimed(&self, row: &Owed) -> bool {
-        self.claimed.contains(&row.channel.id)
+        self.with(|outcomes| outcomes.claimed.contains(&row.channel.id))
+    }
+
+    fn is_failed(&self, row: &Owed) -> bool {
+        self.with(|outcomes| outcomes.failed.contains(&row.channel.id))
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Outcomes) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reports what is left of the debts, in each token.
@@ -75,7 +91,7 @@ impl Unclaimed {
             let amount = row.owed.to_u128().unwrap_or(u128::MAX);
             left.channels += 1;
             left.unclaimed = left.unclaimed.saturating_add(amount);
-            if row.is_withdrawn_from || self.failed.contains(&row.channel.id) {
+            if row.is_withdrawn_from || self.is_failed(row) {
                 left.at_risk = left.at_risk.saturating_add(amount);
             }
         }
@@ -103,7 +119,7 @@ mod tests {
     fn what_is_left_is_summed_by_token_and_what_can_be_lost_beside_it() {
         let mut rows = [owing(1, 9, 5), owing(2, 9, 6), owing(3, 9, 7), owing(4, 8, 100), owing(5, 7, 1)];
         rows[1].is_withdrawn_from = true;
-        let mut unclaimed = Unclaimed::default();
+        let unclaimed = Unclaimed::default();
         unclaimed.tried(&rows[2..]);
         for claimed in &rows[3..] {
             unclaimed.claimed(claimed.channel.id);

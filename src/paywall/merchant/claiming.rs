@@ -1,0 +1,224 @@
+//! `Claiming`: the claims of one turn on one network. Each transaction waits until it is believed to stay, so several are under way at once.
+
+use std::{
+    sync::{Mutex, OnceLock, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use futures_util::{StreamExt as _, stream};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    metrics,
+    paywall::{
+        merchant::{
+            claimed::Claimed,
+            debts::{answered, covered_part, note_loss, tell_what_is_shown},
+            unclaimed::Unclaimed,
+        },
+        seller::{
+            channels::{Channel, Channels, due::Owed},
+            inner::MerchantInner,
+        },
+    },
+    protocol::{Amount, ChainTime, channel::VoucherClaim, v2::Reason},
+    settle::{ClaimOutcome, SettleError},
+};
+
+/// How many transactions are under way at once. Nodes hold only some dozen pending transactions of one account.
+const AT_ONCE: usize = 8;
+/// How much of the time is for claims that failed the last time, and whose payers withdraw.
+const URGENT_FOR: Duration = Duration::from_secs(60);
+
+/// What a turn has done on one network so far.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub(super) unclaimed: Unclaimed,
+    claimed: Mutex<Claimed>,
+}
+
+impl Progress {
+    pub(super) fn note(&self, change: impl FnOnce(&mut Claimed)) {
+        change(&mut self.claimed.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn claimed(&self) -> Claimed {
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+pub(super) struct Claiming<'a> {
+    merchant: &'a MerchantInner,
+    channels: &'a Channels,
+    /// The time of the newest block.
+    head: ChainTime,
+    progress: &'a Progress,
+    /// When the last claims begin, and when those under way are left to the next turn.
+    times: [Instant; 2],
+    /// Both times for urgent claims, known once the first of them begins.
+    urgent: OnceLock<Instant>,
+}
+
+impl<'a> Claiming<'a> {
+    /// `times`: when the last claims begin, and when those under way are left to the next turn.
+    pub(super) fn new(
+        (merchant, channels): (&'a MerchantInner, &'a Channels),
+        head: ChainTime,
+        progress: &'a Progress,
+        times: [Instant; 2],
+    ) -> Self {
+        Self { merchant, channels, head, progress, times, urgent: OnceLock::new() }
+    }
+
+    /// Claims all parts in their order, each by one transaction if possible. Each part comes with whether it is urgent.
+    pub(super) async fn claim(&self, parts: Vec<(Vec<Owed>, bool)>) {
+        let claim = |(rows, is_urgent)| self.claim_part(rows, is_urgent);
+        stream::iter(parts).for_each_concurrent(AT_ONCE, claim).await;
+    }
+
+    async fn claim_part(&self, rows: Vec<Owed>, is_urgent: bool) {
+        let [until, end] = self.times_of(is_urgent);
+        if Instant::now() >= until {
+            return self.leave(rows.len());
+        }
+        let (merchant, tried, mut left) = (self.merchant, self.channels.tried(), 0);
+        // Includes the rows that are left out below as they are in use: they must not make others due either.
+        tried.begin(rows.iter().map(|row| (row.channel.account, row.claim.total_claimed)));
+        let answered = answered(merchant, &rows, self.head, &mut left).await;
+        let rows = tell_what_is_shown(&merchant.ledger, answered, &mut left).await;
+        self.leave(left);
+        tried.claims(rows.iter().map(|row| row.channel.account));
+        self.progress.unclaimed.tried(&rows);
+        let count = rows.len();
+        match timeout_at(end, self.claim_rows(rows)).await {
+            Ok(claimed) => self.claimed(&claimed).await,
+            Err(_) => {
+                tracing::warn!(channels = count, "a claim takes too long; trying again");
+                self.leave(count);
+            }
+        }
+    }
+
+    fn times_of(&self, is_urgent: bool) -> [Instant; 2] {
+        if !is_urgent {
+            return self.times;
+        }
+        let urgent = *self.urgent.get_or_init(|| Instant::now() + URGENT_FOR);
+        [self.times[0].min(urgent); 2]
+    }
+
+    /// Has the ledger learn of claimed rows, by one reading of all of them.
+    async fn claimed(&self, rows: &[Owed]) {
+        if rows.is_empty() {
+            return;
+        }
+        let read: Vec<Channel> = rows.iter().map(|row| row.channel).collect();
+        let _ = self.channels.read_all(&*self.merchant.ledger, &read, self.head).await;
+        for channel in read {
+            self.channels.tried().end(channel.account);
+            self.progress.unclaimed.claimed(channel.id);
+        }
+    }
+
+    fn leave(&self, rows: usize) {
+        self.progress.note(|claimed| claimed.left += rows);
+    }
+
+    /// Claims these rows, except those that make the claim of all fail. Returns the claimed ones.
+    async fn claim_rows(&self, mut rows: Vec<Owed>) -> Vec<Owed> {
+        let (channels, unclaimed) = (self.channels, &self.progress.unclaimed);
+        while !rows.is_empty() {
+            let claims: Vec<VoucherClaim> = rows.iter().map(|row| row.claim.clone()).collect();
+            match channels.settler.claim(channels.network(), &claims).await {
+                Ok(ClaimOutcome::Claimed(transaction)) => {
+                    tracing::info!(channels = rows.len(), ?transaction, "claimed");
+                    self.note_claimed(&rows);
+                    self.progress.note(|claimed| {
+                        claimed.channels += rows.len();
+                        claimed.transactions.extend(transaction);
+                    });
+                    return rows;
+                }
+                Ok(ClaimOutcome::Refused(refused)) if !refused.is_empty() => {
+                    let mut left = Vec::with_capacity(rows.len());
+                    for (at, row) in rows.into_iter().enumerate() {
+                        match refused.iter().find(|refusal| refusal.row == at) {
+                            Some(refusal) => left.extend(self.refused(row, &refusal.reason).await),
+                            None => left.push(row),
+                        }
+                    }
+                    rows = left;
+                }
+                unsure if self.may_be_halved(&unsure, &rows) => {
+                    let other = rows.split_off(rows.len() / 2);
+                    let mut done = Box::pin(self.claim_rows(rows)).await;
+                    done.extend(Box::pin(self.claim_rows(other)).await);
+                    return done;
+                }
+                // A node that lags may still see more in these channels, so that nothing is refused for certain. What they do hold is
+                // claimed.
+                Ok(ClaimOutcome::Unknown(None)) if rows.iter().all(|row| covered_part(row).is_some()) => {
+                    rows.iter().for_each(|row| unclaimed.lacks(row.channel.id));
+                    rows = rows.iter().filter_map(covered_part).collect();
+                }
+                unknown => {
+                    if let Ok(ClaimOutcome::Unknown(Some(_))) = unknown {
+                        self.note_sent(&rows, false);
+                    }
+                    tracing::warn!(?unknown, channels = rows.len(), "whether it is claimed is not known; trying again");
+                    self.leave(rows.len());
+                    return Vec::new();
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// Returns whether these rows are to be claimed in halves.
+    fn may_be_halved(&self, unsure: &Result<ClaimOutcome, SettleError>, rows: &[Owed]) -> bool {
+        // A row may fail without being named.
+        let by_halves = matches!(unsure, Ok(ClaimOutcome::Unknown(None)));
+        by_halves && rows.len() > 1 && Instant::now() < self.times[0]
+    }
+
+    fn note_claimed(&self, rows: &[Owed]) {
+        self.note_sent(rows, true);
+        for row in rows {
+            // If too few nodes answer, the ledger does not learn of the claim, and the row is claimed again.
+            let total = row.claim.total_claimed;
+            let owed = row.owed.to_u128().unwrap_or(u128::MAX);
+            let more = self.channels.tried().counts(row.channel.account, (total.saturating_sub(owed), total));
+            let (network, token) = (self.channels.network(), &row.channel.config.token);
+            metrics::claimed_of_channels(network, token, Amount::from_base_units(more));
+        }
+    }
+
+    /// Notes that a transaction was sent for these rows. Otherwise each turn would send one while the ledger does not know the outcome.
+    fn note_sent(&self, rows: &[Owed], is_claimed: bool) {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix());
+        for row in rows {
+            self.channels.tried().sent(row.channel.account, row.claim.total_claimed, now, is_claimed);
+        }
+    }
+
+    /// Returns what can still be claimed of a refused row: what its channel holds, if that is less than what was sold.
+    async fn refused(&self, row: Owed, reason: &Reason) -> Option<Owed> {
+        let (channel, unclaimed) = (row.channel.id, &self.progress.unclaimed);
+        let (mut covered, mut is_lost) = (None, false);
+        if *reason == Reason::INVALID_BATCH_SETTLEMENT_EVM_CUMULATIVE_EXCEEDS_BALANCE {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(self.merchant.clock.unix());
+            covered = covered_part(&row);
+            is_lost = note_loss(&self.merchant.ledger, &row, now).await;
+        }
+        if !is_lost {
+            tracing::error!(%channel, %reason, "what was sold in this channel cannot be claimed");
+        }
+        match (&covered, is_lost) {
+            (Some(_), true) => {}
+            (Some(_), false) => unclaimed.lacks(channel),
+            (None, true) => unclaimed.claimed(channel),
+            (None, false) => self.leave(1),
+        }
+        covered
+    }
+}

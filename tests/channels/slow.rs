@@ -1,0 +1,162 @@
+//! How much a turn claims from a settler that takes its time.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tower_x402::{
+    ChannelPolicy,
+    protocol::{
+        Address, ChainTime, Network,
+        channel::{ChannelConfig, ChannelDeposit, Voucher, VoucherClaim},
+    },
+    settle::{
+        ChannelOnChain, ChannelRefund, ChannelSettler, ClaimOutcome, SettleError, Settlement, SweepOutcome,
+        TransactionRecorder, Validity,
+    },
+    testing::ScriptedChannels,
+};
+
+use crate::{
+    counter::{PRICE, Stall, id, offered, serving, told, units},
+    support::{NOW, ask},
+};
+
+/// The chain of a stall, by a settler that takes its time.
+#[derive(Clone, Default)]
+struct Pace {
+    claim: Duration,
+    read: Duration,
+}
+
+#[derive(Clone)]
+struct Slow(ScriptedChannels, Pace);
+
+/// As the scripted one does, after a while.
+impl ChannelSettler for Slow {
+    async fn receiver_authorizer(&self, network: Network, token: Address) -> Result<Option<Address>, SettleError> {
+        self.0.receiver_authorizer(network, token).await
+    }
+
+    async fn channel_state(&self, network: Network, config: &ChannelConfig) -> Result<ChannelOnChain, SettleError> {
+        sleep(self.1.read).await;
+        self.0.channel_state(network, config).await
+    }
+
+    async fn channel_states(
+        &self,
+        network: Network,
+        configs: &[ChannelConfig],
+    ) -> Result<Vec<ChannelOnChain>, SettleError> {
+        sleep(self.1.read).await;
+        self.0.channel_states(network, configs).await
+    }
+
+    async fn is_signed_by_account(
+        &self,
+        network: Network,
+        config: &ChannelConfig,
+        voucher: &Voucher,
+    ) -> Result<bool, SettleError> {
+        self.0.is_signed_by_account(network, config, voucher).await
+    }
+
+    async fn verify_deposit(
+        &self,
+        network: Network,
+        config: &ChannelConfig,
+        deposit: &ChannelDeposit,
+        voucher: &Voucher,
+    ) -> Result<Validity, SettleError> {
+        self.0.verify_deposit(network, config, deposit, voucher).await
+    }
+
+    async fn deposit(
+        &self,
+        network: Network,
+        config: &ChannelConfig,
+        deposit: &ChannelDeposit,
+        voucher: &Voucher,
+        recorder: &TransactionRecorder,
+    ) -> Settlement {
+        self.0.deposit(network, config, deposit, voucher, recorder).await
+    }
+
+    async fn claim(&self, network: Network, claims: &[VoucherClaim]) -> Result<ClaimOutcome, SettleError> {
+        sleep(self.1.claim).await;
+        self.0.claim(network, claims).await
+    }
+
+    async fn sweep(&self, network: Network, receiver: Address, token: Address) -> Result<SweepOutcome, SettleError> {
+        self.0.sweep(network, receiver, token).await
+    }
+
+    async fn refund(&self, network: Network, refund: &ChannelRefund, recorder: &TransactionRecorder) -> Settlement {
+        self.0.refund(network, refund, recorder).await
+    }
+}
+
+/// One answer is sold in each of so many channels, and two in the last one. Their payer withdraws from all of them.
+async fn withdrawn_from(stall: &Stall, channels: u8, by_accounts: bool) -> Vec<ChannelConfig> {
+    let (service, ..) = serving(stall).await;
+    let mut configs = Vec::new();
+    for salt in 1..=channels {
+        let mut offer = offered(&service).await;
+        let mut config = offer.channel_of(stall.payer(), [salt; 32]).unwrap();
+        if by_accounts {
+            config = config.with_payer_authorizer(Address::ZERO);
+        }
+        stall.channels.set_state(id(&config), ChannelOnChain::new(units(1_000), units(0)));
+        assert_eq!(told(&ask(&service, stall.pays(&offer, &config, PRICE)).await), (PRICE, PRICE));
+        if salt == channels {
+            offer = offered(&service).await;
+            let _ = told(&ask(&service, stall.pays(&offer, &config, 2 * PRICE)).await);
+        }
+        let state = ChannelOnChain::new(units(1_000), units(0));
+        stall.channels.set_state(id(&config), state.with_withdrawal(units(1_000), ChainTime::from_unix(NOW)));
+        configs.push(config);
+    }
+    stall.shop.clock.advance(Duration::from_secs(30));
+    configs
+}
+
+/// A payer withdraws from many channels at once: each transaction waits until it stays, and no other waits for that.
+#[tokio::test(start_paused = true)]
+async fn many_transactions_claim_at_once() {
+    let stall = Stall::open_with(ChannelPolicy::new().accept_contract_payers()).await;
+    // Of contract accounts each is claimed alone.
+    let _ = withdrawn_from(&stall, 24, true).await;
+    let settler = Slow(stall.channels.clone(), Pace { claim: Duration::from_secs(30), ..Pace::default() });
+    let policy = ChannelPolicy::new().accept_contract_payers();
+    let worker = stall.shop.sibling(|builder| builder.channel_settler(settler).channel_policy(policy)).await;
+    let start = Instant::now();
+    let claimed = worker.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left), (24, 0));
+    assert!(start.elapsed() <= Duration::from_secs(120), "{:?}", start.elapsed());
+}
+
+/// A slow node would else take longer for what is claimed than a turn lasts.
+#[tokio::test(start_paused = true)]
+async fn what_is_claimed_together_is_read_together() {
+    let stall = Stall::open().await;
+    let configs = withdrawn_from(&stall, 100, false).await;
+    let settler = Slow(stall.channels.clone(), Pace { read: Duration::from_secs(3), ..Pace::default() });
+    let worker = stall.shop.sibling(|builder| builder.channel_settler(settler)).await;
+    let start = Instant::now();
+    let claimed = worker.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left), (100, 0));
+    assert!(start.elapsed() <= Duration::from_secs(60), "{:?}", start.elapsed());
+    let again = worker.claim_now().await.unwrap();
+    assert_eq!((again.channels, stall.channels.state(id(&configs[0])).total_claimed), (0, units(PRICE)));
+}
+
+/// A claim that never ends is left to the next turn: this one sweeps what others claimed, and reports.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_hangs_ends_no_turn() {
+    let stall = Stall::open().await;
+    let _ = withdrawn_from(&stall, 2, false).await;
+    let settler = Slow(stall.channels.clone(), Pace { claim: Duration::from_secs(3_600), ..Pace::default() });
+    let worker = stall.shop.sibling(|builder| builder.channel_settler(settler)).await;
+    let claimed = worker.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left), (0, 2));
+    worker.health().await.unwrap();
+}
