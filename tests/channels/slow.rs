@@ -1,10 +1,16 @@
 //! How much a turn claims from a settler that takes its time.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
 use tower_x402::{
-    ChannelPolicy,
+    Chain, ChannelPolicy,
     protocol::{
         Address, ChainTime, Network,
         channel::{ChannelConfig, ChannelDeposit, Voucher, VoucherClaim},
@@ -13,7 +19,7 @@ use tower_x402::{
         ChannelOnChain, ChannelRefund, ChannelSettler, ClaimOutcome, SettleError, Settlement, SweepOutcome,
         TransactionRecorder, Validity,
     },
-    testing::ScriptedChannels,
+    testing::{ScriptedChannels, ScriptedVerifier},
 };
 
 use crate::{
@@ -26,6 +32,8 @@ use crate::{
 struct Pace {
     claim: Duration,
     read: Duration,
+    /// When it swept first.
+    swept: Arc<Mutex<Option<Instant>>>,
 }
 
 #[derive(Clone)]
@@ -87,6 +95,7 @@ impl ChannelSettler for Slow {
     }
 
     async fn sweep(&self, network: Network, receiver: Address, token: Address) -> Result<SweepOutcome, SettleError> {
+        self.1.swept.lock().unwrap().get_or_insert_with(Instant::now);
         self.0.sweep(network, receiver, token).await
     }
 
@@ -159,4 +168,28 @@ async fn a_claim_that_hangs_ends_no_turn() {
     let claimed = worker.claim_now().await.unwrap();
     assert_eq!((claimed.channels, claimed.left), (0, 2));
     worker.health().await.unwrap();
+}
+
+/// The settler of one network hangs, and what is claimed on the other is swept meanwhile.
+#[tokio::test(start_paused = true)]
+async fn networks_take_no_turns() {
+    let stall = Stall::open().await;
+    let _ = withdrawn_from(&stall, 1, false).await;
+    let hangs = Slow(stall.channels.clone(), Pace { claim: Duration::from_secs(3_600), ..Pace::default() });
+    let (network, pace) = (Network::BASE_SEPOLIA, Pace::default());
+    let other = Chain::new(network)
+        .verifier(ScriptedVerifier::on(network, ChainTime::from_unix(NOW)))
+        .channel_settler(Slow(ScriptedChannels::new(Address::new([0xfb; 20])), pace.clone()));
+    let worker = stall.shop.sibling(|builder| builder.channel_settler(hangs).chain(other)).await;
+    let swept_by = async |claiming: JoinHandle<()>| {
+        let start = Instant::now();
+        sleep(Duration::from_secs(10)).await;
+        claiming.abort();
+        pace.swept.lock().unwrap().take().is_some_and(|swept| swept >= start)
+    };
+    let (merchant, claimer) = (worker.clone(), worker.claimer());
+    assert!(swept_by(tokio::spawn(async move { _ = merchant.claim_now().await })).await);
+    // The turn of the one that was ended is over.
+    stall.shop.clock.advance(Duration::from_secs(120));
+    assert!(swept_by(tokio::spawn(async move { _ = claimer.run().await })).await);
 }

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
@@ -96,23 +97,25 @@ impl Merchant {
 impl Claimer {
     /// Claims what is due, at intervals, until it is dropped. An outage is logged, and the next turn tries again.
     pub async fn run(self) -> Infallible {
+        // Each network has turns of its own, so that a slow one delays no other.
+        join_all(self.kept().map(|(chain, channels)| self.run_on(chain, channels))).await;
+        std::future::pending().await
+    }
+
+    async fn run_on(&self, chain: &SellingChain, channels: &Channels) {
         for turn in 0_u32.. {
             // Refunds claim as well.
             let effort = Effort { all: false, sweeps: turn % SWEEP_EACH == 0 };
-            if let Err(error) = self.turn(effort).await {
+            if let Err(error) = self.take_turn(chain, channels, effort).await {
                 tracing::warn!(%error, "what was sold in channels could not be claimed; trying again");
             }
             sleep(EVERY).await;
         }
-        std::future::pending().await
     }
 
+    /// Takes one turn on every network. A failure on one does not hold back the others.
     async fn turn(&self, effort: Effort) -> Result<Claimed, HealthError> {
-        let mut turns = Vec::new();
-        // Every chain gets its turn: one that fails does not hold back the others.
-        for (chain, channels) in self.kept() {
-            turns.push(self.take_turn(chain, channels, effort).await);
-        }
+        let turns = join_all(self.kept().map(|(chain, channels)| self.take_turn(chain, channels, effort))).await;
         turns.into_iter().try_fold(Claimed::default(), |all, of_chain| Ok(all.and(of_chain?)))
     }
 
