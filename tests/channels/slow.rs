@@ -1,7 +1,10 @@
-//! How much a turn claims from a settler that takes its time.
+//! How much a turn claims: from a settler that takes its time, and from one whose ether is short.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -16,8 +19,8 @@ use tower_x402::{
         channel::{ChannelConfig, ChannelDeposit, Voucher, VoucherClaim},
     },
     settle::{
-        ChannelOnChain, ChannelRefund, ChannelSettler, ClaimOutcome, SettleError, Settlement, SweepOutcome,
-        TransactionRecorder, Validity,
+        ChannelOnChain, ChannelRefund, ChannelSettler, ClaimOutcome, SettleError, SettleErrorKind, Settlement,
+        SweepOutcome, TransactionRecorder, Validity,
     },
     testing::{ScriptedChannels, ScriptedVerifier},
 };
@@ -32,6 +35,8 @@ use crate::{
 struct Pace {
     claim: Duration,
     read: Duration,
+    /// How many rows its ether pays for.
+    affords: Option<Arc<AtomicUsize>>,
     /// When it swept first.
     swept: Arc<Mutex<Option<Instant>>>,
 }
@@ -90,6 +95,11 @@ impl ChannelSettler for Slow {
     }
 
     async fn claim(&self, network: Network, claims: &[VoucherClaim]) -> Result<ClaimOutcome, SettleError> {
+        if let Some(affords) = &self.1.affords {
+            let pay = |rows: usize| rows.checked_sub(claims.len());
+            let paid = affords.fetch_update(Ordering::SeqCst, Ordering::SeqCst, pay);
+            paid.map_err(|_| SettleError::new(SettleErrorKind::OutOfGas { account: Address::new([0xfa; 20]) }))?;
+        }
         sleep(self.1.claim).await;
         self.0.claim(network, claims).await
     }
@@ -168,6 +178,19 @@ async fn a_claim_that_hangs_ends_no_turn() {
     let claimed = worker.claim_now().await.unwrap();
     assert_eq!((claimed.channels, claimed.left), (0, 2));
     worker.health().await.unwrap();
+}
+
+/// A payer with one large debt hides it among small ones, and withdraws from all.
+#[tokio::test(start_paused = true)]
+async fn where_ether_is_short_the_largest_debts_are_claimed() {
+    let stall = Stall::open().await;
+    let configs = withdrawn_from(&stall, 12, false).await;
+    let affords = Some(Arc::new(AtomicUsize::new(4)));
+    let settler = Slow(stall.channels.clone(), Pace { affords, ..Pace::default() });
+    let worker = stall.shop.sibling(|builder| builder.channel_settler(settler)).await;
+    let claimed = worker.claim_now().await.unwrap();
+    assert_eq!((claimed.channels, claimed.left), (4, 8));
+    assert_eq!(stall.channels.state(id(&configs[11])).total_claimed, units(2 * PRICE));
 }
 
 /// The settler of one network hangs, and what is claimed on the other is swept meanwhile.

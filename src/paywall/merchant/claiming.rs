@@ -1,7 +1,10 @@
 //! `Claiming`: the claims of one turn on one network. Each transaction waits until it is believed to stay, so several are under way at once.
 
 use std::{
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -17,12 +20,15 @@ use crate::{
             unclaimed::Unclaimed,
         },
         seller::{
-            channels::{Channel, Channels, due::Owed},
+            channels::{
+                Channel, Channels,
+                due::{Owed, by_harm},
+            },
             inner::MerchantInner,
         },
     },
     protocol::{Amount, ChainTime, channel::VoucherClaim, v2::Reason},
-    settle::{ClaimOutcome, SettleError},
+    settle::{ClaimOutcome, SettleError, SettleErrorKind},
 };
 
 /// How many transactions are under way at once. Nodes hold only some dozen pending transactions of one account.
@@ -57,6 +63,8 @@ pub(super) struct Claiming<'a> {
     times: [Instant; 2],
     /// Both times for urgent claims, known once the first of them begins.
     urgent: OnceLock<Instant>,
+    /// Whether the ether does not pay for the smallest claim.
+    is_out_of_gas: AtomicBool,
 }
 
 impl<'a> Claiming<'a> {
@@ -67,7 +75,8 @@ impl<'a> Claiming<'a> {
         progress: &'a Progress,
         times: [Instant; 2],
     ) -> Self {
-        Self { merchant, channels, head, progress, times, urgent: OnceLock::new() }
+        let (urgent, is_out_of_gas) = (OnceLock::new(), AtomicBool::new(false));
+        Self { merchant, channels, head, progress, times, urgent, is_out_of_gas }
     }
 
     /// Claims all parts in their order, each by one transaction if possible. Each part comes with whether it is urgent.
@@ -150,6 +159,7 @@ impl<'a> Claiming<'a> {
                     rows = left;
                 }
                 unsure if self.may_be_halved(&unsure, &rows) => {
+                    rows = by_harm(rows);
                     let other = rows.split_off(rows.len() / 2);
                     let mut done = Box::pin(self.claim_rows(rows)).await;
                     done.extend(Box::pin(self.claim_rows(other)).await);
@@ -176,8 +186,19 @@ impl<'a> Claiming<'a> {
 
     /// Returns whether these rows are to be claimed in halves.
     fn may_be_halved(&self, unsure: &Result<ClaimOutcome, SettleError>, rows: &[Owed]) -> bool {
-        // A row may fail without being named.
-        let by_halves = matches!(unsure, Ok(ClaimOutcome::Unknown(None)));
+        let by_halves = match unsure {
+            // A row may fail without being named.
+            Ok(ClaimOutcome::Unknown(None)) => true,
+            // The ether may pay for the largest of them. Otherwise a payer could hide a large debt among small ones.
+            Err(error) if matches!(error.kind(), SettleErrorKind::OutOfGas { .. }) => {
+                // No claim takes less gas than one row that a key signed.
+                if rows.len() == 1 && rows[0].channel.config.voucher_key().is_some() {
+                    self.is_out_of_gas.store(true, Ordering::Relaxed);
+                }
+                !self.is_out_of_gas.load(Ordering::Relaxed)
+            }
+            _ => false,
+        };
         by_halves && rows.len() > 1 && Instant::now() < self.times[0]
     }
 

@@ -107,6 +107,12 @@ pub(crate) fn due(
     largest_first(withdrawn).into_iter().chain(rest).collect()
 }
 
+/// Sorts rows for a settler whose ether is short: those of payers who withdraw first, and the largest first of both kinds.
+pub(crate) fn by_harm(rows: Vec<Owed>) -> Vec<Owed> {
+    let (withdrawn, rest): (Vec<Owed>, Vec<Owed>) = rows.into_iter().partition(|row| row.is_withdrawn_from);
+    largest_first(withdrawn).into_iter().chain(largest_first(rest)).collect()
+}
+
 /// Sorts rows: the largest of each token, then the second of each, and so on. Base units of different tokens cannot be compared.
 fn largest_first(mut rows: Vec<Owed>) -> Vec<Owed> {
     rows.sort_by_key(|row| Reverse(row.owed));
