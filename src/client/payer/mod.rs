@@ -46,11 +46,11 @@ use crate::protocol::{Address, Amount, Asset, Network, PaymentSignature, TxHash}
 /// The layer calls these methods in this order, and writes to the [`Journal`](super::Journal) in between:
 ///
 /// 1. [`submit_guard`](Payer::submit_guard), then [`prepare`](Payer::prepare): nothing has been sent, but what will be
-/// sent is known.
+///    sent is known.
 /// 2. *the journal records it, durably*
 /// 3. [`send`](Payer::send): the money moves.
 /// 4. [`status`](Payer::status), repeatedly, until the transfer is mined or never will be; occasionally
-/// [`replace`](Payer::replace), whose result is recorded before it is sent.
+///    [`replace`](Payer::replace), whose result is recorded before it is sent.
 ///
 /// **Paying once.** One purchase is paid by at most one transfer. Therefore the results of `prepare` and `replace` for
 /// one purchase must exclude each other (by one nonce in a wallet, by one idempotency key at a custodian), and `send`
