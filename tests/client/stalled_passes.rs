@@ -163,8 +163,7 @@ async fn asked_slowly(delay: u64, deadline: Option<u64>) -> Vec<(String, Option<
         request.extensions_mut().insert(Deadline(Duration::from_secs(deadline)));
     }
     assert_eq!(passes.layer(slow).oneshot(request).await.unwrap().status(), 200);
-    let seen = seen.lock().unwrap().clone();
-    seen
+    seen.lock().unwrap().clone()
 }
 
 /// The client inside is busy with other requests.
