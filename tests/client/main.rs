@@ -40,6 +40,7 @@ mod chain;
 mod contract;
 mod delivered;
 mod drops;
+mod earlier_passes;
 mod events;
 mod examples;
 mod fates;

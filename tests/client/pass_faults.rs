@@ -320,7 +320,7 @@ async fn a_request_and_its_pass_cost_no_more_than_it_may() {
     }
 }
 
-fn stalled(status: u16, headers: &[(&str, &str)]) -> Reply {
+pub fn stalled(status: u16, headers: &[(&str, &str)]) -> Reply {
     let never = futures_util::stream::pending::<Result<Frame<Bytes>, String>>();
     match reply(status, headers, "") {
         Reply::Answer(answer) => Reply::Answer(answer.map(|_| any(StreamBody::new(never)))),

@@ -29,11 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A wallet on a node that takes its time, or never answers.
 #[derive(Clone)]
-struct SlowNode {
+pub struct SlowNode {
     inner: ScriptedPayer,
     takes: Duration,
-    hangs: Arc<AtomicBool>,
-    prepared: Arc<AtomicUsize>,
+    pub hangs: Arc<AtomicBool>,
+    pub prepared: Arc<AtomicUsize>,
 }
 
 impl Payer for SlowNode {
@@ -67,7 +67,7 @@ impl Payer for SlowNode {
     }
 }
 
-async fn on(market: &Market, takes: Duration) -> (PayLayer, SlowNode) {
+pub async fn on(market: &Market, takes: Duration) -> (PayLayer, SlowNode) {
     let node = SlowNode { inner: market.wallet.clone(), takes, hangs: Arc::default(), prepared: Arc::default() };
     let budget = Market::budget().per_day("1000").build().unwrap();
     let builder = PayLayer::builder(node.clone(), budget, market.journal.clone()).patience(PATIENCE);

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering::SeqCst},
     task::{Context, Poll},
     time::Duration,
 };
@@ -16,9 +16,10 @@ use tower_x402::client::{Body, Deadline, PassLayer, PayLayer};
 
 use super::{
     Market,
-    kept_passes::{Answer, PASS, answer, bought, bought_by, offer, seller, to},
+    kept_passes::{Answer, PASS, answer, bought, bought_by, offer, seller, to, token},
     paid_passes::{bill, paid_for},
-    rig::{Reply, Seller, sold},
+    patience::on,
+    rig::{Reply, Seller, reply, sold},
 };
 
 const ANSWER: &str = "https://shop.example/answer";
@@ -53,6 +54,39 @@ async fn callers_that_leave_a_stalled_pass_leave_it_alone_for_a_minute() {
         let later = [is_answered(&passes, &layer, &seller).await, is_answered(&passes, &layer, &seller).await];
         assert_eq!((later, paid_for(&seller)), ([false, true], paid), "it is asked again");
     }
+}
+
+/// Nothing is signed, and nothing is paid: the next caller would wait in vain, too.
+#[tokio::test(start_paused = true)]
+async fn a_wallet_that_stalls_holds_up_one_caller_in_a_minute() {
+    let market = Market::open().await;
+    let (layer, node) = on(&market, Duration::ZERO).await;
+    node.hangs.store(true, SeqCst);
+    let seller = Seller::new(|asked| match asked.uri.path() {
+        "/pass" => bill("490000", asked, "{}".to_owned()),
+        _ => reply(200, &[], "the answer"),
+    });
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    for (expected, prepared) in [(false, 1), (true, 1), (true, 1)] {
+        assert_eq!(is_answered(&passes, &layer, &seller).await, expected);
+        assert_eq!(node.prepared.load(SeqCst), prepared);
+    }
+    advance(Duration::from_secs(61)).await;
+    assert!(!is_answered(&passes, &layer, &seller).await);
+    assert_eq!(node.prepared.load(SeqCst), 2, "it is asked again");
+}
+
+/// An earlier process paid for it, and that is settled. The caller that finds it leaves, and the next one asks for it at once.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_leaves_what_was_settled_before_holds_up_no_other() {
+    let market = Market::open().await;
+    let layer = market.layer().await;
+    let seller = seller(|asked| if asked.proofs < 2 { Reply::Hangs } else { token() });
+    assert!(!is_answered(&PassLayer::new().buying(PASS).unwrap(), &layer, &seller).await);
+    let passes = PassLayer::new().buying(PASS).unwrap();
+    assert!(!is_answered(&passes, &layer, &seller).await);
+    assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
+    assert_eq!(paid_for(&seller), 1);
 }
 
 /// Its caller waits as long as the layer does. Others wait for the pass at first, and not beyond that.

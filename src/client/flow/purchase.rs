@@ -255,23 +255,30 @@ where
                 if may_pay_anew && left_over::is_used_up(code) && self.attempts == shown_before + 1 =>
             {
                 tracing::warn!(%transaction, code = code.as_str(), "a payment that was left over is of no use");
-                // A payment from here on is another purchase.
-                self.progress.turn_to(PurchaseId::random());
+                self.begins_anew();
                 Ok(None)
             }
             // Its answer was delivered before, and the settlement since then buys nothing more.
             Err(Failure::BilledAgain { transaction, .. }) if may_pay_anew && is_signed => {
                 tracing::warn!(%transaction, "an authorization that was left over is of no use");
                 let _ = self.inner.registry.abandon(purchase).await;
-                self.progress.turn_to(PurchaseId::random());
+                self.begins_anew();
                 Ok(None)
             }
             // It can never be used.
             Err(Failure::Lapsed { .. }) => {
-                self.progress.turn_to(PurchaseId::random());
+                self.begins_anew();
                 Ok(None)
             }
             outcome => outcome.map(Some),
+        }
+    }
+
+    /// Turns from a payment that is of no use: one from here on is another purchase.
+    fn begins_anew(&mut self) {
+        self.progress.turn_to(PurchaseId::random());
+        if let Some(order) = self.request().pass_order() {
+            order.resumes(None);
         }
     }
 

@@ -71,10 +71,10 @@ impl<S> Errand<S> {
         for _ in 0..2 {
             // The first attempt may have found something that forbids another.
             if matches!(bought, Bought::Again) && shop.may_buy(now(), within_limits) {
-                shop.begins(address.clone(), promise, now());
+                shop.begins(address.clone(), now());
                 // Save it before paying. If the file cannot be written, only a later process will not know of it.
                 self.passes.lock().save();
-                let attempt = Attempt { url: &address.url, price, goes_on: false, until: None };
+                let attempt = Attempt { url: &address.url, price, promise, goes_on: false, until: None };
                 bought = self.order(shop, &attempt).await;
             }
         }
@@ -124,7 +124,7 @@ impl<S> Errand<S> {
         let within_limits = self.limits.are_set();
         if let Some(begun) = shop.unfinished(now(), within_limits) {
             let until = Instant::now().checked_add(self.limits.part(PATIENCE));
-            let attempt = Attempt { url: &begun, price: None, goes_on: true, until };
+            let attempt = Attempt { url: &begun, price: None, promise: None, goes_on: true, until };
             if matches!(self.order(shop, &attempt).await, Bought::Stopped) {
                 tracing::warn!(url = %begun, "a pass that was bought does not come; requests go on without one");
                 shop.pause(within_limits);
@@ -146,7 +146,7 @@ impl<S> Errand<S> {
         R: Body<Data = Bytes>,
         R::Error: Into<BoxError>,
     {
-        let order = PassOrder::pass(self.limits.price());
+        let order = PassOrder::pass(self.limits.price(), attempt.noting(shop, &self.passes));
         let mut request = Request::new(B::default());
         (*request.method_mut(), *request.uri_mut()) = (Method::POST, attempt.url.clone());
         let extensions = request.extensions_mut();
@@ -157,14 +157,12 @@ impl<S> Errand<S> {
         if attempt.goes_on {
             extensions.insert(ResumeOnly);
         }
-        let under_way = UnderWay::begin(attempt, &order, (shop, &self.passes), self.limits.are_set());
-        let answer = self.asks(request, attempt.until).await;
+        let mut under_way = UnderWay::begin(attempt, &order, shop, self.limits.are_set());
+        let answer = self.asks(request, attempt.until, &mut under_way).await;
+        under_way.may_have_paid();
         self.limits.extend(order.approving());
         let of_another = || answer.as_ref().map_or(Ending::Open(None), Ending::of_another);
         let ending = order.ending().unwrap_or_else(of_another);
-        if matches!(ending, Ending::Open(_)) {
-            under_way.stays_open();
-        }
         if let Some(paid) = order.paid().filter(|_| !matches!(ending, Ending::Unpaid)) {
             self.limits.spend(paid);
         }
@@ -182,13 +180,21 @@ impl<S> Errand<S> {
     }
 
     /// Sends the request once a client is ready, which may be busy with other requests; returns `None` if that or the answer is late.
-    async fn asks<B, R>(&mut self, request: Request<B>, until: Option<Instant>) -> Option<Result<Response<R>, S::Error>>
+    async fn asks<B, R>(
+        &mut self,
+        request: Request<B>,
+        until: Option<Instant>,
+        under_way: &mut UnderWay<'_>,
+    ) -> Option<Result<Response<R>, S::Error>>
     where
         S: Service<Request<B>, Response = Response<R>> + Clone,
     {
         let ready_by = until.or_else(|| Instant::now().checked_add(self.limits.part(PATIENCE)));
         match within(ready_by, self.ready()).await? {
-            Ok(service) => within(until, self.send_by(service, request)).await,
+            Ok(service) => {
+                under_way.is_sent();
+                within(until, self.send_by(service, request)).await
+            }
             Err(error) => Some(Err(error)),
         }
     }
@@ -199,7 +205,7 @@ impl<S> Errand<S> {
             Ending::Open(_) | Ending::Sold(_) => return Bought::Stopped,
             Ending::Unpaid => Bought::Nothing,
             // Its pass arrived before, and only its purchase was not closed.
-            Ending::Lost if self.came_before(attempt, order) => Bought::Again,
+            Ending::Lost if self.came_before(shop, attempt, order) => Bought::Again,
             Ending::Lost => {
                 tracing::warn!(url = %attempt.url, "a pass was paid for, and its seller does not give it: no other is bought for a day");
                 shop.set_aside(now());
@@ -213,10 +219,10 @@ impl<S> Errand<S> {
 
     /// Returns whether the attempt resumed a purchase whose pass is known to have arrived before: in this process, or in an earlier one if a
     /// file would say otherwise.
-    fn came_before(&self, attempt: &Attempt<'_>, order: &PassOrder) -> bool {
-        let Some(purchase) = order.resumed().filter(|_| !attempt.goes_on) else { return false };
+    fn came_before(&self, shop: &Shop, attempt: &Attempt<'_>, order: &PassOrder) -> bool {
+        let Some(purchase) = order.resumed() else { return false };
         let purse = self.passes.lock();
-        purse.is_in_file() || purse.bought.contains(&purchase)
+        purse.bought.contains(&purchase) || purse.is_in_file() && is_earlier(shop, attempt, order)
     }
 
     /// Keeps what was sold. The purchase is closed only once that is in the file, so that after a crash the same
@@ -232,6 +238,7 @@ impl<S> Errand<S> {
         let sold = Sold::read(body);
         let is_known = sold.as_ref().is_some_and(|sold| shop.knows(&sold.pass));
         let is_pass = sold.is_some() && !is_known;
+        let came_before = self.came_before(shop, attempt, order);
         // A proxy may have dropped the payment's confirmation. A new token proves that the payment was taken.
         let is_open = matches!(ending, Ending::Open(_)) && !is_pass;
         let (is_unsaid, is_unpaid) = (matches!(ending, Ending::Open(_)), matches!(ending, Ending::Unpaid));
@@ -250,12 +257,11 @@ impl<S> Errand<S> {
         }
         if let Some(sold) = sold.filter(|_| !is_known) {
             // If no attempt waits for it, an earlier one may have got it, by another quote.
-            let is_own = attempt.goes_on || !order.has_resumed();
-            shop.hold(sold, is_own, now());
+            shop.hold(sold, !came_before && !is_earlier(shop, attempt, order), now());
         }
         let is_useless = !shop.holds_one(now());
         // The pass was here before and was used; a crash prevented closing its purchase.
-        let is_old = is_pass && self.came_before(attempt, order);
+        let is_old = is_pass && came_before;
         // A proxy's page blocks nothing: it was not paid for, or the payment remains usable for the pass.
         if is_useless && !is_open && !is_unpaid && !is_old {
             let purchase = purchase.map(tracing::field::display);
@@ -281,4 +287,9 @@ impl<S> Errand<S> {
             _ => Bought::Sold,
         }
     }
+}
+
+/// Returns whether the attempt resumed a purchase of before the one that was begun: that one has paid nothing, however often it is gone on with.
+fn is_earlier(shop: &Shop, attempt: &Attempt<'_>, order: &PassOrder) -> bool {
+    order.has_resumed() && !(attempt.goes_on && shop.is_paid())
 }

@@ -32,10 +32,16 @@ enum Wish {
     Pass { limit: Option<Amount> },
 }
 
+/// What is done once a new payment is recorded.
+type OnPaid = Arc<dyn Fn() + Send + Sync>;
+
 #[derive(Default)]
 struct Told {
+    /// Whether the inner layer reports anything.
+    is_followed: bool,
     resumed: Option<PurchaseId>,
     paid: Option<Amount>,
+    on_paid: Option<OnPaid>,
     approving: Duration,
     is_billed: bool,
     bill: Option<Bytes>,
@@ -93,9 +99,10 @@ impl PassOrder {
         Self { wish: Wish::NothingNew, told: Arc::default() }
     }
 
-    /// Creates an order for a pass. `limit` applies to an earlier payment.
-    pub(super) fn pass(limit: Option<Amount>) -> Self {
-        Self { wish: Wish::Pass { limit }, told: Arc::default() }
+    /// Creates an order for a pass. `limit` applies to an earlier payment. `on_paid` is called once a new one is recorded.
+    pub(super) fn pass(limit: Option<Amount>, on_paid: impl Fn() + Send + Sync + 'static) -> Self {
+        let told = Told { on_paid: Some(Arc::new(on_paid)), ..Told::default() };
+        Self { wish: Wish::Pass { limit }, told: Arc::new(Mutex::new(told)) }
     }
 
     pub(crate) fn pays_nothing_new(&self) -> bool {
@@ -114,15 +121,30 @@ impl PassOrder {
         }
     }
 
-    /// Reports which earlier purchase of the request is resumed; `None` if it ended and the request begins anew.
+    /// Reports which earlier purchase of the request is resumed; `None` if it ended and the request begins anew. A payment that was reported
+    /// before no longer counts.
     pub(crate) fn resumes(&self, purchase: Option<PurchaseId>) {
-        self.told().resumed = purchase;
+        let mut told = self.told();
+        told.is_followed = true;
+        (told.resumed, told.paid) = (purchase, None);
     }
 
-    /// Reports a new payment of this amount: from now on that one buys the answer, whatever was resumed before.
+    /// Reports a new payment of this amount, once it is recorded: from now on that one buys the answer, whatever was resumed before.
     pub(crate) fn pays(&self, amount: Amount) {
-        let mut told = self.told();
-        (told.resumed, told.paid) = (None, Some(amount));
+        {
+            let mut told = self.told();
+            told.is_followed = true;
+            (told.resumed, told.paid) = (None, Some(amount));
+        }
+        self.may_have_paid();
+    }
+
+    /// Calls what a payment calls.
+    pub(super) fn may_have_paid(&self) {
+        let on_paid = self.told().on_paid.clone();
+        if let Some(on_paid) = on_paid {
+            on_paid();
+        }
     }
 
     /// Reports the amount that the resumed purchase will still cost.
@@ -148,6 +170,12 @@ impl PassOrder {
     /// Reports the ending.
     pub(crate) fn ends(&self, ending: Ending) {
         self.told().ending = Some(ending);
+    }
+
+    /// Returns whether the inner layer reports what it resumes and pays.
+    pub(super) fn is_followed(&self) -> bool {
+        let told = self.told();
+        told.is_followed || told.ending.is_some()
     }
 
     pub(super) fn has_resumed(&self) -> bool {

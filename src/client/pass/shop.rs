@@ -36,10 +36,12 @@ pub(super) struct Shop {
 struct State {
     /// Where the last pass was bought, or the next one will be. Changes only during a turn to buy.
     address: Address,
-    /// What a quote promised for that pass.
+    /// What the quote promised by which that pass is paid for.
     promise: Option<Promise>,
     /// Whether a purchase at that address has begun, and may have been paid without an answer.
     is_unfinished: bool,
+    /// Whether that purchase has recorded a payment of its own.
+    is_paid: bool,
     held: Option<InUse>,
     /// The token that was given up last.
     given_up: Option<String>,
@@ -71,6 +73,7 @@ impl Shop {
             address,
             promise: None,
             is_unfinished: false,
+            is_paid: false,
             held: None,
             given_up: None,
             leaving: Vec::new(),
@@ -101,7 +104,8 @@ impl Shop {
         let state = self.state();
         let (unusable_until, is_unfinished, promise) =
             (state.unusable_until.max(state.doubtful_until()), state.is_unfinished, state.promise);
-        let next = HeldPass { unusable_until, is_unfinished, promise, ..state.pass(String::new()) };
+        let is_paid = is_unfinished && state.is_paid;
+        let next = HeldPass { unusable_until, is_unfinished, is_paid, promise, ..state.pass(String::new()) };
         let next = (is_unfinished || unusable_until.is_some()).then_some(next);
         state.held.as_ref().map(InUse::kept).into_iter().chain(next)
     }
@@ -111,7 +115,7 @@ impl Shop {
         let mut state = self.state();
         if kept.token.is_empty() {
             (state.unusable_until, state.is_unfinished) = (kept.unusable_until, kept.is_unfinished);
-            (state.address, state.promise) = (address, kept.promise);
+            (state.address, state.promise, state.is_paid) = (address, kept.promise, kept.is_paid);
         } else {
             state.held = Some(InUse::restored(kept, now));
         }
@@ -205,10 +209,10 @@ impl Shop {
     }
 
     /// Begins a purchase at this address and Unix time. Until it has its answer, it is finished before another one
-    /// begins.
-    pub(super) fn begins(&self, address: Address, promise: Option<Promise>, now: u64) {
+    /// begins. Until it pays, nothing is known of what it buys: it may find an earlier payment.
+    pub(super) fn begins(&self, address: Address, now: u64) {
         let mut state = self.state();
-        (state.promise, state.is_unfinished) = (promise, true);
+        (state.promise, state.is_paid, state.is_unfinished) = (None, false, true);
         if state.address != address {
             state.refused = Notes::new();
             state.address = address;
@@ -217,9 +221,15 @@ impl Shop {
         state.unusable_until = state.unusable_until.filter(|_| state.is_barred(now));
     }
 
-    /// Drops the quote's terms: they do not describe the purchase that was begun at the address. Returns whether there were any.
-    pub(super) fn forgets_promise(&self) -> bool {
-        self.state().promise.take().is_some()
+    /// Notes that the purchase has recorded a payment by a quote with this promise.
+    pub(super) fn pays(&self, promise: Option<Promise>) {
+        let mut state = self.state();
+        (state.promise, state.is_paid) = (promise, true);
+    }
+
+    /// Returns whether the purchase at the address has recorded a payment of its own.
+    pub(super) fn is_paid(&self) -> bool {
+        self.state().is_paid
     }
 
     /// Notes that no purchase is unfinished at the address.

@@ -31,9 +31,9 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
         let quote = &terms.quote;
         let entry = JournalEntry { is_elsewhere: terms.is_elsewhere, ..self.entry(quote) };
         let proposal = from_quote::proposal(self.request(), quote, entry.id, assets, PaymentMethod::Transfer, None);
-        let guard = inner.registry.reserve(entry, &inner.budget)?;
+        let mut guard = inner.registry.reserve(entry, &inner.budget)?;
         let payment = from_quote::payment(&proposal, quote);
-        if let Some(left) = self.approved(proposal, quote).await? {
+        if let Some(left) = self.approved(proposal, quote, &mut guard).await? {
             return Ok(left);
         }
         let driver = TransferDriver::new(inner.dispatch_context(), guard, self.progress.clone(), self.deadline);
@@ -55,8 +55,8 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
         let method = PaymentMethod::Authorization;
         let proposal =
             from_quote::proposal(self.request(), &terms.quote, entry.id, vec![asset], method, Some(valid_for));
-        let guard = inner.registry.reserve(entry, &inner.budget)?;
-        if let Some(left) = self.approved(proposal, &terms.quote).await? {
+        let mut guard = inner.registry.reserve(entry, &inner.budget)?;
+        if let Some(left) = self.approved(proposal, &terms.quote, &mut guard).await? {
             return Ok(left);
         }
         let authorizing = Authorizing { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
@@ -71,8 +71,8 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
         let valid_for = terms.valid_for().min(inner.settings.patience);
         let (assets, method) = (vec![asset], PaymentMethod::Permit);
         let proposal = from_quote::proposal(self.request(), &terms.quote, entry.id, assets, method, Some(valid_for));
-        let guard = inner.registry.reserve(entry, &inner.budget)?;
-        if let Some(left) = self.approved(proposal, &terms.quote).await? {
+        let mut guard = inner.registry.reserve(entry, &inner.budget)?;
+        if let Some(left) = self.approved(proposal, &terms.quote, &mut guard).await? {
             return Ok(left);
         }
         let permitting = Permitting { inner: &inner, progress: &self.progress, deadline: self.deadline, valid_for };
@@ -101,8 +101,8 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
             withdraw_delay: is_deposited.then(|| terms.withdraw_delay()),
             ..proposal
         };
-        let guard = inner.registry.reserve_deposit(entry, deposit, &inner.budget)?;
-        if let Some(left) = self.approved(proposal, &terms.quote).await? {
+        let mut guard = inner.registry.reserve_deposit(entry, deposit, &inner.budget)?;
+        if let Some(left) = self.approved(proposal, &terms.quote, &mut guard).await? {
             return Ok(left);
         }
         let (progress, deadline, place) = (&self.progress, self.deadline, self.request().place());
@@ -112,22 +112,25 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
         Ok(guard)
     }
 
-    /// Asks for approval, and then tells the order of a pass that this price is paid. A purchase of the same request that was left
-    /// meanwhile takes its place.
-    async fn approved(&mut self, proposal: Proposal, quote: &Quote) -> Result<Option<PurchaseGuard>, Failure> {
+    /// Asks for approval. The order of a pass is told the price once the payment is recorded: until then nothing is paid. A purchase of the
+    /// same request that was left meanwhile takes its place.
+    async fn approved(
+        &mut self,
+        proposal: Proposal,
+        quote: &Quote,
+        guard: &mut PurchaseGuard,
+    ) -> Result<Option<PurchaseGuard>, Failure> {
         let asked = Instant::now();
         self.inner.budget.approve(proposal).await?;
         // How long a human takes is no matter of patience.
-        if let Some(order) = self.request().pass_order() {
+        if let Some(order) = self.request().pass_order().cloned() {
             order.approved_after(asked.elapsed());
+            let amount = quote.amount;
+            guard.once_recorded(move || order.pays(amount));
         }
         self.deadline += asked.elapsed();
         self.limit = self.limit.and_then(|limit| limit.checked_add(asked.elapsed()));
-        let left = self.left_meanwhile()?;
-        if let Some(order) = self.request().pass_order().filter(|_| left.is_none()) {
-            order.pays(quote.amount);
-        }
-        Ok(left)
+        self.left_meanwhile()
     }
 
     /// The purchase of a request whose payment its caller has made.

@@ -23,17 +23,23 @@ pub(crate) struct PurchaseGuard {
     resumed: bool,
     /// The final state, once the answer was sold.
     sold: Option<JournalEntry>,
+    on_record: Option<OnRecord>,
 }
+
+/// What is done when a purchase is recorded for the first time.
+type OnRecord = Box<dyn FnOnce() + Send + Sync>;
 
 impl PurchaseGuard {
     /// Guards a new purchase, which no journal has yet.
     pub(super) fn new(registry: &Arc<RegistryInner>, entry: JournalEntry) -> Self {
-        Self { registry: Arc::clone(registry), entry, claim: Claim::Call, recorded: false, resumed: false, sold: None }
+        let (registry, claim) = (Arc::clone(registry), Claim::Call);
+        Self { registry, entry, claim, recorded: false, resumed: false, sold: None, on_record: None }
     }
 
     /// Guards a purchase that was open.
     pub(super) fn resumed(registry: &Arc<RegistryInner>, entry: JournalEntry, claim: Claim) -> Self {
-        Self { registry: Arc::clone(registry), entry, claim, recorded: true, resumed: true, sold: None }
+        let registry = Arc::clone(registry);
+        Self { registry, entry, claim, recorded: true, resumed: true, sold: None, on_record: None }
     }
 
     pub(crate) const fn entry(&self) -> &JournalEntry {
@@ -65,6 +71,11 @@ impl PurchaseGuard {
     pub(crate) fn set_gas_aside(&self, gas: Amount, budget: &Budget) -> Result<(), Denial> {
         let now = self.registry.now();
         self.registry.tables().spent.set_gas_aside(self.entry.id, self.entry.network, gas, now, budget)
+    }
+
+    /// Calls this when the purchase is recorded for the first time, and never if it is not: nothing is paid before that.
+    pub(crate) fn once_recorded(&mut self, call: impl FnOnce() + Send + Sync + 'static) {
+        self.on_record = Some(Box::new(call));
     }
 
     /// Changes the purchase, durably, before any money moves. If the journal fails, the change still holds in this
@@ -111,7 +122,7 @@ impl PurchaseGuard {
             if !self.enter(Some(self.claim)) {
                 return Err(JournalError::Finished);
             }
-            self.recorded = true;
+            self.counts_as_recorded();
             if patience.is_none() {
                 self.registry.tables().open.set_unwritten(self.entry.id, true);
             }
@@ -125,12 +136,19 @@ impl PurchaseGuard {
             self.entry = changed;
             return Err(JournalError::Finished);
         }
-        self.recorded = true;
+        self.counts_as_recorded();
         // Enter it in the registry last: if the call is dropped while the journal writes, no caller has the answer yet.
         let written = self.registry.write(&changed, patience).await;
         self.entry = changed;
         self.enter(Some(self.claim));
         written
+    }
+
+    fn counts_as_recorded(&mut self) {
+        self.recorded = true;
+        if let Some(call) = self.on_record.take() {
+            call();
+        }
     }
 
     /// Closes the purchase, because the seller no longer gives its answer. Returns `false`, and leaves it open, if
