@@ -32,7 +32,7 @@ async fn seller(host: &str) -> (String, Counter) {
                 }
                 let head = String::from_utf8_lossy(&head).to_lowercase();
                 let bill = Bill { expiry: NOW + 600, ..Bill::default() };
-                let answer = if head.contains("\r\nx402-payment:") {
+                let answer = if head.contains("\r\nx402-payment:") || head.starts_with("get /free") {
                     "HTTP/1.1 200 OK\r\npayment-response: e30=\r\ncontent-length: 10\r\nconnection: close\r\n\r\nthe answer"
                         .to_owned()
                 } else {
@@ -108,6 +108,19 @@ async fn no_error_tells_the_address() {
             }
             assert!(!told.contains("s3cret"), "{told}");
         }
+    }
+}
+
+/// Whether or not it was bought.
+#[tokio::test]
+async fn an_answer_names_the_address_that_reqwest_asked() {
+    let (shop, _) = seller("127.0.0.1").await;
+    let market = Market::open().await;
+    let client = market.layer().await.layer(ReqwestClient::new(reqwest::Client::builder().no_proxy()).unwrap());
+    for (path, is_bought) in [("/free?a=1", false), ("/sold?a=1", true)] {
+        let url = format!("{shop}{path}");
+        let answer = client.send(reqwest::Client::new().get(&url)).await.unwrap();
+        assert_eq!((answer.url().as_str(), answer.extensions().get::<Purchase>().is_some()), (&*url, is_bought));
     }
 }
 

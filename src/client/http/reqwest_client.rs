@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
-use reqwest::{Body, Client, ClientBuilder, RequestBuilder, Url, redirect};
+use reqwest::{Body, Client, ClientBuilder, RequestBuilder, ResponseBuilderExt as _, Url, redirect};
 use tower_service::Service;
 
 use crate::{
@@ -106,12 +106,22 @@ impl Pay<ReqwestClient> {
     /// Those of the [module](crate::client), and [`PayErrorKind::Http`](crate::client::PayErrorKind::Http) for a request that reqwest could
     /// not build. [`PayError::money`] says where the money is.
     pub async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, PayError> {
-        let built = request.build().and_then(Request::<Body>::try_from);
+        let built = request.build();
+        let url = built.as_ref().ok().map(|built| built.url().clone());
+        let built = built.and_then(Request::<Body>::try_from);
         let request = built.map_err(|error| Failure::Http(error.without_url().into()))?;
         let mut client = self.clone();
         poll_fn(|cx| Service::<Request<Body>>::poll_ready(&mut client, cx)).await?;
-        Ok(client.call(request).await?.into())
+        let answer = client.call(request).await?;
+        Ok(named(answer, url).into())
     }
+}
+
+/// Gives an answer the address that was asked: reqwest's own type keeps it among the extensions.
+fn named<B>(mut answer: Response<B>, url: Option<Url>) -> Response<B> {
+    let name = url.and_then(|url| Response::builder().url(url).body(()).ok());
+    answer.extensions_mut().extend(name.map(|name| name.into_parts().0.extensions).unwrap_or_default());
+    answer
 }
 
 fn direct(builder: ClientBuilder) -> reqwest::Result<Client> {
