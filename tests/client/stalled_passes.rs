@@ -4,7 +4,10 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, atomic::Ordering::SeqCst},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -12,7 +15,9 @@ use std::{
 use http::Request;
 use tokio::time::{Sleep, advance, sleep, timeout};
 use tower::{Layer as _, Service, ServiceExt as _};
-use tower_x402::client::{Body, Deadline, PassLayer, PayLayer};
+use tower_x402::client::{
+    Body, Deadline, Journal, JournalEntry, JournalError, MemoryJournal, PassLayer, PayLayer, PurchaseState,
+};
 
 use super::{
     Market,
@@ -87,6 +92,58 @@ async fn a_caller_that_leaves_what_was_settled_before_holds_up_no_other() {
     assert!(!is_answered(&passes, &layer, &seller).await);
     assert_eq!(bought(&passes, &layer, &seller, "/answer").await.unwrap().0, "by pass");
     assert_eq!(paid_for(&seller), 1);
+}
+
+/// A journal that takes five seconds to close the first purchase. Clones are one journal.
+#[derive(Clone)]
+struct SlowToClose {
+    kept: MemoryJournal,
+    has_closed: Arc<AtomicBool>,
+}
+
+impl Journal for SlowToClose {
+    async fn load(&self) -> Result<Vec<JournalEntry>, JournalError> {
+        self.kept.load().await
+    }
+
+    async fn record(&self, entry: &JournalEntry) -> Result<(), JournalError> {
+        if entry.state == PurchaseState::Answered && !self.has_closed.swap(true, SeqCst) {
+            sleep(Duration::from_secs(5)).await;
+        }
+        self.kept.record(entry).await
+    }
+}
+
+/// Its first payment bought a pass that is over. No other is answered.
+fn with_a_pass_of_long_ago() -> Seller {
+    let first = Mutex::new(None);
+    seller(move |asked| {
+        let (_, transaction, _) = asked.proof.as_ref().unwrap();
+        let is_first = *first.lock().unwrap().get_or_insert(transaction.clone()) == *transaction;
+        match is_first && asked.proofs > 0 {
+            true => reply(200, &[("payment-response", "e30=")], r#"{"pass":"x402p_old","calls":10,"expires":1}"#),
+            false => Reply::Hangs,
+        }
+    })
+}
+
+/// While one closes the purchase of an old pass, another one begins to wait for its turn to buy. Then the first one pays, and leaves: what is
+/// paid for is fetched, and a third one waits for that, and not for a purchase.
+#[tokio::test(start_paused = true)]
+async fn a_turn_to_buy_that_fetches_is_waited_for_like_a_fetch() {
+    let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());
+    let journal = SlowToClose { kept: market.journal.clone(), has_closed: Arc::default() };
+    let builder = PayLayer::builder(market.wallet.clone(), Market::budget().build().unwrap(), journal);
+    let layer = builder.clock(market.shop.clock.clone()).build().await.unwrap();
+    let seller = with_a_pass_of_long_ago();
+    assert!(!is_answered(&PassLayer::new().preferring("ten"), &layer, &seller).await);
+    let passes = PassLayer::new().preferring("ten").kept_in(folder.path().join("passes.json")).unwrap();
+    let asks = async |after: u64, patience: u64| {
+        sleep(Duration::from_secs(after)).await;
+        timeout(Duration::from_secs(patience), bought(&passes, &layer, &seller, "/answer")).await.is_ok()
+    };
+    let answered = tokio::join!(asks(0, 10), asks(1, 60), asks(11, 10));
+    assert_eq!((answered, paid_for(&seller)), ((false, true, true), 2));
 }
 
 /// Its caller waits as long as the layer does. Others wait for the pass at first, and not beyond that.

@@ -54,10 +54,13 @@ impl<S> Errand<S> {
         R::Error: Into<BoxError>,
     {
         self.idles();
-        let _turn = shop.turns.take(FOR_A_PURCHASE, self.limits.part(FOR_A_PURCHASE)).await?;
+        let turn = shop.turns.take(FOR_A_PURCHASE, self.limits.part(FOR_A_PURCHASE)).await?;
+        // What was paid for meanwhile is fetched first.
+        turn.is_awaited_for(FOR_AN_ANSWER);
         if let Some(held) = self.fetched(shop).await {
             return Some(held);
         }
+        turn.is_awaited_for(FOR_A_PURCHASE);
         let within_limits = self.limits.are_set();
         let is_too_dear = offer.as_ref().is_some_and(|offer| self.limits.exclude(offer.price));
         if is_too_dear || !shop.may_buy(now(), within_limits) {

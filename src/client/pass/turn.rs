@@ -18,7 +18,7 @@ pub(super) const FOR_AN_ANSWER: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct Turns {
     lock: AsyncMutex<()>,
-    /// When others no longer wait for the one whose turn it is. `None` where it has only just begun.
+    /// When others no longer wait for the one whose turn it is. `None` where it has only just begun, and where nobody has the turn.
     awaited_until: Mutex<Option<Instant>>,
 }
 
@@ -35,8 +35,9 @@ impl Turns {
             Ok(lock) => lock,
             Err(_) => timeout_at(self.gives_up_at(most), self.lock.lock()).await.ok()?,
         };
-        *self.awaited_until() = Instant::now().checked_add(awaited_for);
-        Some(Turn { turns: self, _lock: lock })
+        let turn = Turn { turns: self, _lock: lock };
+        turn.is_awaited_for(awaited_for);
+        Some(turn)
     }
 
     fn gives_up_at(&self, most: Duration) -> Instant {
@@ -46,6 +47,13 @@ impl Turns {
 
     fn awaited_until(&self) -> MutexGuard<'_, Option<Instant>> {
         self.awaited_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn<'_> {
+    /// Has those who ask from now on wait for so long at most: the turn begins with something else.
+    pub(super) fn is_awaited_for(&self, time: Duration) {
+        *self.turns.awaited_until() = Instant::now().checked_add(time);
     }
 }
 
