@@ -27,9 +27,9 @@ pub struct AlreadyPaid(pub TxHash);
 
 /// A request extension: the most that this request may cost, in base units, within what the budget allows. A higher
 /// quote ends the call in [`BudgetDenial::MaxPrice`](super::BudgetDenial::MaxPrice), and an unfinished purchase that
-/// may still cost more in [`PayErrorKind::AboveMaxPrice`](super::PayErrorKind::AboveMaxPrice). A purchase that is already paid
-/// costs nothing more and is resumed. What an outstanding pass may yet cost is
-/// taken off the `MaxPrice` of each request that resumes it.
+/// may still cost more in [`PayErrorKind::AboveMaxPrice`](super::PayErrorKind::AboveMaxPrice). A purchase that is already
+/// paid costs nothing more and is resumed. What an outstanding pass may yet cost is taken off the `MaxPrice` of each
+/// request that resumes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxPrice(pub Amount);
 

@@ -29,7 +29,8 @@ pub struct HeldChannel {
     /// The highest total that was ever signed, in base units: the most that the seller can claim. For an
     /// [adopted](Self::is_adopted) channel, the highest since the adoption.
     pub signed: Amount,
-    /// The total that abandoned purchases may have charged, in base units; 0 if there is none.
+    /// The highest total that [`charged`](Self::charged) may have reached by purchases that were abandoned, earlier charges included, in base
+    /// units; 0 if there is none.
     pub doubtful: Amount,
     /// What came back according to the chain, in base units.
     pub refunded: Amount,

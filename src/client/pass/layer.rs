@@ -36,7 +36,8 @@ use crate::client::PurchaseId;
 ///   [`Deadline`](crate::client::Deadline) covers quote, pass and answer together. If they prevent a purchase, other
 ///   requests may still buy.
 /// - After a failed attempt, none is bought for a minute, and requests go on without one. An attempt counts as failed
-///   if its caller left before it paid, or while it fetched a paid pass. It fetches for half a minute at most.
+///   if its caller left before it paid or found an earlier payment, or while it fetched a paid pass. It fetches for
+///   half a minute at most.
 /// - A request waits half a minute at most for another that buys a pass, and five seconds for one that fetches a paid
 ///   pass. Then it goes on without one. If it has a deadline, each of these takes at most half of the remaining time.
 /// - After a payment that bought nothing useful, none is bought at that origin for a day. That is so if the seller
@@ -121,8 +122,8 @@ impl PassLayer {
 
     /// Reads the passes in this file, if it exists, and keeps them there from now on; on Unix, only the owner can read
     /// the file. Call it after [`buying`](Self::buying), [`expecting`](Self::expecting) or
-    /// [`preferring`](Self::preferring): without the latter two, passes of other addresses are dropped. One process
-    /// uses the file at a time.
+    /// [`preferring`](Self::preferring): without the latter two, passes of other addresses are dropped. One layer,
+    /// with its clones, uses the file at a time.
     ///
     /// # Errors
     /// [`PassError::File`] if it cannot be read or written, or is not such a file.
