@@ -1,18 +1,21 @@
-//! A voucher whose quote does not open any more, as where its route has another name since: it is billed anew only if it bought nothing.
+//! A voucher whose quote does not open any more, as where its route has another name since, or whose seller has other terms now: it is billed
+//! anew only if it bought nothing.
+
+use std::time::Duration;
 
 use axum::body::Body;
 use http::Request;
 use tower_x402::{
-    X402, X402Layer,
+    ChannelPolicy, Merchant, Redelivery, X402, X402Layer,
     protocol::{
-        PaymentSignature,
+        ChainTime, PaymentSignature,
         channel::{ChannelPayload, Voucher},
     },
 };
 
 use crate::{
     counter::{PRICE, Stall, counting, is_silent, offered, refused, serving, shows, told, units},
-    support::{Counter, Handler, ask, assert_problem, hanging, layered},
+    support::{Counter, Handler, NOW, ask, assert_problem, hanging, layered, read},
 };
 
 /// The same seller's route, by another name.
@@ -71,11 +74,90 @@ async fn while_a_voucher_is_under_way_it_is_billed_nowhere() {
         let (service, request) = (service.clone(), stall.pays(&offer, &config, PRICE));
         async move { ask(&service, request).await }
     });
-    while counter.runs() == 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    begins(&counter).await;
     let answer = ask(&elsewhere, stall.pays(&offer, &config, PRICE)).await;
     is_silent(&answer);
     let _ = assert_problem(answer, 409, "channel_busy").await;
     first.abort();
+}
+
+async fn begins(counter: &Counter) {
+    while counter.runs() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn is_in_progress(service: &X402<impl Handler>, request: Request<Body>) {
+    let answer = ask(service, request).await;
+    is_silent(&answer);
+    let _ = assert_problem(answer, 409, "redemption_in_progress").await;
+}
+
+/// The same seller, whose channels must last longer.
+async fn stricter(stall: &Stall) -> Merchant {
+    let policy = ChannelPolicy::new().withdraw_delay(Duration::from_secs(2 * 86_400));
+    stall.shop.sibling(|builder| builder.channel_settler(stall.channels.clone()).channel_policy(policy)).await
+}
+
+/// Until it is made, the channel's account does not know of it.
+#[tokio::test]
+async fn while_a_deposit_is_under_way_its_voucher_is_billed_nowhere() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let service = layered(&stall.fixed(), hanging(counter.clone()));
+    let elsewhere = renamed(&stall.shop.merchant.charge("renamed", units(PRICE)).unwrap(), &counter);
+    let other_terms = renamed(&stricter(&stall).await.charge("answer", units(PRICE)).unwrap(), &counter);
+    let offer = offered(&service).await;
+    let config = offer.channel_of(stall.payer(), [3; 32]).unwrap();
+    let shown = || stall.deposits(&offer, &config, PRICE, 10 * PRICE);
+    let first = tokio::spawn({
+        let (service, request) = (service.clone(), shown());
+        async move { ask(&service, request).await }
+    });
+    begins(&counter).await;
+    is_in_progress(&elsewhere, shown()).await;
+    is_in_progress(&other_terms, shown()).await;
+    first.abort();
+    let _ = first.await;
+    // Until it can no longer be made, and is no longer waited for.
+    for (after, is_over) in [(659, false), (660, true)] {
+        stall.shop.clock.set_unix(NOW + after);
+        stall.shop.chain.set_head(ChainTime::from_unix(NOW + after));
+        match is_over {
+            true => assert_eq!(refused(&ask(&elsewhere, shown()).await), "invalid_payment_requirements"),
+            false => is_in_progress(&elsewhere, shown()).await,
+        }
+    }
+    assert_eq!(counter.runs(), 1);
+}
+
+#[tokio::test]
+async fn a_voucher_that_bought_under_other_terms_is_answered_again_and_never_billed() {
+    let stall = Stall::open().await;
+    let counter = Counter::default();
+    let kept = |layer: X402Layer| layer.redeliver(Redelivery::lasting(Duration::from_secs(900)));
+    let service = layered(&kept(stall.fixed()), counting(&counter, None));
+    let stricter = stricter(&stall).await;
+    let now = || stricter.charge("answer", units(PRICE)).unwrap();
+    let (keeping, other_terms) = (renamed(&kept(now()), &counter), renamed(&now(), &counter));
+    let offer = offered(&service).await;
+    let config = stall.channel(&offer, 1_000);
+    let shown = || stall.pays(&offer, &config, PRICE);
+    let _ = told(&ask(&service, shown()).await);
+    let again = ask(&keeping, shown()).await;
+    assert_eq!(again.status(), 200);
+    assert_eq!(read(again).await.1, "run 1");
+    let answer = ask(&other_terms, shown()).await;
+    is_silent(&answer);
+    let _ = assert_problem(answer, 409, "already_consumed").await;
+    // One that bought nothing is billed, and so is whoever did not sign it.
+    let unsold = stall.pays(&offered(&service).await, &config, 2 * PRICE);
+    assert_eq!(refused(&ask(&keeping, unsold).await), "invalid_batch_settlement_evm_withdraw_delay_mismatch");
+    let forged = Voucher::new(config.id(offer.network), PRICE, PaymentSignature::new(vec![7; 65]).unwrap());
+    let forged = ChannelPayload::Voucher { channel_config: config, voucher: forged };
+    assert_eq!(
+        refused(&ask(&keeping, shows(&offer, forged)).await),
+        "invalid_batch_settlement_evm_withdraw_delay_mismatch"
+    );
+    assert_eq!(counter.runs(), 1);
 }

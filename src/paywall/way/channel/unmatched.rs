@@ -1,7 +1,13 @@
-//! A voucher that is for no offer of this route. It is billed anew only if it certainly bought nothing: its route may have another name now, or
-//! its quote a key that was dropped, and a new bill would be a second charge for one answer.
+//! A voucher that matches no offer of this route. It is billed anew only if nothing shows that it bought an answer, or may be buying one. A new
+//! bill would be a second charge for one answer: the route may have another name now, the quote's key may be dropped, the terms may differ.
+//!
+//! Where the quote opens, its intent says what it bought. Elsewhere the channel's account is asked, which knows the total charged and the last
+//! voucher only: a metered voucher before the last one is billed if its total is above what was charged, and a voucher that was never sold is
+//! not billed if its total is charged.
 
 use super::{
+    after_all_that_is_forgotten,
+    deposited::expiry,
     shown::{channel, is_signed},
     units::{busy, units},
 };
@@ -10,19 +16,34 @@ use crate::{
     paywall::{
         priced_request::PricedRequest,
         refusal::{ASK_AGAIN, Problem, Rejection},
+        sale::{kept_answer::Shown, opened::Opened},
         seller::{
+            attempts::Claimed,
             chain::SellingChain,
             channels::{Channel, Channels, record::ChannelMemo},
             pricing::Cost,
-            time_limits::ledger_in_time,
+            time_limits::{ledger_in_time, verifier_in_time},
         },
+        way::signed::CONFIRM,
     },
     protocol::{
-        Amount, Network, ProblemCode,
-        channel::{ChannelPayload, Voucher},
+        Amount, ChainTime, Network, ProblemCode,
+        channel::{ChannelDeposit, ChannelPayload, Voucher, VoucherPayment},
         v2::{PaymentPayload, Reason},
     },
 };
+
+/// A voucher that buys nothing here, and the place where it is shown.
+struct Unmatched<'a> {
+    request: &'a PricedRequest,
+    chain: &'a SellingChain,
+    channels: &'a Channels,
+    /// The network that the voucher names.
+    network: Network,
+    channel: Channel,
+    voucher: &'a Voucher,
+    deposit: Option<&'a ChannelDeposit>,
+}
 
 /// Returns the reply: a bill at the present price, unless the voucher is sold, or may be under way. `reason` says what differs.
 pub(super) async fn refuse(
@@ -34,39 +55,96 @@ pub(super) async fn refuse(
     let shown = channel(payload).ok();
     let payer = shown.map(|(_, shown)| shown.config().payer);
     let bill = || request.requote(now).refuse(reason, chain.network, payer);
-    match shown {
+    let Some((accepted, shown)) = shown else { return bill() };
+    let deposit = match shown {
         // It buys nothing, whatever was charged.
-        None | Some((_, ChannelPayload::Refund { .. })) => bill(),
-        Some((accepted, shown)) => {
-            let of = (accepted.network, Channel::new(*shown.config(), accepted.network));
-            match unless_counted(request, channels, of, shown.voucher()).await {
-                Ok(()) => bill(),
-                Err(problem) => problem.into(),
-            }
+        ChannelPayload::Refund { .. } => return bill(),
+        ChannelPayload::Deposit { deposit, .. } => Some(deposit),
+        ChannelPayload::Voucher { .. } => None,
+    };
+    let network = accepted.network;
+    let channel = Channel::new(*shown.config(), network);
+    let unmatched = Unmatched { request, chain, channels, network, channel, voucher: shown.voucher(), deposit };
+    // Another network has another head.
+    let intent = accepted.intent().ok().flatten().filter(|_| network == chain.network);
+    let opened = intent.and_then(|intent| Opened::open(&request.route, &intent));
+    match unmatched.unless_taken(opened).await {
+        Ok(()) => bill(),
+        Err(rejection) => rejection,
+    }
+}
+
+impl Unmatched<'_> {
+    async fn unless_taken(&self, opened: Option<Opened<'_>>) -> Result<(), Rejection> {
+        if self.voucher.channel != self.channel.id {
+            return Ok(());
+        }
+        match opened {
+            // The ledger still knows all that this intent bought.
+            Some(opened) if !opened.aged_out() => self.unless_bought(&opened).await,
+            _ => Ok(self.unless_counted().await?),
         }
     }
-}
 
-/// The ledger is asked before the signature is checked: a contract account's word is the settler's to get. Nothing is told without it.
-async fn unless_counted(
-    request: &PricedRequest,
-    channels: &Channels,
-    (network, channel): (Network, Channel),
-    voucher: &Voucher,
-) -> Result<(), Problem> {
-    let ledger = &*request.route.merchant.ledger;
-    if voucher.channel != channel.id {
-        return Ok(());
+    /// Asks what an intent bought, by a reservation that is released at once. What it bought is delivered again.
+    async fn unless_bought(&self, opened: &Opened<'_>) -> Result<(), Rejection> {
+        if !is_signed(self.channels, self.network, &self.channel, self.voucher).await? {
+            return Ok(());
+        }
+        let of = (&self.channel.config, self.channel.id);
+        let payment = VoucherPayment::of_channel(self.network, of, self.voucher.max_claimable, opened.key)
+            .with_amount(opened.terms.amount);
+        let shown = Shown::Authorization(payment.payment_id());
+        let head = match self.head().await {
+            Ok(head) => head,
+            Err(problem) => return Err(opened.unless_consumed(shown, problem.into()).await),
+        };
+        let claim = opened.claim(head).payments([payment.with_shown(after_all_that_is_forgotten(head))]);
+        let guard = match opened.grant(claim, |_| Claimed::ByPayer).await {
+            Ok(guard) => guard,
+            Err(problem) => return Err(opened.refused(shown, problem).await),
+        };
+        let is_begun = guard.begun().is_some();
+        guard.release().await;
+        match is_begun && self.deposit.is_none_or(|deposit| self.may_come(deposit, head)) {
+            true => Err(in_progress().into()),
+            false => Ok(()),
+        }
     }
-    let account = ledger_in_time(async { accounts_of(ledger)?.account(channel.account).await }).await;
-    let account = account.map_err(|_| Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))?;
-    let Some(counted) = account.and_then(|account| counted(&account, voucher.max_claimable)) else { return Ok(()) };
-    if is_signed(channels, network, &channel, voucher).await? { Err(counted) } else { Ok(()) }
+
+    /// Asks the channel's account, and before the signature is checked: a contract account's word is the settler's to get. Nothing is told
+    /// without it.
+    async fn unless_counted(&self) -> Result<(), Problem> {
+        let ledger = &*self.request.route.merchant.ledger;
+        let account = ledger_in_time(async { accounts_of(ledger)?.account(self.channel.account).await }).await;
+        let account = account.map_err(|_| Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))?;
+        let counted = account.and_then(|account| counted(&account, self.voucher.max_claimable));
+        let taken = match (counted, self.deposit) {
+            (Some(problem), _) => Some(problem),
+            // The account is charged only once the deposit is made, and says nothing of it before.
+            (None, Some(deposit)) => self.may_come(deposit, self.head().await?).then(in_progress),
+            (None, None) => None,
+        };
+        let Some(taken) = taken else { return Ok(()) };
+        if is_signed(self.channels, self.network, &self.channel, self.voucher).await? { Err(taken) } else { Ok(()) }
+    }
+
+    async fn head(&self) -> Result<ChainTime, Problem> {
+        let head = verifier_in_time(self.chain.view.head()).await;
+        head.map_err(|_| Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN))
+    }
+
+    /// Returns whether a deposit may still be made, or be made already and waited for, so that its voucher may yet be charged.
+    fn may_come(&self, deposit: &ChannelDeposit, head: ChainTime) -> bool {
+        let clock = ChainTime::from_unix(self.request.route.merchant.clock.unix());
+        // A head that is ahead of the clock may be wrong.
+        head.min(clock) < expiry(deposit).after(CONFIRM)
+    }
 }
 
-/// What the account of a channel says of a voucher over this total; `None` where that bought nothing.
+/// Returns what the account of a channel says of a voucher over this total; `None` if it shows neither a charge nor a sale under way.
 fn counted(account: &Account, total: u128) -> Option<Problem> {
-    // A metered answer may cost less than its voucher.
+    // A metered answer may cost less than its voucher. The account keeps the last one only.
     let last = || ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
     let is_last = || last().is_some_and(|last| last.total == total && last.charge > 0);
     match () {
@@ -74,4 +152,8 @@ fn counted(account: &Account, total: u128) -> Option<Problem> {
         () if account.held > Amount::ZERO => Some(busy()),
         () => None,
     }
+}
+
+fn in_progress() -> Problem {
+    Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN)
 }
