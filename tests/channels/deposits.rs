@@ -337,6 +337,12 @@ async fn one_that_was_begun_pays_for_an_hour_after_the_end_of_its_quote() {
     is_silent_but_for_its_outcome(ask(&service, shown()).await).await;
     stall.shop.clock.advance(std::time::Duration::from_secs(960 + 3_601));
     stall.shop.chain.set_head(ChainTime::from_unix(NOW + 960 + 3_601));
+    // Another process may be selling by it, as far as this one hears: then its payer is not told to sign another.
+    stall.shop.faults.always(Op::Renew, Fault::Fail);
+    let answer = ask(&service, shown()).await;
+    is_silent(&answer);
+    let _ = assert_problem(answer, 409, "redemption_in_progress").await;
+    stall.shop.faults.heal();
     assert_eq!(refused(&ask(&service, shown()).await), "invalid_payment_requirements");
     assert_eq!(counter.runs(), 1);
 }

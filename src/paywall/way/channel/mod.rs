@@ -146,7 +146,7 @@ async fn accept(
     };
     let payment = vouched.payment.clone().with_shown(after_all_that_is_forgotten(head));
     let claim = vouched.opened.claim(head).purchase(purchase).payments([payment.clone()]).covered(is_covered);
-    let mut guard = match vouched.opened.grant(claim, |_| Claimed::ByPayer).await {
+    let guard = match vouched.opened.grant(claim, |_| Claimed::ByPayer).await {
         Ok(guard) => guard,
         Err(problem) => return Err(vouched.opened.refused(shown, problem).await),
     };
@@ -154,23 +154,32 @@ async fn accept(
         Sale { request: vouched.opened.digest(request), honoured: vouched.opened.honours(request, now.amount), head };
     match find_kept(&vouched, channels, deposit, &sale, &guard).await {
         Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
-        Ok(Found::Corrected(account)) => {
-            // This voucher never buys. A record of it would keep the next voucher from this quote.
-            let is_anothers = guard.begun().is_some() && guard.is_not_settled().await != UntilNow::Held;
-            guard.release().await;
-            match is_anothers {
-                true => Err(Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN).into()),
-                false => Err(channel_response::correct(request.requote(now), channels, &vouched, &account)),
-            }
-        }
-        Ok(Found::Refused(reason)) => {
-            guard.release().await;
-            Err(request.requote(now).refuse(reason, chain.network, Some(vouched.channel.config.payer)))
-        }
+        // This voucher buys nothing. A record of it would keep the next voucher from this quote.
+        Ok(Found::Corrected(account)) => match unless_anothers(guard).await {
+            Ok(()) => Err(channel_response::correct(request.requote(now), channels, &vouched, &account)),
+            Err(problem) => Err(problem.into()),
+        },
+        Ok(Found::Refused(reason)) => match unless_anothers(guard).await {
+            Ok(()) => Err(request.requote(now).refuse(reason, chain.network, Some(vouched.channel.config.payer))),
+            Err(problem) => Err(problem.into()),
+        },
         Err(problem) => {
             guard.release().await;
             Err(problem.into())
         }
+    }
+}
+
+/// Gives back what a voucher that buys nothing reserved, and removes the record of its deposit.
+///
+/// # Errors
+/// If a deposit was begun, and the lease is not known to be held until now: another request may be selling by it.
+async fn unless_anothers(mut guard: LeaseGuard) -> Result<(), Problem> {
+    let is_anothers = guard.begun().is_some() && guard.is_not_settled().await != UntilNow::Held;
+    guard.release().await;
+    match is_anothers {
+        true => Err(Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN)),
+        false => Ok(()),
     }
 }
 
