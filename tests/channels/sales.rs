@@ -309,7 +309,8 @@ async fn where_there_are_no_channels_a_voucher_is_refused() {
     let answer = ask(&service, request).await;
     // It may have been sold while there were some.
     is_silent(&answer);
-    let _ = assert_problem(answer, 400, "invalid_redemption").await;
+    let problem = assert_problem(answer, 400, "invalid_redemption").await;
+    assert!(problem["detail"].as_str().unwrap().contains("on this network"), "it may be on others: {problem}");
 }
 
 #[tokio::test]
