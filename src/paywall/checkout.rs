@@ -176,7 +176,8 @@ where
             Err(code) => match self.may_be_sold.take().filter(|_| self.request.parts.method != Method::HEAD) {
                 None => Decided::Answer(self.refuse_body(code)),
                 Some(redemption) => self.run(async move |checkout: Self| {
-                    let rejection = unless_consumed(&checkout.request, &redemption, code.into()).await;
+                    let problem = checkout.body_problem(code);
+                    let rejection = unless_consumed(&checkout.request, &redemption, problem.into()).await;
                     Ok(deny(&checkout.request, rejection))
                 }),
             },
@@ -298,14 +299,23 @@ where
         })
     }
 
+    /// Returns what is wrong with a request's body, and what helps.
+    fn body_problem(&self, code: ProblemCode) -> Problem {
+        match code {
+            ProblemCode::UnsupportedEncoding if is_identity(&self.request.parts.headers) => Problem::reads_utf_8_only(),
+            ProblemCode::UnsupportedEncoding if self.request.route.prices.may_read_body() => {
+                Problem::reads_uncompressed_only()
+            }
+            _ => code.into(),
+        }
+    }
+
     /// Refuses a request for its body. If that is a form on a route with a page, a person may read it.
     fn refuse_body(&self, code: ProblemCode) -> Response<ResponseBody<ResB>> {
+        let problem = self.body_problem(code);
         let answer = match code {
-            ProblemCode::InvalidRedemption => deny(&self.request, code),
-            ProblemCode::UnsupportedEncoding if is_identity(&self.request.parts.headers) => {
-                self.turn_away(Problem::reads_utf_8_only())
-            }
-            _ => self.turn_away(code),
+            ProblemCode::InvalidRedemption => deny(&self.request, problem),
+            _ => self.turn_away(problem),
         };
         match FormPage::of(&self.request, None).filter(|_| takes_form(&self.request)) {
             Some(page) => page.dress(answer),

@@ -123,6 +123,11 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
+    /// For a compressed body whose text sets the price, wherever the proof is.
+    pub(crate) fn reads_uncompressed_only() -> Self {
+        Self { detail: Some("Send the body uncompressed."), ..ProblemCode::UnsupportedEncoding.into() }
+    }
+
     /// For a body in another charset that has to be read.
     pub(crate) fn reads_utf_8_only() -> Self {
         let detail = "Send the body in UTF-8, with one Content-Type that names no other charset.";

@@ -47,9 +47,11 @@ async fn a_compressed_body_buys_nothing_where_its_price_follows_from_it() {
         for content_type in ["application/json", "application/problem+json", "application/x-www-form-urlencoded"] {
             for encoding in ["gzip", "br", "identity, gzip", "x-unknown"] {
                 let request = || send(content_type, encoding, ZIPPED.to_vec());
-                assert_problem(ask(&service, request()).await, 415, "unsupported_encoding").await;
-                let answer = ask(&service, paid(&cheap, request())).await;
-                assert_problem(answer, 415, "unsupported_encoding").await;
+                // Where the proof is changes nothing, so the header is no way out.
+                for request in [request(), paid(&cheap, request())] {
+                    let told = assert_problem(ask(&service, request).await, 415, "unsupported_encoding").await;
+                    assert_eq!(told["detail"], "Send the body uncompressed.");
+                }
             }
         }
         assert_eq!(counter.runs(), 0);
