@@ -152,9 +152,10 @@ impl X402Layer {
 
     /// Sets the largest body that is read, in bytes; 64 KiB by default.
     ///
-    /// If the price or a binding depends on the body, or the request shows a pass, a larger one is refused. At a fixed
-    /// price it is quoted, and the quote asks for its payment in the `x402-payment` header. Such a body is refused only if
-    /// it names `intentId` or `txHash` anywhere, because the layer does not read a proof there.
+    /// If the price, a binding or a ticket depends on the body, a larger one is refused. So is that of a call by pass where the
+    /// body may hold a proof: not on a [`header_only`](Self::header_only) route, nor beside a proof in a header. At a fixed
+    /// price any other is quoted, and the quote asks for its payment in the `x402-payment` header. Such a body is refused only
+    /// if it names `intentId` or `txHash` anywhere, because the layer does not read a proof there.
     ///
     /// JSON and forms are read uncompressed and in UTF-8. If they may hold a price or a proof, other encodings are refused with 415
     /// `unsupported_encoding`: the handler could see another request than the one that was priced.
@@ -170,10 +171,11 @@ impl X402Layer {
 
     /// Sets how long a body that is read before the handler runs may take to arrive; 10 seconds by default.
     ///
-    /// The layer reads a body that may contain a proof, a body that decides about the price or a binding, and the body
-    /// of a redemption by header with an announced length within [`body_limit`](Self::body_limit). Any other body of a
-    /// redemption streams to the handler while the payment is held. For those, this is how long the handler waits for
-    /// the next byte before the hold ends with 408 `body_timeout`; see [`body_rate`](Self::body_rate).
+    /// The layer reads a body that may contain a proof, which a call by pass then waits for in full; a body that decides
+    /// about the price, a binding or a ticket; and the body of a redemption by header with an announced length within
+    /// [`body_limit`](Self::body_limit). Any other body of a redemption streams to the handler while the payment is held.
+    /// For those, this is how long the handler waits for the next byte before the hold ends with 408 `body_timeout`; see
+    /// [`body_rate`](Self::body_rate).
     ///
     /// # Errors
     /// [`BuildError::OutOfRange`] for zero.

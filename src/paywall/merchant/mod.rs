@@ -110,7 +110,7 @@ impl Merchant {
     /// and encoding, and body. The price may depend on these and on the headers listed with
     /// [`bind_headers`](X402Layer::bind_headers), and on nothing else of the request.
     ///
-    /// The closure sees the body as it was sent. A body whose type is JSON is JSON in UTF-8 here, and neither it nor a form is
+    /// The closure sees the body as it was sent. A body whose type is JSON is empty or JSON in UTF-8 here, and neither it nor a form is
     /// compressed: other requests are refused. Bodies of other types may be compressed, and a price by length counts their bytes as sent.
     ///
     /// ```

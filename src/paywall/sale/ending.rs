@@ -15,7 +15,7 @@ pub(crate) enum Ending<A, ResB, E> {
     NoSale(Result<Response<ResponseBody<ResB>>, Unsold<E>>),
     /// The lease belongs to another request: there is nothing to release.
     LeaseLost,
-    /// The payment may be settled: the lease is left to run out, and the payment stays with its intent.
+    /// Whether the payment is settled is not known. Where this lease may have sent it, the lease is left to run out; otherwise it is released.
     Unknown(Problem),
 }
 

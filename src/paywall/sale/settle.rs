@@ -136,7 +136,7 @@ pub(crate) enum NotSettled {
     /// The lease is released, and this is the answer.
     Refused(Rejection),
     LeaseLost,
-    /// The payment may be settled: the lease is left to run out.
+    /// Whether the payment is settled is not known. Where this lease may have sent it, the lease is left to run out; otherwise it is released.
     Unknown(Problem),
 }
 

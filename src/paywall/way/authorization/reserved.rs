@@ -147,7 +147,7 @@ impl Signed for ReservedAuthorization {
                 Ok(Validity::Valid) => match self.nonce_state().await {
                     Some(Ok(NonceState::Used(_) | NonceState::Spent)) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
                     None | Some(Ok(NonceState::Unused)) => return Found::Valid,
-                    // It could not be asked either for what the payment was settled by.
+                    // While the nonce cannot be read, neither can a transaction that settled the payment be found.
                     Some(Err(_)) => return Found::Unavailable,
                 },
                 Ok(Validity::Used) => Reason::INVALID_EXACT_EVM_NONCE_ALREADY_USED,
