@@ -22,6 +22,7 @@ use deposited::expiry;
 use finding::find;
 use found::{Found, Sale};
 use shown::{Vouched, channel, is_signed};
+use units::after_all_that_is_forgotten;
 
 use crate::{
     ledger::Settling,
@@ -45,7 +46,7 @@ use crate::{
         way::{signed::timeout, way_to_pay::WayToPay},
     },
     protocol::{
-        Amount, ChainTime, ProblemCode, Proof, ProvedBy, Receipt, Way,
+        Amount, ProblemCode, Proof, ProvedBy, Receipt, Way,
         channel::{ChannelDeposit, ChannelPayload, Voucher, VoucherPayment},
         v2::{PaymentOption, PaymentPayload, Reason, SchemePayload},
     },
@@ -249,15 +250,10 @@ fn buy(
     Purchase { receipt, guard, unsettled: Some(Box::new(charging)), cost: now, made: None }
 }
 
-/// Returns a time in a future block, and so after everything that the ledger has forgotten.
-const fn after_all_that_is_forgotten(head: ChainTime) -> ChainTime {
-    ChainTime::from_unix(head.unix() + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{PaymentSignature, channel::ChannelId};
+    use crate::protocol::{ChainTime, PaymentSignature, channel::ChannelId};
 
     #[test]
     fn a_voucher_costs_its_author_a_deposit_where_it_is_covered_and_not_claimed() {

@@ -6,10 +6,9 @@
 //! not billed if its total is charged.
 
 use super::{
-    after_all_that_is_forgotten,
     deposited::expiry,
     shown::{channel, is_signed},
-    units::{busy, units},
+    units::{after_all_that_is_forgotten, busy, units},
 };
 use crate::{
     ledger::{Account, accounts_of},
