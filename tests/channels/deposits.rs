@@ -208,6 +208,10 @@ async fn a_refusal_after_a_doubt_is_not_believed_while_the_deposit_can_be_made()
         stall.shop.clock.advance(std::time::Duration::from_secs(61));
     }
     assert_eq!(stall.channels.deposits(), 3);
+    // Its voucher alone does not tell whether the deposit comes, and removes no record of it.
+    let alone = ask(&service, stall.pays(&offer, &config, PRICE)).await;
+    is_silent(&alone);
+    let _ = assert_problem(alone, 409, "redemption_in_progress").await;
     // By whom it is refused does not matter.
     stall.channels.answer_verify(Validity::Refused(refusal));
     is_silent_but_for_its_outcome(ask(&service, shown()).await).await;

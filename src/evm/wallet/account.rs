@@ -80,9 +80,9 @@ impl Account {
         counted.is_ok_and(|counted| self.nonces.next(&counted, self.nodes.len()).is_some())
     }
 
-    /// Returns how many transactions the account has made according to most of these nodes; `None` if they are too far apart.
-    pub(crate) fn made(&self, counted: &[Counted]) -> Option<u64> {
-        self.nonces.made(counted, self.nodes.len())
+    /// Returns the account's lowest open nonce according to these nodes; `None` if they are too far apart.
+    pub(crate) fn open(&self, counted: &[Counted]) -> Option<u64> {
+        NonceManager::open(counted, self.nodes.len())
     }
 
     /// Returns how many of these nodes count the nonce as used.

@@ -57,10 +57,17 @@ impl NonceManager {
         free(lower_median(pending)?)
     }
 
-    /// Returns how many transactions the account has made, by the counts that answered, of so many nodes; `None` if they
-    /// cannot be right.
-    pub(crate) fn made(&self, counted: &[Counted], nodes: usize) -> Option<u64> {
-        lower_median(self.credible(counted, nodes)?.iter().map(|counted| counted.latest))
+    /// Returns the lowest open nonce by the counts that answered, of so many nodes; `None` if they cannot be right.
+    ///
+    /// The floor does not count here: a transaction with a receipt may leave its block again, and then its nonce blocks
+    /// all later ones. Of two counts the higher counts: a node that lags names a used nonce.
+    pub(crate) fn open(counted: &[Counted], nodes: usize) -> Option<u64> {
+        let median = lower_median(counted.iter().map(|counted| counted.latest))?;
+        let mut near: Vec<u64> = counted.iter().map(|counted| counted.latest).collect();
+        near.retain(|latest| latest.abs_diff(median) <= GAP_MAX);
+        near.sort_unstable();
+        let is_credible = near.len() == counted.len() || near.len() * 2 > nodes;
+        near.get(near.len() / 2).copied().filter(|_| is_credible)
     }
 
     /// Returns how many of these count the nonce as used: all of them below the floor.
@@ -178,6 +185,21 @@ mod tests {
         assert_eq!(next(&[70, 70, 0], 4), None);
         assert_eq!(next(&[70, 0], 2), None);
         assert_eq!(next(&[70], 3), Some(70), "those that answer agree");
+    }
+
+    #[test]
+    fn a_nonce_is_open_whatever_had_a_receipt_and_by_the_node_that_does_not_lag() {
+        let open = |latest: &[u64], nodes| {
+            let counted: Vec<_> = latest.iter().map(|latest| counted(*latest, *latest)).collect();
+            NonceManager::open(&counted, nodes)
+        };
+        assert_eq!(open(&[], 1), None);
+        assert_eq!(open(&[7], 1), Some(7));
+        assert_eq!(open(&[5, 7], 2), Some(7), "one of two lags");
+        assert_eq!(open(&[7, 7, 9], 3), Some(7), "one of three is ahead");
+        assert_eq!(open(&[5, 7, 7], 3), Some(7));
+        assert_eq!(open(&[7, 7, 7_000], 3), Some(7));
+        assert_eq!(open(&[7, 7_000], 2), None);
     }
 
     #[tokio::test(start_paused = true)]

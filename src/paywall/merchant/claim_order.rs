@@ -19,7 +19,7 @@ pub(super) fn in_order(due: Vec<Owed>, is_failed: impl Fn(&Owed) -> bool) -> Vec
 }
 
 /// Splits rows into those that are claimed together: the rows of payers who withdraw first, and each row of a contract account alone.
-fn in_chunks(rows: Vec<Owed>) -> Vec<Vec<Owed>> {
+pub(super) fn in_chunks(rows: Vec<Owed>) -> Vec<Vec<Owed>> {
     // A contract account may recognise its voucher now, but not when the claim is mined. So it can fail alone.
     let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
         rows.into_iter().partition(|row| row.channel.config.voucher_key().is_some());

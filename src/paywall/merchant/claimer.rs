@@ -6,7 +6,6 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
@@ -15,6 +14,7 @@ use crate::{
         error::HealthError,
         merchant::{
             Merchant,
+            at_once::at_once,
             claim_order::in_order,
             claim_turn::{Report, Turn},
             claimed::Claimed,
@@ -98,7 +98,8 @@ impl Claimer {
     /// Claims what is due, at intervals, until it is dropped. An outage is logged, and the next turn tries again.
     pub async fn run(self) -> Infallible {
         // Each network has turns of its own, so that a slow one delays no other.
-        join_all(self.kept().map(|(chain, channels)| self.run_on(chain, channels))).await;
+        let networks = self.kept().map(|(chain, channels)| self.run_on(chain, channels)).collect();
+        at_once(networks, usize::MAX).await;
         std::future::pending().await
     }
 
@@ -115,7 +116,8 @@ impl Claimer {
 
     /// Takes one turn on every network. A failure on one does not hold back the others.
     async fn turn(&self, effort: Effort) -> Result<Claimed, HealthError> {
-        let turns = join_all(self.kept().map(|(chain, channels)| self.take_turn(chain, channels, effort))).await;
+        let turns = self.kept().map(|(chain, channels)| self.take_turn(chain, channels, effort)).collect();
+        let turns = at_once(turns, usize::MAX).await;
         turns.into_iter().try_fold(Claimed::default(), |all, of_chain| Ok(all.and(of_chain?)))
     }
 

@@ -1,6 +1,7 @@
 //! `Claiming`: the claims of one turn on one network. Each transaction waits until it is believed to stay, so several are under way at once.
 
 use std::{
+    mem,
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -8,13 +9,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     metrics,
     paywall::{
         merchant::{
+            at_once::at_once,
+            claim_order::in_chunks,
             claimed::Claimed,
             debts::{answered, covered_part, note_loss, tell_what_is_shown},
             unclaimed::Unclaimed,
@@ -63,6 +65,10 @@ pub(super) struct Claiming<'a> {
     times: [Instant; 2],
     /// Both times for urgent claims, known once the first of them begins.
     urgent: OnceLock<Instant>,
+    /// Rows for whose claim the ether was short while others were under way.
+    aside: Mutex<Vec<Owed>>,
+    /// Whether claims are made one after the other, because the ether is short.
+    is_one_by_one: AtomicBool,
     /// Whether the ether does not pay for the smallest claim.
     is_out_of_gas: AtomicBool,
 }
@@ -75,14 +81,28 @@ impl<'a> Claiming<'a> {
         progress: &'a Progress,
         times: [Instant; 2],
     ) -> Self {
-        let (urgent, is_out_of_gas) = (OnceLock::new(), AtomicBool::new(false));
-        Self { merchant, channels, head, progress, times, urgent, is_out_of_gas }
+        let (urgent, aside) = (OnceLock::new(), Mutex::default());
+        let (is_one_by_one, is_out_of_gas) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { merchant, channels, head, progress, times, urgent, aside, is_one_by_one, is_out_of_gas }
     }
 
     /// Claims all parts in their order, each by one transaction if possible. Each part comes with whether it is urgent.
     pub(super) async fn claim(&self, parts: Vec<(Vec<Owed>, bool)>) {
         let claim = |(rows, is_urgent)| self.claim_part(rows, is_urgent);
-        stream::iter(parts).for_each_concurrent(AT_ONCE, claim).await;
+        at_once(parts.into_iter().map(claim).collect(), AT_ONCE).await;
+        self.claim_aside().await;
+    }
+
+    /// Claims what the ether was short for, one transaction after the other: at once, the smallest debts could use up what the largest need.
+    async fn claim_aside(&self) {
+        self.is_one_by_one.store(true, Ordering::Relaxed);
+        let aside = mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner));
+        for rows in in_chunks(by_harm(aside)) {
+            match Instant::now() < self.times[0] {
+                true => self.finish(rows, self.times[1]).await,
+                false => self.leave(rows.len()),
+            }
+        }
     }
 
     async fn claim_part(&self, rows: Vec<Owed>, is_urgent: bool) {
@@ -98,6 +118,11 @@ impl<'a> Claiming<'a> {
         self.leave(left);
         tried.claims(rows.iter().map(|row| row.channel.account));
         self.progress.unclaimed.tried(&rows);
+        self.finish(rows, end).await;
+    }
+
+    /// Claims rows that were told, until `end`.
+    async fn finish(&self, rows: Vec<Owed>, end: Instant) {
         let count = rows.len();
         match timeout_at(end, self.claim_rows(rows)).await {
             Ok(claimed) => self.claimed(&claimed).await,
@@ -158,6 +183,10 @@ impl<'a> Claiming<'a> {
                     }
                     rows = left;
                 }
+                Err(error) if is_short_of_ether(&error) && !self.is_one_by_one.load(Ordering::Relaxed) => {
+                    self.aside.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
+                    return Vec::new();
+                }
                 unsure if self.may_be_halved(&unsure, &rows) => {
                     rows = by_harm(rows);
                     let other = rows.split_off(rows.len() / 2);
@@ -190,7 +219,7 @@ impl<'a> Claiming<'a> {
             // A row may fail without being named.
             Ok(ClaimOutcome::Unknown(None)) => true,
             // The ether may pay for the largest of them. Otherwise a payer could hide a large debt among small ones.
-            Err(error) if matches!(error.kind(), SettleErrorKind::OutOfGas { .. }) => {
+            Err(error) if is_short_of_ether(error) => {
                 // No claim takes less gas than one row that a key signed.
                 if rows.len() == 1 && rows[0].channel.config.voucher_key().is_some() {
                     self.is_out_of_gas.store(true, Ordering::Relaxed);
@@ -242,4 +271,8 @@ impl<'a> Claiming<'a> {
         }
         covered
     }
+}
+
+fn is_short_of_ether(error: &SettleError) -> bool {
+    matches!(error.kind(), SettleErrorKind::OutOfGas { .. })
 }

@@ -1,5 +1,6 @@
 //! `Merchant`: the seller, and the layers that sell for it.
 
+mod at_once;
 pub(crate) mod builder;
 pub(crate) mod chain;
 mod claim_order;

@@ -121,7 +121,6 @@ impl<'a> Opened<'a> {
     }
 
     /// Returns whether this intent bought an answer, as far as the ledger knows.
-    #[cfg(feature = "mcp")]
     pub(crate) async fn is_consumed(&self) -> Result<bool, Problem> {
         let consumed = self.consumed().await.map(|sale| sale.is_some());
         consumed.map_err(|_| Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))

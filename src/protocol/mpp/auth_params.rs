@@ -1,5 +1,7 @@
 //! `AuthParams`: the parameters of a challenge in `WWW-Authenticate`, parsed by RFC 9110.
 
+use super::auth_schemes::{elements, scheme, split_token};
+
 /// The parameters of one challenge of the scheme `Payment`: names in lower case, each once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AuthParams(Vec<(String, String)>);
@@ -43,34 +45,6 @@ impl AuthParams {
     }
 }
 
-/// Returns whether a header's value names the scheme `Payment`, alone or beside others.
-pub(super) fn names_payment(value: &[u8]) -> bool {
-    elements(value).filter_map(scheme).any(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Payment"))
-}
-
-/// Splits at the commas outside quoted strings.
-fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    let is_comma = move |byte: &u8| {
-        let was_escaped = std::mem::take(&mut is_escaped);
-        match byte {
-            b'\\' if is_quoted && !was_escaped => is_escaped = true,
-            b'"' if !was_escaped => is_quoted = !is_quoted,
-            _ => {}
-        }
-        *byte == b',' && !is_quoted
-    };
-    value.split(is_comma).map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
-}
-
-/// Returns the scheme that starts a challenge, and the text after it; `None` for a parameter.
-fn scheme(element: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (name, rest) = split_token(element)?;
-    let behind = rest.trim_ascii();
-    let ends = rest.first().is_none_or(u8::is_ascii_whitespace);
-    (ends && behind.first() != Some(&b'=')).then_some((name, behind))
-}
-
 /// Reads a parameter: a token, `=`, and a token or a quoted string.
 fn read(param: &[u8]) -> Option<(String, String)> {
     let (name, rest) = split_token(param)?;
@@ -80,12 +54,6 @@ fn read(param: &[u8]) -> Option<(String, String)> {
         _ => unquoted(value)?,
     };
     Some((String::from_utf8(name.to_ascii_lowercase()).ok()?, value))
-}
-
-fn split_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    let end = text.iter().position(|byte| !is_token(byte)).unwrap_or(text.len());
-    (end > 0).then(|| text.split_at(end))
 }
 
 /// Returns the text of exactly one quoted string. Bytes beyond ASCII are Latin-1, as in headers; mppx writes all

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName};
 
-use super::auth_params::names_payment;
+use super::auth_schemes::names_payment;
 use crate::protocol::{
     Address, HEADER_MAX, IntentId, InvalidRedemption, Network, TxHash, decode_base64,
     headers::PAYMENT_AUTHORIZATION,

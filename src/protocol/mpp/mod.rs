@@ -7,6 +7,7 @@
 mod accept;
 #[cfg(feature = "client")]
 mod auth_params;
+mod auth_schemes;
 mod challenge;
 mod credential;
 #[cfg(feature = "client")]

@@ -57,9 +57,9 @@ enum Look {
     Spent,
     /// A transaction for the payment used the nonce, and failed.
     Reverted,
-    /// Not most nodes say that the nonce is used. The account's transaction count, if the nodes agree on one, and whether half
-    /// of the nodes say that the nonce is used.
-    Waiting { made: Option<u64>, is_disputed: bool },
+    /// Not most nodes say that the nonce is used. The account's lowest open nonce, if the nodes agree on one, and whether half
+    /// of the nodes say that this one is used.
+    Waiting { open: Option<u64>, is_disputed: bool },
 }
 
 pub(super) async fn watch(
@@ -90,14 +90,14 @@ pub(super) async fn watch(
                     return Settlement::Unknown(newest(sent));
                 }
             }
-            Look::Waiting { made, is_disputed } => {
+            Look::Waiting { open, is_disputed } => {
                 match is_disputed {
                     true if is_over(core, &mut spent).await => return Settlement::Unknown(newest(sent)),
                     true => {}
                     false => spent = None,
                 }
                 core.account.used(held.nonce);
-                if let Some(next) = hurried(core, order, recorder, sent, made).await {
+                if let Some(next) = hurried(core, order, recorder, sent, open).await {
                     flight.sent(next.signed.hash);
                     sent.push(next);
                 } else if let Some(newest) = sent.last_mut().filter(|newest| is_stuck(core, newest)) {
@@ -172,7 +172,7 @@ async fn look(core: &Core, sent: &[Sent], nonce: u64) -> Look {
     match using * 2 > counts.len() {
         true => Look::Spent,
         false => {
-            Look::Waiting { made: core.account.made(&counts), is_disputed: using > 0 && using * 2 == counts.len() }
+            Look::Waiting { open: core.account.open(&counts), is_disputed: using > 0 && using * 2 == counts.len() }
         }
     }
 }
@@ -272,12 +272,12 @@ async fn hurried(
     order: &Order,
     recorder: &TransactionRecorder,
     sent: &[Sent],
-    made: Option<u64>,
+    open: Option<u64>,
 ) -> Option<Sent> {
     let newest = sent.last().filter(|newest| is_stuck(core, newest))?;
     let nonce = newest.transaction.nonce;
-    if let Some(made) = made {
-        gaps::fill(core, made, nonce).await;
+    if let Some(open) = open {
+        gaps::fill(core, open, nonce).await;
     }
     let now = core.account.fees().await.ok()?;
     let settles = newest.settles && !trial::is_dead(core, order).await;

@@ -160,6 +160,11 @@ async fn accept(
             Ok(()) => Err(channel_response::correct(request.requote(now), channels, &vouched, &account)),
             Err(problem) => Err(problem.into()),
         },
+        // The deposit of this voucher may be on its way. Only with the deposit can that be told.
+        Ok(Found::Refused(_)) if deposit.is_none() && guard.begun().is_some() => {
+            guard.release().await;
+            Err(Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN).into())
+        }
         Ok(Found::Refused(reason)) => match unless_anothers(guard).await {
             Ok(()) => Err(request.requote(now).refuse(reason, chain.network, Some(vouched.channel.config.payer))),
             Err(problem) => Err(problem.into()),

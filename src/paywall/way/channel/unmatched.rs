@@ -87,6 +87,11 @@ impl Unmatched<'_> {
 
     /// Asks what an intent bought, by a reservation that is released at once. What it bought is delivered again.
     async fn unless_bought(&self, opened: &Opened<'_>) -> Result<(), Rejection> {
+        // An intent costs a stranger nothing, so it must not have nodes asked about a signature of a contract of the stranger's choice.
+        let is_askable = self.channel.config.voucher_key().is_some() || self.channels.policy.contract_payers;
+        if !is_askable && !opened.is_consumed().await? {
+            return Ok(());
+        }
         if !is_signed(self.channels, self.network, &self.channel, self.voucher).await? {
             return Ok(());
         }
