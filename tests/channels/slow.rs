@@ -96,6 +96,8 @@ impl ChannelSettler for Slow {
 
     async fn claim(&self, network: Network, claims: &[VoucherClaim]) -> Result<ClaimOutcome, SettleError> {
         if let Some(affords) = &self.1.affords {
+            // What is large takes longer to prepare.
+            sleep(Duration::from_millis(claims.len() as u64)).await;
             let pay = |rows: usize| rows.checked_sub(claims.len());
             let paid = affords.fetch_update(Ordering::SeqCst, Ordering::SeqCst, pay);
             paid.map_err(|_| SettleError::new(SettleErrorKind::OutOfGas { account: Address::new([0xfa; 20]) }))?;
