@@ -105,13 +105,13 @@ impl Problem {
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// For a voucher, if none are taken on its network. It may have bought an answer when they were.
+    /// For a voucher on a network where the seller takes none. It may have bought an answer while the seller took them.
     pub(crate) fn takes_no_channels() -> Self {
         let detail = "This seller takes no vouchers of channels on this network: pay for a new request in one of the ways that its quote names. If this voucher was for an answer before, do not pay for that again.";
         Self { detail: Some(detail), ..ProblemCode::InvalidRedemption.into() }
     }
 
-    /// For a voucher that matches no offer and whose quote does not open here, if its total is charged in its channel.
+    /// For a voucher that matches no offer, and whose quote does not open here or is too old, if its channel is charged for it.
     pub(crate) fn voucher_is_counted() -> Self {
         let detail = "The channel is charged for this voucher already, under a quote that does not count here any more. Nothing was taken now. Do not pay again for what it was for.";
         Self { detail: Some(detail), ..ProblemCode::AlreadyConsumed.into() }

@@ -75,7 +75,7 @@ impl PaymentId {
     }
 
     /// Returns the id in 32 bytes and a number, for tables of millions. No transfer has the number of authorizations,
-    /// and nobody can choose hashed bytes to collide with another's.
+    /// and an attacker cannot choose hashed bytes to collide with another's.
     pub(crate) fn compact(&self) -> CompactPaymentId {
         let (name, position) = match self.0 {
             Kind::Transfer { transaction, position, .. } => (*transaction.as_bytes(), position),

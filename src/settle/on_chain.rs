@@ -1,4 +1,4 @@
-//! Reads channels from the seller's own nodes, whoever sends the transactions.
+//! Reads channels from the seller's own nodes, even if a facilitator sends the transactions.
 
 use std::{collections::HashSet, slice};
 
@@ -93,7 +93,7 @@ async fn read_chunk(
     let ids: Vec<_> = configs.iter().map(|config| config.id(network)).collect();
     let (question, gas) = (questions::states(&ids), STATE_GAS.saturating_mul(ids.len() as u64));
     let call = Call { from: BATCH_SETTLEMENT, to: BATCH_SETTLEMENT, data: &question, gas, fees: None };
-    // Another chain, whose blocks have other numbers, may answer at the address of a node.
+    // Each reading proves the chain again: another one, with other block numbers, may answer at a node's address.
     let ask = async |node: &Node| {
         let ((), said) = try_join(nodes.prove(node), said_by(node, depths, &call, ids.len())).await?;
         Ok(said)
@@ -357,7 +357,7 @@ mod tests {
                     "number": format!("{number:#x}"), "timestamp": "0x66000000",
                     "hash": format!("0x{}", word(2)), "parentHash": format!("0x{}", word(1)),
                 }),
-                // Nothing is in the channel.
+                // The channel is empty.
                 _ => json!(format!("0x{}", [32, 3, 96, 192, 288, 64, 0, 0, 64, 0, 0, 32, 0].map(word).concat())),
             };
             Json(json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }))
@@ -368,7 +368,7 @@ mod tests {
         Nodes::new(vec![Node::new(&url).unwrap()], 1)
     }
 
-    /// Its block number would make every true reading count as an earlier one. SECURITY row 17.
+    /// The other chain's block number would make every true reading look older. SECURITY row 17.
     #[tokio::test]
     async fn what_another_chain_says_of_a_channel_is_not_read() {
         let behind = Behind::default();

@@ -1,5 +1,5 @@
-//! A voucher whose quote does not open any more, as where its route has another name since, or whose seller has other terms now: it is billed
-//! anew only if it bought nothing.
+//! Vouchers whose quote no longer opens, for example because the route was renamed, or whose seller has other terms now. They are billed
+//! anew only if they bought nothing.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     support::{Counter, Handler, NOW, ask, assert_problem, hanging, layered, read},
 };
 
-/// The same seller's route, by another name.
+/// The same seller's route under another name.
 fn renamed(layer: &X402Layer, counter: &Counter) -> X402<impl Handler + use<>> {
     layered(layer, counting(counter, None))
 }
@@ -37,10 +37,10 @@ async fn a_sold_voucher_whose_quote_does_not_open_any_more_is_never_billed() {
     let elsewhere = renamed(&stall.shop.merchant.charge("renamed", units(PRICE)).unwrap(), &counter);
     let _ = told(&ask(&service, stall.pays(&offer, &config, PRICE)).await);
     is_counted(&elsewhere, stall.pays(&offer, &config, PRICE)).await;
-    // Also once others were sold.
+    // This holds even after other vouchers were sold.
     let _ = told(&ask(&service, stall.pays(&offered(&service).await, &config, 2 * PRICE)).await);
     is_counted(&elsewhere, stall.pays(&offer, &config, PRICE)).await;
-    // One that bought nothing is billed, and so is whoever did not sign it.
+    // A voucher that bought nothing is billed, and so is a forged one.
     let answer = ask(&elsewhere, stall.pays(&offer, &config, 3 * PRICE)).await;
     assert_eq!(refused(&answer), "invalid_payment_requirements");
     let forged = Voucher::new(config.id(offer.network), PRICE, PaymentSignature::new(vec![7; 65]).unwrap());
@@ -99,7 +99,7 @@ async fn stricter(stall: &Stall) -> Merchant {
     stall.shop.sibling(|builder| builder.channel_settler(stall.channels.clone()).channel_policy(policy)).await
 }
 
-/// Until it is made, the channel's account does not know of it.
+/// Until the deposit is made, the channel's account does not show it.
 #[tokio::test]
 async fn while_a_deposit_is_under_way_its_voucher_is_billed_nowhere() {
     let stall = Stall::open().await;
@@ -119,7 +119,7 @@ async fn while_a_deposit_is_under_way_its_voucher_is_billed_nowhere() {
     is_in_progress(&other_terms, shown()).await;
     first.abort();
     let _ = first.await;
-    // Until it can no longer be made, and is no longer waited for.
+    // The voucher is billed once its deposit can no longer be made or await its confirmation.
     for (after, is_over) in [(659, false), (660, true)] {
         stall.shop.clock.set_unix(NOW + after);
         stall.shop.chain.set_head(ChainTime::from_unix(NOW + after));
@@ -150,7 +150,7 @@ async fn a_voucher_that_bought_under_other_terms_is_answered_again_and_never_bil
     let answer = ask(&other_terms, shown()).await;
     is_silent(&answer);
     let _ = assert_problem(answer, 409, "already_consumed").await;
-    // One that bought nothing is billed, and so is whoever did not sign it.
+    // A voucher that bought nothing is billed, and so is a forged one.
     let unsold = stall.pays(&offered(&service).await, &config, 2 * PRICE);
     assert_eq!(refused(&ask(&keeping, unsold).await), "invalid_batch_settlement_evm_withdraw_delay_mismatch");
     let forged = Voucher::new(config.id(offer.network), PRICE, PaymentSignature::new(vec![7; 65]).unwrap());

@@ -1,4 +1,4 @@
-//! How much a turn claims: from a settler that takes its time, and from one whose ether is short.
+//! How much a turn claims with a slow settler, and with one whose ether is short.
 
 use std::{
     sync::{
@@ -30,21 +30,21 @@ use crate::{
     support::{NOW, ask},
 };
 
-/// The chain of a stall, by a settler that takes its time.
+/// The chain of a stall, with a slow settler.
 #[derive(Clone, Default)]
 struct Pace {
     claim: Duration,
     read: Duration,
     /// How many rows its ether pays for.
     affords: Option<Arc<AtomicUsize>>,
-    /// When it swept first.
+    /// The time of its first sweep.
     swept: Arc<Mutex<Option<Instant>>>,
 }
 
 #[derive(Clone)]
 struct Slow(ScriptedChannels, Pace);
 
-/// As the scripted one does, after a while.
+/// Answers as the scripted settler does, after a while.
 impl ChannelSettler for Slow {
     async fn receiver_authorizer(&self, network: Network, token: Address) -> Result<Option<Address>, SettleError> {
         self.0.receiver_authorizer(network, token).await
@@ -116,7 +116,7 @@ impl ChannelSettler for Slow {
     }
 }
 
-/// One answer is sold in each of so many channels, and two in the last one. Their payer withdraws from all of them.
+/// Sells one answer in each of this many channels, and two in the last one. Their payer withdraws from all of them.
 async fn withdrawn_from(stall: &Stall, channels: u8, by_accounts: bool) -> Vec<ChannelConfig> {
     let (service, ..) = serving(stall).await;
     let mut configs = Vec::new();
@@ -140,11 +140,11 @@ async fn withdrawn_from(stall: &Stall, channels: u8, by_accounts: bool) -> Vec<C
     configs
 }
 
-/// A payer withdraws from many channels at once: each transaction waits until it stays, and no other waits for that.
+/// A payer withdraws from many channels at once. Each transaction waits until it stays, without delaying the others.
 #[tokio::test(start_paused = true)]
 async fn many_transactions_claim_at_once() {
     let stall = Stall::open_with(ChannelPolicy::new().accept_contract_payers()).await;
-    // Of contract accounts each is claimed alone.
+    // The row of each contract account is claimed alone.
     let _ = withdrawn_from(&stall, 24, true).await;
     let settler = Slow(stall.channels.clone(), Pace { claim: Duration::from_secs(30), ..Pace::default() });
     let policy = ChannelPolicy::new().accept_contract_payers();
@@ -155,7 +155,7 @@ async fn many_transactions_claim_at_once() {
     assert!(start.elapsed() <= Duration::from_secs(120), "{:?}", start.elapsed());
 }
 
-/// A slow node would else take longer for what is claimed than a turn lasts.
+/// Otherwise a slow node would take longer to read the claimed channels than a turn lasts.
 #[tokio::test(start_paused = true)]
 async fn what_is_claimed_together_is_read_together() {
     let stall = Stall::open().await;
@@ -227,7 +227,7 @@ async fn networks_take_no_turns() {
     };
     let (merchant, claimer) = (worker.clone(), worker.claimer());
     assert!(swept_by(tokio::spawn(async move { _ = merchant.claim_now().await })).await);
-    // The turn of the one that was ended is over.
+    // The turn of the claimer that was stopped is over.
     stall.shop.clock.advance(Duration::from_secs(120));
     assert!(swept_by(tokio::spawn(async move { _ = claimer.run().await })).await);
 }

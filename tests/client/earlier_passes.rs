@@ -1,4 +1,4 @@
-//! Passes of earlier purchases, which an attempt to buy finds open: what is known of them outlives an answer that does not come.
+//! Passes of earlier purchases that an attempt to buy finds open. What is known of them stays known if the attempt gets no answer.
 
 use std::{
     collections::BTreeSet,
@@ -38,7 +38,7 @@ impl<S: Service<R>, R> Service<R> for Busy<S> {
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         match self.is_busy.load(SeqCst) {
-            // Its caller gives up by a clock of its own.
+            // The caller has its own timeout.
             true => Poll::Pending,
             false => self.service.poll_ready(cx),
         }

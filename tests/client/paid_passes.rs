@@ -318,8 +318,8 @@ async fn a_good_pass_closes_its_purchase_without_a_word_about_the_payment() {
     }
 }
 
-/// A process ended before it closed the purchase. With a file, its pass was of use until its time was over: it would be waited for otherwise.
-/// Without one nobody knows that, and another one is not paid for.
+/// A process ended before it closed the purchase. With a file, its pass must have arrived, because the file would list a missing one.
+/// Without a file that is unknown, and no other pass is paid for.
 #[tokio::test(start_paused = true)]
 async fn a_pass_of_long_ago_that_comes_again_bars_none_where_it_is_known_to_have_come() {
     for is_in_file in [true, false] {

@@ -1,4 +1,4 @@
-//! A route of passes that stalls: what else its origin sells is bought meanwhile.
+//! A route of passes stalls, and requests buy the other answers of its origin meanwhile.
 
 use std::{
     convert::Infallible,
@@ -34,7 +34,7 @@ async fn is_answered(passes: &PassLayer, layer: &PayLayer, seller: &Seller) -> b
     timeout(Duration::from_secs(10), bought(passes, layer, seller, "/answer")).await.is_ok()
 }
 
-/// It sells no pass: it stalls before the bill.
+/// A seller whose route of passes stalls before the bill.
 fn without_bills() -> Seller {
     Seller::new(|asked| match (asked.uri.path(), &asked.proof) {
         ("/pass", _) => Reply::Hangs,
@@ -43,7 +43,7 @@ fn without_bills() -> Seller {
     })
 }
 
-/// Each caller leaves. The one that pays is followed by one that asks for what was paid for.
+/// Each caller leaves. After the one that pays, the next one asks for the paid pass.
 #[tokio::test(start_paused = true)]
 async fn callers_that_leave_a_stalled_pass_leave_it_alone_for_a_minute() {
     for (seller, paid, expected) in
@@ -114,7 +114,7 @@ impl Journal for SlowToClose {
     }
 }
 
-/// Its first payment bought a pass that is over. No other is answered.
+/// A seller whose first payment bought a pass that has expired. It answers no other payment.
 fn with_a_pass_of_long_ago() -> Seller {
     let first = Mutex::new(None);
     seller(move |asked| {
@@ -127,8 +127,8 @@ fn with_a_pass_of_long_ago() -> Seller {
     })
 }
 
-/// While one closes the purchase of an old pass, another one begins to wait for its turn to buy. Then the first one pays, and leaves: what is
-/// paid for is fetched, and a third one waits for that, and not for a purchase.
+/// While the first request closes the purchase of an old pass, the second begins to wait for its turn to buy. Then the first pays, and
+/// leaves. The second fetches the paid pass, so a third waits only as long as for a fetch, not as for a purchase.
 #[tokio::test(start_paused = true)]
 async fn a_turn_to_buy_that_fetches_is_waited_for_like_a_fetch() {
     let (market, folder) = (Market::open().await, tempfile::tempdir().unwrap());

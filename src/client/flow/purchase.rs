@@ -274,7 +274,7 @@ where
         }
     }
 
-    /// Turns from a payment that is of no use: one from here on is another purchase.
+    /// Abandons a payment that is of no use. A payment made from now on belongs to a new purchase.
     fn begins_anew(&mut self) {
         self.progress.turn_to(PurchaseId::random());
         if let Some(order) = self.request().pass_order() {

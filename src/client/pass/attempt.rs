@@ -1,4 +1,4 @@
-//! `Attempt`: one request for a pass, and what holds for its shop while it is under way.
+//! `Attempt`: one request for a pass, and the state of its shop while the request is in progress.
 
 use std::sync::Arc;
 
@@ -11,17 +11,18 @@ use crate::protocol::Amount;
 /// One request for a pass.
 pub(super) struct Attempt<'a> {
     pub(super) url: &'a Uri,
-    /// What a quote said that it costs, and what it promised.
+    /// The quoted price, and the quote's promise.
     pub(super) price: Option<Amount>,
     pub(super) promise: Option<Promise>,
-    /// It fetches what an earlier attempt bought, which was never here, and pays nothing new.
+    /// Whether it only fetches a pass that an earlier attempt bought and that did not arrive. Then it makes no new payment.
     pub(super) goes_on: bool,
-    /// When it is given up where it has no answer. A payment takes the time that it takes.
+    /// When it is given up without an answer. `None` for a purchase, because a payment takes its own time.
     pub(super) until: Option<Instant>,
 }
 
 impl Attempt<'_> {
-    /// Returns what notes a payment in the file, as soon as it is recorded: from then on the quote says what is bought.
+    /// Returns the callback for a recorded payment. It notes in the shop and in the file that the purchase has paid, and the promise of
+    /// its quote, which from then on says what is bought.
     pub(super) fn noting(&self, shop: &Arc<Shop>, purse: &SharedPurse) -> impl Fn() + Send + Sync + 'static {
         let (shop, purse, promise) = (Arc::clone(shop), purse.clone(), self.promise);
         move || {
@@ -31,8 +32,8 @@ impl Attempt<'_> {
     }
 }
 
-/// An attempt without an answer. Dropped, it has failed, and nothing is bought for a while: the next caller would wait in vain, too. One that
-/// has paid, or has found an earlier payment, is the exception: the next request asks for what was paid for.
+/// An attempt that has no answer yet. If it is dropped, it has failed, and the shop pauses: the next caller would wait in vain, too. A
+/// purchase that has paid or has found an earlier payment causes no pause: the next request fetches what was paid for.
 pub(super) struct UnderWay<'a> {
     shop: &'a Shop,
     order: &'a PassOrder,
@@ -43,7 +44,7 @@ pub(super) struct UnderWay<'a> {
 }
 
 impl<'a> UnderWay<'a> {
-    /// Begins it, for a request with limits of its own or without.
+    /// Begins an attempt. `within_limits` says whether its request has limits of its own.
     pub(super) const fn begin(
         attempt: &Attempt<'_>,
         order: &'a PassOrder,
@@ -57,7 +58,7 @@ impl<'a> UnderWay<'a> {
         self.is_sent = true;
     }
 
-    /// Notes that it may have paid, if the inner layer does not say.
+    /// Notes that a purchase that was sent may have paid, if the inner layer reports nothing.
     pub(super) fn may_have_paid(&self) {
         if self.is_sent && !self.goes_on && !self.order.is_followed() {
             self.order.may_have_paid();

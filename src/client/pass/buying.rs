@@ -55,7 +55,7 @@ impl<S> Errand<S> {
     {
         self.idles();
         let turn = shop.turns.take(FOR_A_PURCHASE, self.limits.part(FOR_A_PURCHASE)).await?;
-        // What was paid for meanwhile is fetched first.
+        // Fetch first a pass that was paid for meanwhile.
         turn.is_awaited_for(FOR_AN_ANSWER);
         if let Some(held) = self.fetched(shop).await {
             return Some(held);
@@ -182,7 +182,8 @@ impl<S> Errand<S> {
         self.keep(shop, attempt, (&order, ending), purchase, &body).await
     }
 
-    /// Sends the request once a client is ready, which may be busy with other requests; returns `None` if that or the answer is late.
+    /// Sends the request once the inner service is ready, which may be busy with other requests. Returns `None` if its readiness or the
+    /// answer comes too late.
     async fn asks<B, R>(
         &mut self,
         request: Request<B>,
@@ -207,7 +208,7 @@ impl<S> Errand<S> {
         let bought = match ending {
             Ending::Open(_) | Ending::Sold(_) => return Bought::Stopped,
             Ending::Unpaid => Bought::Nothing,
-            // Its pass arrived before, and only its purchase was not closed.
+            // Its pass arrived before; only its purchase stayed open.
             Ending::Lost if self.came_before(shop, attempt, order) => Bought::Again,
             Ending::Lost => {
                 tracing::warn!(url = %attempt.url, "a pass was paid for, and its seller does not give it: no other is bought for a day");
@@ -220,8 +221,8 @@ impl<S> Errand<S> {
         bought
     }
 
-    /// Returns whether the attempt resumed a purchase whose pass is known to have arrived before: in this process, or in an earlier one if a
-    /// file would say otherwise.
+    /// Returns whether the attempt resumed a purchase whose pass is known to have arrived before, in this process or an earlier one. An
+    /// earlier process is believed to have got it only if there is a file, which would list a paid pass that is still missing.
     fn came_before(&self, shop: &Shop, attempt: &Attempt<'_>, order: &PassOrder) -> bool {
         let Some(purchase) = order.resumed() else { return false };
         let purse = self.passes.lock();
@@ -292,7 +293,8 @@ impl<S> Errand<S> {
     }
 }
 
-/// Returns whether the attempt resumed a purchase of before the one that was begun: that one has paid nothing, however often it is gone on with.
+/// Returns whether the attempt resumed a purchase older than the one that the shop began. Then the latter has recorded no payment of its
+/// own, however many attempts continue it.
 fn is_earlier(shop: &Shop, attempt: &Attempt<'_>, order: &PassOrder) -> bool {
     order.has_resumed() && !(attempt.goes_on && shop.is_paid())
 }

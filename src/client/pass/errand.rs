@@ -18,7 +18,7 @@ use crate::client::{Deadline, box_error::BoxError};
 
 /// The longest pass answer or quote that is read, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// The time limit for its body, and for fetching a pass that is paid for.
+/// The time limit for reading such a body, for fetching a paid pass, and for the readiness of the inner service before a purchase.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One request in progress.
@@ -40,7 +40,7 @@ impl<S> Errand<S> {
         self.send_by(service, request).await
     }
 
-    /// The instance that was polled, or another one once it is ready.
+    /// Returns the instance that was polled, or a new clone once it is ready.
     pub(super) async fn ready<B>(&mut self) -> Result<S, S::Error>
     where
         S: Service<Request<B>> + Clone,
@@ -55,7 +55,7 @@ impl<S> Errand<S> {
         }
     }
 
-    /// Sends a request by an instance that is ready, in what is left of the time.
+    /// Sends a request by a ready instance, within the remaining time.
     pub(super) async fn send_by<B, R>(
         &mut self,
         mut service: S,

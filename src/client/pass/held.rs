@@ -46,7 +46,7 @@ pub struct HeldPass {
     /// When it was refused on a route that took it before, in Unix seconds, if no answer by it came since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refused_at: Option<u64>,
-    /// What the quote promised by which it was paid for; without a token, for the next pass.
+    /// The promise of the quote by which it was paid for. Without a token: the promise for the next pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) promise: Option<Promise>,
     /// Only without a token: a sold pass was unusable, and no other is bought until this time, in Unix seconds.
@@ -55,7 +55,8 @@ pub struct HeldPass {
     /// Only without a token: a purchase has begun there, and may have been paid without an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_unfinished: bool,
-    /// Only without a token: that purchase has recorded a payment of its own. Otherwise an earlier one bought what is fetched there.
+    /// Only without a token: whether the unfinished purchase has recorded a payment of its own. Otherwise an earlier purchase paid for the
+    /// pass that is fetched there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_paid: bool,
 }

@@ -32,7 +32,7 @@ enum Wish {
     Pass { limit: Option<Amount> },
 }
 
-/// What is done once a new payment is recorded.
+/// The callback for a new payment, when it is recorded.
 type OnPaid = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
@@ -99,7 +99,7 @@ impl PassOrder {
         Self { wish: Wish::NothingNew, told: Arc::default() }
     }
 
-    /// Creates an order for a pass. `limit` applies to an earlier payment. `on_paid` is called once a new one is recorded.
+    /// Creates an order for a pass. `limit` applies to an earlier payment. `on_paid` is called when a new one is recorded.
     pub(super) fn pass(limit: Option<Amount>, on_paid: impl Fn() + Send + Sync + 'static) -> Self {
         let told = Told { on_paid: Some(Arc::new(on_paid)), ..Told::default() };
         Self { wish: Wish::Pass { limit }, told: Arc::new(Mutex::new(told)) }
@@ -129,7 +129,8 @@ impl PassOrder {
         (told.resumed, told.paid) = (purchase, None);
     }
 
-    /// Reports a new payment of this amount, once it is recorded: from now on that one buys the answer, whatever was resumed before.
+    /// Reports a payment of this amount when it is recorded: a new one, or one of another request that is used here. From now on this
+    /// payment buys the answer, instead of any that was resumed before.
     pub(crate) fn pays(&self, amount: Amount) {
         {
             let mut told = self.told();
@@ -139,7 +140,7 @@ impl PassOrder {
         self.may_have_paid();
     }
 
-    /// Calls what a payment calls.
+    /// Runs the callback for a new payment, which may only be a possible one.
     pub(super) fn may_have_paid(&self) {
         let on_paid = self.told().on_paid.clone();
         if let Some(on_paid) = on_paid {

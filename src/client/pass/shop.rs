@@ -28,7 +28,7 @@ pub(super) struct Shop {
     origin: String,
     /// Whether quotes name its passes: each is bought at the price and address of a current quote.
     pub(super) is_quoted: bool,
-    /// One purchase at a time.
+    /// Admits one request at a time that buys or fetches a pass.
     pub(super) turns: Turns,
     state: Mutex<State>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Shop {
 struct State {
     /// Where the last pass was bought, or the next one will be. Changes only during a turn to buy.
     address: Address,
-    /// What the quote promised by which that pass is paid for.
+    /// The promise of the quote by which that pass is paid for. `None` until a payment is recorded.
     promise: Option<Promise>,
     /// Whether a purchase at that address has begun, and may have been paid without an answer.
     is_unfinished: bool,
@@ -208,8 +208,8 @@ impl Shop {
         self.state().set_aside(now, now);
     }
 
-    /// Begins a purchase at this address and Unix time. Until it has its answer, it is finished before another one
-    /// begins. Until it pays, nothing is known of what it buys: it may find an earlier payment.
+    /// Begins a purchase at this address and Unix time. No other one begins until it has ended. Until it records a
+    /// payment, it is unknown what it buys, because it may find an earlier payment.
     pub(super) fn begins(&self, address: Address, now: u64) {
         let mut state = self.state();
         (state.promise, state.is_paid, state.is_unfinished) = (None, false, true);

@@ -10,15 +10,15 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// For how long others wait for one that buys.
+/// How long others wait for a request that buys a pass.
 pub(super) const FOR_A_PURCHASE: Duration = Duration::from_secs(30);
-/// For how long others wait for one that fetches what was paid for: it may have stalled before.
+/// How long others wait for a request that fetches a paid pass. It is short, because the seller may have stalled before.
 pub(super) const FOR_AN_ANSWER: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 pub(super) struct Turns {
     lock: AsyncMutex<()>,
-    /// When others no longer wait for the one whose turn it is. `None` where it has only just begun, and where nobody has the turn.
+    /// When others stop waiting for the holder of the turn. `None` if there is no holder, or its turn has only just begun.
     awaited_until: Mutex<Option<Instant>>,
 }
 
@@ -29,7 +29,8 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turns {
-    /// Waits for the turn until the other one is no longer waited for, and for so long at most. After that others wait so long for this one.
+    /// Waits for the turn, for `most` at most and no longer than others wait for its present holder. From then on, others wait
+    /// `awaited_for` for this one. Returns `None` if the turn is not free in time.
     pub(super) async fn take(&self, awaited_for: Duration, most: Duration) -> Option<Turn<'_>> {
         let lock = match self.lock.try_lock() {
             Ok(lock) => lock,
@@ -51,7 +52,7 @@ impl Turns {
 }
 
 impl Turn<'_> {
-    /// Has those who ask from now on wait for so long at most: the turn begins with something else.
+    /// Sets how long requests that ask for the turn from now on wait for it at most, because its holder begins another task.
     pub(super) fn is_awaited_for(&self, time: Duration) {
         *self.turns.awaited_until() = Instant::now().checked_add(time);
     }

@@ -109,7 +109,7 @@ pub struct PreparedAuthorization {
     pub message: String,
 }
 
-/// A signed permit that is ready to be shown. Whoever settles it can pay only the named account, and at most the signed
+/// A signed permit that is ready to be shown. Its settler can pay only the named account, and at most the signed
 /// amount.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

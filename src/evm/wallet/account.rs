@@ -25,7 +25,7 @@ const FEES_LIMIT: Duration = Duration::from_secs(10);
 /// The longest wait for their counts of the account's transactions.
 const COUNTS_LIMIT: Duration = Duration::from_secs(10);
 
-/// The longest wait for what they say of its ether.
+/// The longest wait for their answers about the account's ether.
 const ETHER_LIMIT: Duration = Duration::from_secs(10);
 
 /// A key, and the nodes for its transactions.
@@ -96,8 +96,9 @@ impl Account {
         Fees::agreed(&self.nodes.most(FEES_LIMIT, &ask).await?).ok_or(Failure::Nonsense)
     }
 
-    /// Returns the account's ether in wei, after its pending transactions: the highest of most nodes' answers. So one
-    /// node that lags or lies stops nothing. A transaction that is sent without ether costs nothing.
+    /// Returns the account's ether in wei, after its pending transactions: the highest answer of a majority of the nodes, or of
+    /// fewer if the others fail. So one node that lags or lies stops nothing. If the ether is missing after all, the
+    /// transaction costs nothing.
     pub(crate) async fn ether(&self) -> Result<u128, Failure> {
         let ask = |node| Node::ether(node, self.address);
         self.nodes.most(ETHER_LIMIT, &ask).await?.into_iter().max().ok_or(Failure::Silence)

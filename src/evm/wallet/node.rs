@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// How long an endpoint that hung is asked last.
 const REST: Duration = Duration::from_secs(15);
 
-/// How long the proof that an endpoint serves a chain counts. Another chain may answer at its address later.
+/// How long an endpoint's proof that it serves a chain is valid. Later another chain may answer at its address.
 const PROVED_FOR: Duration = Duration::from_secs(60);
 
 /// The limit of an answer, in bytes: enough for a full block with its transactions.
@@ -68,7 +68,7 @@ impl Node {
         Some(Self { transport, proved: Mutex::default(), rests_until: Mutex::default() })
     }
 
-    /// Whether the node proved a moment ago that it serves the wallet's chain.
+    /// Returns whether the node has a valid proof that it serves the wallet's chain.
     pub(crate) fn is_proved(&self) -> bool {
         let proved = *self.proved.lock().unwrap_or_else(PoisonError::into_inner);
         proved.is_some_and(|at| at.elapsed() < PROVED_FOR)

@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(nodes.each(number).await.len(), 2);
     }
 
-    /// An address behind which another chain answers, from some moment on.
+    /// Starts a node of chain 1, which the returned state changes: 0 answers as chain 1, 1 fails, 2 answers as chain 2.
     async fn changing() -> (Nodes, Arc<AtomicUsize>) {
         let state = Arc::<AtomicUsize>::default();
         let now = Arc::clone(&state);

@@ -57,10 +57,11 @@ impl NonceManager {
         free(lower_median(pending)?)
     }
 
-    /// Returns the lowest open nonce by the counts that answered, of so many nodes; `None` if they cannot be right.
+    /// Returns the lowest open nonce according to the counts of the nodes that answered, of `nodes` in all; `None` if the
+    /// counts are not credible.
     ///
-    /// The floor does not count here: a transaction with a receipt may leave its block again, and then its nonce blocks
-    /// all later ones. Of two counts the higher counts: a node that lags names a used nonce.
+    /// The floor does not apply: a transaction with a receipt may leave its block again, and then its nonce blocks all
+    /// later ones. Of two counts the higher applies, because a node that lags reports a used nonce as open.
     pub(crate) fn open(counted: &[Counted], nodes: usize) -> Option<u64> {
         let median = lower_median(counted.iter().map(|counted| counted.latest))?;
         let mut near: Vec<u64> = counted.iter().map(|counted| counted.latest).collect();
@@ -70,7 +71,7 @@ impl NonceManager {
         near.get(near.len() / 2).copied().filter(|_| is_credible)
     }
 
-    /// Returns how many of these count the nonce as used: all of them below the floor.
+    /// Returns how many of these counts show the nonce as used. Below the floor, all of them do.
     pub(crate) fn using(&self, counted: &[Counted], nonce: u64) -> usize {
         let floor = self.floor.load(Ordering::Relaxed);
         counted.iter().filter(|counted| counted.latest.max(floor) > nonce).count()

@@ -46,7 +46,7 @@ pub(super) async fn send(nodes: &Nodes, raw: &str, hash: TxHash) -> Result<(), S
     while let Some(outcome) = sendings.next().await {
         match outcome {
             Ok(()) => {
-                // The node may lie and keep the transaction to itself. So the others get it all the same.
+                // The node may lie, and not forward the transaction. So the other nodes get it as well.
                 if !sendings.is_empty() {
                     tokio::spawn(sendings.for_each(|_| ready(())));
                 }

@@ -1,12 +1,12 @@
-//! A few futures at once, without a task for each.
+//! Runs a few futures concurrently, without a task for each.
 
 use std::{
     future::{Future, poll_fn},
     task::Poll,
 };
 
-/// Runs futures, at most `most` of them at once, and returns what they return, in the order in which they end. Each wake polls all that run,
-/// so `most` should be small.
+/// Runs futures, at most `most` of them at once, and returns their outputs in the order in which they end. Each wake polls all running
+/// futures, so `most` should be small.
 pub(super) async fn at_once<F: Future>(waiting: Vec<F>, most: usize) -> Vec<F::Output> {
     let (mut waiting, mut running, mut done) = (waiting.into_iter(), Vec::new(), Vec::new());
     poll_fn(|cx| {

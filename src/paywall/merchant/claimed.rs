@@ -8,7 +8,7 @@ use crate::protocol::TxHash;
 pub struct Claimed {
     /// The number of channels that were claimed.
     pub channels: usize,
-    /// The number of channels that could not be claimed, or for which that is not known yet.
+    /// The number of channels that could not be claimed, or whose claim has no known outcome yet.
     pub left: usize,
     /// The transactions: claims, then sweeps.
     pub transactions: Vec<TxHash>,
@@ -17,7 +17,7 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// Adds both up.
+    /// Adds up both results.
     pub(super) fn and(mut self, other: Self) -> Self {
         self.transactions.extend(other.transactions);
         Self {

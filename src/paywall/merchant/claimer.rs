@@ -39,16 +39,16 @@ use crate::{
 
 /// How often the claimer checks what is due. A withdrawal that a payer began is claimed within a minute.
 const EVERY: Duration = Duration::from_secs(10);
-/// After how many checks it sweeps what others claimed.
+/// The number of checks from one sweep of what others claimed to the next.
 const SWEEP_EACH: u32 = 60;
 /// How long the turn of a process that died keeps the others waiting: far less than any payer waits for a withdrawal. A running turn is
 /// renewed.
 const TURN: Duration = Duration::from_secs(60);
 /// The longest turn.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
-/// How long a turn begins claims. The rest of the turn sweeps and reports; the next turn claims the rest.
+/// How long a turn may begin new claims. The next turn claims the rest.
 const CLAIMS_FOR: Duration = Duration::from_secs(3 * 60);
-/// How long after its beginning a turn waits for claims. It needs the rest of its time to sweep and to report.
+/// How long after its beginning a turn still waits for claims in progress. It needs the rest of its time to sweep and to report.
 const CLAIMS_END: Duration = Duration::from_secs(4 * 60 + 30);
 
 /// Claims on the chain what was sold in [channels](crate::MerchantBuilder::channel_settler), and sweeps it to the seller.
@@ -105,7 +105,7 @@ impl Claimer {
 
     async fn run_on(&self, chain: &SellingChain, channels: &Channels) {
         for turn in 0_u32.. {
-            // Refunds claim as well.
+            // Refunds claim as well, so a sweep is due even without claims of this worker.
             let effort = Effort { all: false, sweeps: turn % SWEEP_EACH == 0 };
             if let Err(error) = self.take_turn(chain, channels, effort).await {
                 tracing::warn!(%error, "what was sold in channels could not be claimed; trying again");
@@ -147,7 +147,7 @@ impl Claimer {
         // A settler that hangs must not keep the turn from the others.
         let done = timeout(LONGEST, self.claim_on((chain, channels), effort, &mut owed, &progress)).await;
         let done = done.unwrap_or_else(|_| {
-            // Nothing is owed here if the turn was cut off before it had read the debts.
+            // `owed` is empty if the turn was cut off before it had read the debts.
             if !owed.is_empty() {
                 progress.unclaimed.tell(channels, &owed);
             }
@@ -205,7 +205,7 @@ impl Claimer {
                     return Err(HealthError::ChannelAtRisk { channel });
                 }
                 Some(report) if now <= report.at.saturating_add(channels.policy.silent_for().as_secs()) => {}
-                // No turn has come to its end for that long.
+                // No turn has ended for that long.
                 _ => self.nothing_waits(now).await?,
             }
         }

@@ -1,4 +1,4 @@
-//! `Claiming`: the claims of one turn on one network. Each transaction waits until it is believed to stay, so several are under way at once.
+//! `Claiming`: the claims of one turn on one network. A claim ends only when its transaction is believed to stay, so several run at once.
 
 use std::{
     mem,
@@ -33,9 +33,9 @@ use crate::{
     settle::{ClaimOutcome, SettleError, SettleErrorKind},
 };
 
-/// How many transactions are under way at once. Nodes hold only some dozen pending transactions of one account.
+/// How many claims run at once. Nodes hold only some dozen pending transactions of one account.
 const AT_ONCE: usize = 8;
-/// How much of the time is for claims that failed the last time, and whose payers withdraw.
+/// How long a turn works on urgent claims: those that failed the last time, and whose payers withdraw.
 const URGENT_FOR: Duration = Duration::from_secs(60);
 
 /// What a turn has done on one network so far.
@@ -61,20 +61,20 @@ pub(super) struct Claiming<'a> {
     /// The time of the newest block.
     head: ChainTime,
     progress: &'a Progress,
-    /// When the last claims begin, and when those under way are left to the next turn.
+    /// The time after which no claim begins, and the time when claims in progress are left to the next turn.
     times: [Instant; 2],
-    /// Both times for urgent claims, known once the first of them begins.
+    /// Both of these times for urgent claims. Set when the first of them begins.
     urgent: OnceLock<Instant>,
-    /// Rows for whose claim the ether was short while others were under way.
+    /// Rows whose claims lacked ether while other claims ran.
     aside: Mutex<Vec<Owed>>,
-    /// Whether claims are made one after the other, because the ether is short.
+    /// Whether claims run one at a time, because the ether is short.
     is_one_by_one: AtomicBool,
-    /// Whether the ether does not pay for the smallest claim.
+    /// Whether the ether is too little even for the smallest claim.
     is_out_of_gas: AtomicBool,
 }
 
 impl<'a> Claiming<'a> {
-    /// `times`: when the last claims begin, and when those under way are left to the next turn.
+    /// `times`: the time after which no claim begins, and the time when claims in progress are left to the next turn.
     pub(super) fn new(
         (merchant, channels): (&'a MerchantInner, &'a Channels),
         head: ChainTime,
@@ -86,14 +86,15 @@ impl<'a> Claiming<'a> {
         Self { merchant, channels, head, progress, times, urgent, aside, is_one_by_one, is_out_of_gas }
     }
 
-    /// Claims all parts in their order, each by one transaction if possible. Each part comes with whether it is urgent.
+    /// Claims all parts in their order, each by one transaction if possible. The flag of a part says whether it is urgent.
     pub(super) async fn claim(&self, parts: Vec<(Vec<Owed>, bool)>) {
         let claim = |(rows, is_urgent)| self.claim_part(rows, is_urgent);
         at_once(parts.into_iter().map(claim).collect(), AT_ONCE).await;
         self.claim_aside().await;
     }
 
-    /// Claims what the ether was short for, one transaction after the other: at once, the smallest debts could use up what the largest need.
+    /// Claims the rows that lacked ether, one transaction at a time. Concurrent claims of small debts could use up the ether that the
+    /// largest debts need.
     async fn claim_aside(&self) {
         self.is_one_by_one.store(true, Ordering::Relaxed);
         let aside = mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner));
@@ -121,7 +122,7 @@ impl<'a> Claiming<'a> {
         self.finish(rows, end).await;
     }
 
-    /// Claims rows that were told, until `end`.
+    /// Claims rows whose vouchers are noted as about to be shown, until `end`.
     async fn finish(&self, rows: Vec<Owed>, end: Instant) {
         let count = rows.len();
         match timeout_at(end, self.claim_rows(rows)).await {
@@ -141,7 +142,7 @@ impl<'a> Claiming<'a> {
         [self.times[0].min(urgent); 2]
     }
 
-    /// Has the ledger learn of claimed rows, by one reading of all of them.
+    /// Tells the ledger of claimed rows, by reading all of their channels at once.
     async fn claimed(&self, rows: &[Owed]) {
         if rows.is_empty() {
             return;
@@ -158,7 +159,7 @@ impl<'a> Claiming<'a> {
         self.progress.note(|claimed| claimed.left += rows);
     }
 
-    /// Claims these rows, except those that make the claim of all fail. Returns the claimed ones.
+    /// Claims these rows, except those that make their common claim fail. Returns the claimed ones.
     async fn claim_rows(&self, mut rows: Vec<Owed>) -> Vec<Owed> {
         let (channels, unclaimed) = (self.channels, &self.progress.unclaimed);
         while !rows.is_empty() {
@@ -194,8 +195,8 @@ impl<'a> Claiming<'a> {
                     done.extend(Box::pin(self.claim_rows(other)).await);
                     return done;
                 }
-                // A node that lags may still see more in these channels, so that nothing is refused for certain. What they do hold is
-                // claimed.
+                // A node that lags may still see more in these channels, so no row is refused for certain. Claim what the channels
+                // do hold.
                 Ok(ClaimOutcome::Unknown(None)) if rows.iter().all(|row| covered_part(row).is_some()) => {
                     rows.iter().for_each(|row| unclaimed.lacks(row.channel.id));
                     rows = rows.iter().filter_map(covered_part).collect();
@@ -213,14 +214,14 @@ impl<'a> Claiming<'a> {
         Vec::new()
     }
 
-    /// Returns whether these rows are to be claimed in halves.
+    /// Returns whether to claim these rows in halves.
     fn may_be_halved(&self, unsure: &Result<ClaimOutcome, SettleError>, rows: &[Owed]) -> bool {
         let by_halves = match unsure {
             // A row may fail without being named.
             Ok(ClaimOutcome::Unknown(None)) => true,
-            // The ether may pay for the largest of them. Otherwise a payer could hide a large debt among small ones.
+            // The ether may suffice for the largest of them. Without halving, a payer could hide a large debt among small ones.
             Err(error) if is_short_of_ether(error) => {
-                // No claim takes less gas than one row that a key signed.
+                // A claim of one row that a key signed takes the least gas.
                 if rows.len() == 1 && rows[0].channel.config.voucher_key().is_some() {
                     self.is_out_of_gas.store(true, Ordering::Relaxed);
                 }

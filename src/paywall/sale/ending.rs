@@ -15,7 +15,7 @@ pub(crate) enum Ending<A, ResB, E> {
     NoSale(Result<Response<ResponseBody<ResB>>, Unsold<E>>),
     /// The lease belongs to another request: there is nothing to release.
     LeaseLost,
-    /// Whether the payment is settled is not known. Where this lease may have sent it, the lease is left to run out; otherwise it is released.
+    /// It is unknown whether the payment is settled. If this lease may have sent it, the lease is left to expire; otherwise it is released.
     Unknown(Problem),
 }
 

@@ -157,7 +157,7 @@ impl Records {
     }
 }
 
-/// Whether a lease was held until now. Only then does its holder know that nobody else settles the payment.
+/// Whether a lease was held until now. Only then does its holder know that no other request settles the payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UntilNow {
     Held,
@@ -262,8 +262,8 @@ impl LeaseGuard {
         Settling { head, transaction, ..settling }
     }
 
-    /// Removes the record that the payment may be settled, because it certainly is not settled under this lease. Returns what is known of the lease:
-    /// under another one the payment may be settled.
+    /// Removes the record that the payment may be settled, because it certainly is not settled under this lease. Returns whether the lease
+    /// was held until now; if not, the payment may be settled under another one.
     pub(crate) async fn is_not_settled(&mut self) -> UntilNow {
         self.kept = false;
         let removed = timeout(SETTLING_WAIT, self.ledger.not_settled(&self.lease)).await;

@@ -136,7 +136,7 @@ pub(crate) enum NotSettled {
     /// The lease is released, and this is the answer.
     Refused(Rejection),
     LeaseLost,
-    /// Whether the payment is settled is not known. Where this lease may have sent it, the lease is left to run out; otherwise it is released.
+    /// It is unknown whether the payment is settled. If this lease may have sent it, the lease is left to expire; otherwise it is released.
     Unknown(Problem),
 }
 

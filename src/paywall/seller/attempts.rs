@@ -101,8 +101,8 @@ impl Attempts {
         }
     }
 
-    /// Notes that another request holds these payments, or the intent that they are shown for, and that their payer, who showed a proof, has
-    /// to wait.
+    /// Notes that the payer of these payments showed a proof, and has to wait, because another request holds the payments or the intent
+    /// that they are shown for.
     pub(crate) fn payer_waits(&self, payments: impl IntoIterator<Item = PaymentId>) {
         let mut payments = payments.into_iter().map(|payment| payment.compact()).peekable();
         if payments.peek().is_none() {

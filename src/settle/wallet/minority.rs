@@ -1,4 +1,4 @@
-//! One of three nodes lies, or is old: most of them decide. SECURITY row 50.
+//! One of three nodes lies or lags: the majority decides. SECURITY row 50.
 
 use std::{
     sync::{
@@ -29,10 +29,10 @@ use crate::{
     settle::TransactionRecorder,
 };
 
-/// The next nonce, by honest nodes.
+/// The account's next nonce according to honest nodes.
 const NONCE: u64 = 5;
 
-/// What a node says.
+/// How a node answers.
 #[derive(Clone, Copy)]
 struct Says {
     /// How many transactions the account has made.
@@ -40,15 +40,15 @@ struct Says {
     ether: u64,
     /// Whether calls fail.
     fails: bool,
-    /// Whether it has a receipt of any transaction.
+    /// Whether it returns a receipt for every transaction.
     mined: bool,
-    /// How long it takes until it has a transaction that was sent to it.
+    /// How long it takes to accept a transaction.
     takes: Duration,
 }
 
 const HONEST: Says = Says { count: NONCE, ether: 1 << 60, fails: false, mined: false, takes: Duration::ZERO };
 
-/// A node, and how many transactions it took.
+/// Starts a node. Returns its URL, and the number of transactions that it accepted.
 async fn node(says: Says) -> (String, Arc<AtomicUsize>) {
     let taken = Arc::<AtomicUsize>::default();
     let counter = Arc::clone(&taken);
@@ -86,7 +86,7 @@ async fn node(says: Says) -> (String, Arc<AtomicUsize>) {
     (url, taken)
 }
 
-/// A settler on these nodes, and how many transactions each took.
+/// Returns a settler on these nodes, and the number of transactions that each accepted.
 async fn core(says: [Says; 3]) -> (Core, Vec<Arc<AtomicUsize>>) {
     let (mut urls, mut taken) = (Vec::new(), Vec::new());
     for says in says {
@@ -114,7 +114,7 @@ async fn one_node_that_says_there_is_no_ether_stops_nothing() {
     assert!(checks::has_ether(&core, 1).await.is_ok());
 }
 
-/// It says at once that it has the transaction, and keeps it to itself.
+/// The node accepts the transaction at once, and does not forward it.
 #[tokio::test]
 async fn one_node_that_keeps_a_transaction_keeps_it_from_no_other() {
     let slow = Says { takes: Duration::from_millis(700), ..HONEST };
@@ -127,7 +127,7 @@ async fn one_node_that_keeps_a_transaction_keeps_it_from_no_other() {
     assert_eq!(taken.iter().map(|taken| taken.load(Ordering::SeqCst)).collect::<Vec<_>>(), [1, 1, 1]);
 }
 
-/// The transaction is mined by nobody, and sent again all the same.
+/// The node counts the nonce as used, but the transaction is in no block, so it is sent again.
 #[tokio::test]
 async fn one_node_that_counts_too_high_keeps_no_transaction_from_being_sent_again() {
     let (core, taken) = core([Says { count: NONCE + 1, ..HONEST }, HONEST, HONEST]).await;
@@ -139,7 +139,7 @@ async fn one_node_that_counts_too_high_keeps_no_transaction_from_being_sent_agai
     assert!(taken[1].load(Ordering::SeqCst) > 1, "{taken:?}");
 }
 
-/// Its receipt is believed while the answer is delivered, and the others are told again.
+/// The answer is delivered on the strength of its receipt; meanwhile the transaction is sent to the nodes again.
 #[tokio::test]
 async fn one_node_that_invents_a_receipt_keeps_no_transaction_from_being_sent_again() {
     let (core, taken) = core([Says { mined: true, ..HONEST }, HONEST, HONEST]).await;

@@ -125,8 +125,8 @@ async fn tried_on(core: &Core, order: &Order, fees: Fees, node: &Node) -> Result
     }
 }
 
-/// Returns whether every node says that the settling call fails in the latest block, without pending transactions. One node
-/// that lies or lags must not end a settlement.
+/// Returns whether every node reports that the settling call fails in the latest block, without pending transactions. One
+/// node that lies or lags must not end a settlement.
 pub(super) async fn is_dead(core: &Core, order: &Order) -> bool {
     let call = order.call(core.account.address, None);
     core.account.nodes.all_say(async |node| Ok(node.run(&call, "latest").await?.is_err())).await

@@ -57,8 +57,8 @@ enum Look {
     Spent,
     /// A transaction for the payment used the nonce, and failed.
     Reverted,
-    /// Not most nodes say that the nonce is used. The account's lowest open nonce, if the nodes agree on one, and whether half
-    /// of the nodes say that this one is used.
+    /// No majority of the nodes that answered reports the nonce as used. `open` is the account's lowest open nonce, if the nodes
+    /// agree on one. `is_disputed` says whether exactly half of them report this nonce as used.
     Waiting { open: Option<u64>, is_disputed: bool },
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn watch(
     held: &Held<'_>,
 ) -> Settlement {
     let start = Instant::now();
-    // Since when the nonce is used by something else.
+    // How long the nonce has been used by something else, or disputed.
     let mut spent: Option<Patience> = None;
     loop {
         sleep(pause(start.elapsed())).await;
@@ -120,8 +120,8 @@ async fn is_over(core: &Core, since: &mut Option<Patience>) -> bool {
 }
 
 /// Watches the settling transaction until its block is believed to stay. If a reorganisation removes it, it is sent
-/// again, because the answer was delivered for it. Returns whether it is known to stay or to be lost; nodes may not
-/// tell.
+/// again, because the answer was delivered for it. Returns `false` if the nodes do not show in time whether it stays or
+/// is lost.
 pub(super) async fn keep(core: &Core, sent: &[Sent], held: &Held<'_>) -> bool {
     Patience::begin(core).await.within(core, until_deep(core, sent, held)).await.is_some()
 }
@@ -177,8 +177,8 @@ async fn look(core: &Core, sent: &[Sent], nonce: u64) -> Look {
     }
 }
 
-/// Returns how many nodes have a receipt of a settling transaction, and how many answered: for the transaction with the most
-/// receipts.
+/// Returns how many nodes have a receipt of success for a settling transaction, and how many answered. Of several transactions
+/// it takes the one with the most receipts.
 async fn witnesses(core: &Core, sent: &[Sent]) -> (usize, usize) {
     let mut most = (0, 0);
     for one in sent.iter().rev().filter(|one| one.settles) {

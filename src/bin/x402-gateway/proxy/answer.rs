@@ -28,7 +28,7 @@ pub(super) fn passed_on(
             tunnel::open(client, &mut answer);
             true
         }
-        // A switch of protocols that nobody asked for.
+        // A switch of protocols that the gateway did not ask for.
         (StatusCode::SWITCHING_PROTOCOLS, None) => return Failed::Broken.answer().map(Either::Right),
         _ => false,
     };

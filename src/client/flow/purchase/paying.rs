@@ -1,4 +1,4 @@
-//! New payments: what the budget admits and the owner approves is made or signed, each way in its own words.
+//! New payments: makes or signs each payment that the budget admits and the owner approves, with one function for each way to pay.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
-    /// Makes or signs a new payment, unless another purchase of the same request is left meanwhile: then that one is returned.
+    /// Makes or signs a new payment. If another call left a purchase of the same request meanwhile, returns that purchase instead.
     pub(super) async fn pay(&mut self, way: Way<'_>) -> Result<PurchaseGuard, Failure> {
         match way {
             Way::Transfer(terms, assets) => self.paid_now(terms, assets).await,
@@ -112,8 +112,8 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
         Ok(guard)
     }
 
-    /// Asks for approval. The order of a pass is told the price once the payment is recorded: until then nothing is paid. A purchase of the
-    /// same request that was left meanwhile takes its place.
+    /// Asks for approval. A pass order learns the price when the payment is recorded, because nothing is paid before. Returns a purchase of
+    /// the same request that was left meanwhile, which replaces the new one.
     async fn approved(
         &mut self,
         proposal: Proposal,
@@ -122,7 +122,7 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
     ) -> Result<Option<PurchaseGuard>, Failure> {
         let asked = Instant::now();
         self.inner.budget.approve(proposal).await?;
-        // How long a human takes is no matter of patience.
+        // The time that a human takes to approve counts against no deadline.
         if let Some(order) = self.request().pass_order().cloned() {
             order.approved_after(asked.elapsed());
             let amount = quote.amount;
@@ -133,7 +133,7 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
         self.left_meanwhile()
     }
 
-    /// The purchase of a request whose payment its caller has made.
+    /// Returns the purchase of a request whose caller has made the payment.
     pub(super) async fn paid_elsewhere(&mut self, quote: &Quote, transaction: TxHash) -> PurchaseGuard {
         let mut guard = self.inner.registry.paid_elsewhere(self.entry(quote));
         guard.note(|entry| entry.mark_paid_by(transaction)).await;

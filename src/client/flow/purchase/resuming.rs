@@ -51,7 +51,7 @@ impl<S: Clone, B: ReplayBody> PurchaseFlow<S, B> {
         }
         match self.request().pass_order() {
             Some(order) if is_own && !entry.is_settled() && !entry.is_sold() => order.owes(entry.amount),
-            // What another request has paid buys something new here.
+            // For this request, another request's payment is a new payment.
             Some(order) if !is_own => order.pays(entry.amount),
             _ => {}
         }

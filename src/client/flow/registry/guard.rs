@@ -26,7 +26,7 @@ pub(crate) struct PurchaseGuard {
     on_record: Option<OnRecord>,
 }
 
-/// What is done when a purchase is recorded for the first time.
+/// The callback for the first record of a purchase.
 type OnRecord = Box<dyn FnOnce() + Send + Sync>;
 
 impl PurchaseGuard {
@@ -73,7 +73,8 @@ impl PurchaseGuard {
         self.registry.tables().spent.set_gas_aside(self.entry.id, self.entry.network, gas, now, budget)
     }
 
-    /// Calls this when the purchase is recorded for the first time, and never if it is not: nothing is paid before that.
+    /// Sets a callback for the first record of the purchase. It runs just before the journal writes that record, and stands even if the
+    /// write fails. A purchase that is never recorded has paid nothing, so its callback never runs.
     pub(crate) fn once_recorded(&mut self, call: impl FnOnce() + Send + Sync + 'static) {
         self.on_record = Some(Box::new(call));
     }

@@ -155,12 +155,12 @@ async fn accept(
         Sale { request: vouched.opened.digest(request), honoured: vouched.opened.honours(request, now.amount), head };
     match find_kept(&vouched, channels, deposit, &sale, &guard).await {
         Ok(Found::Pays(how, state)) => Ok(buy(request, channels, vouched, (payment, sale), (guard, how, state), now)),
-        // This voucher buys nothing. A record of it would keep the next voucher from this quote.
+        // This voucher buys nothing. If its record stayed, the quote would not take the next voucher.
         Ok(Found::Corrected(account)) => match unless_anothers(guard).await {
             Ok(()) => Err(channel_response::correct(request.requote(now), channels, &vouched, &account)),
             Err(problem) => Err(problem.into()),
         },
-        // The deposit of this voucher may be on its way. Only with the deposit can that be told.
+        // The deposit of this voucher may be on its way. That can be checked only if the request shows the deposit.
         Ok(Found::Refused(_)) if deposit.is_none() && guard.begun().is_some() => {
             guard.release().await;
             Err(Problem::after(ProblemCode::RedemptionInProgress, ASK_AGAIN).into())
@@ -176,10 +176,10 @@ async fn accept(
     }
 }
 
-/// Gives back what a voucher that buys nothing reserved, and removes the record of its deposit.
+/// Releases the reservation of a voucher that buys nothing, and removes the record of its deposit.
 ///
 /// # Errors
-/// If a deposit was begun, and the lease is not known to be held until now: another request may be selling by it.
+/// If a deposit was begun, and the lease may be lost: another request may be selling by that deposit.
 async fn unless_anothers(mut guard: LeaseGuard) -> Result<(), Problem> {
     let is_anothers = guard.begun().is_some() && guard.is_not_settled().await != UntilNow::Held;
     guard.release().await;
@@ -189,8 +189,8 @@ async fn unless_anothers(mut guard: LeaseGuard) -> Result<(), Problem> {
     }
 }
 
-/// Finds what a reserved voucher pays by, and renews its lease meanwhile: the ledger and the chain may take longer than the lease. Once the
-/// lease is lost, only another request may sell what was found.
+/// Finds how a reserved voucher pays. Renews its lease meanwhile, because the ledger and the chain may take longer than the lease. Once the
+/// lease is lost, only another request may sell by what was found.
 async fn find_kept(
     vouched: &Vouched<'_>,
     channels: &Channels,

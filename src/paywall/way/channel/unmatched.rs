@@ -1,9 +1,10 @@
-//! A voucher that matches no offer of this route. It is billed anew only if nothing shows that it bought an answer, or may be buying one. A new
-//! bill would be a second charge for one answer: the route may have another name now, the quote's key may be dropped, the terms may differ.
+//! Vouchers that match no offer of this route: it may have another name now, the quote's key may be dropped, or the terms may differ. Such
+//! a voucher gets a new bill only if nothing shows that it bought an answer or may be buying one. Otherwise one answer would be charged
+//! twice.
 //!
-//! Where the quote opens, its intent says what it bought. Elsewhere the channel's account is asked, which knows the total charged and the last
-//! voucher only: a metered voucher before the last one is billed if its total is above what was charged, and a voucher that was never sold is
-//! not billed if its total is charged.
+//! If the quote opens and is not too old, the ledger says what its intent bought. Otherwise the channel's account decides. It knows only
+//! the total charged and the last voucher. So a metered voucher before the last one is billed again if its total is above the total
+//! charged, and a voucher that was never sold is not billed if its total is not above it.
 
 use super::{
     deposited::expiry,
@@ -32,7 +33,7 @@ use crate::{
     },
 };
 
-/// A voucher that buys nothing here, and the place where it is shown.
+/// A voucher that matches no offer, with the request and the network that it is shown on.
 struct Unmatched<'a> {
     request: &'a PricedRequest,
     chain: &'a SellingChain,
@@ -44,7 +45,7 @@ struct Unmatched<'a> {
     deposit: Option<&'a ChannelDeposit>,
 }
 
-/// Returns the reply: a bill at the present price, unless the voucher is sold, or may be under way. `reason` says what differs.
+/// Returns the reply: a bill at the present price, unless the voucher bought an answer or may be buying one. `reason` says what differs.
 pub(super) async fn refuse(
     request: &PricedRequest,
     (chain, channels): (&SellingChain, &Channels),
@@ -56,7 +57,7 @@ pub(super) async fn refuse(
     let bill = || request.requote(now).refuse(reason, chain.network, payer);
     let Some((accepted, shown)) = shown else { return bill() };
     let deposit = match shown {
-        // It buys nothing, whatever was charged.
+        // A refund request buys nothing, whatever was charged.
         ChannelPayload::Refund { .. } => return bill(),
         ChannelPayload::Deposit { deposit, .. } => Some(deposit),
         ChannelPayload::Voucher { .. } => None,
@@ -64,7 +65,7 @@ pub(super) async fn refuse(
     let network = accepted.network;
     let channel = Channel::new(*shown.config(), network);
     let unmatched = Unmatched { request, chain, channels, network, channel, voucher: shown.voucher(), deposit };
-    // Another network has another head.
+    // This chain's head says nothing about an intent for another network.
     let intent = accepted.intent().ok().flatten().filter(|_| network == chain.network);
     let opened = intent.and_then(|intent| Opened::open(&request.route, &intent));
     match unmatched.unless_taken(opened).await {
@@ -85,9 +86,9 @@ impl Unmatched<'_> {
         }
     }
 
-    /// Asks what an intent bought, by a reservation that is released at once. What it bought is delivered again.
+    /// Checks what an intent bought, by a reservation that is released at once. An answer that it bought is delivered again, if it is kept.
     async fn unless_bought(&self, opened: &Opened<'_>) -> Result<(), Rejection> {
-        // An intent costs a stranger nothing, so it must not have nodes asked about a signature of a contract of the stranger's choice.
+        // Intents are free for everyone. They must not make the nodes call a contract of a stranger's choice to check a signature.
         let is_askable = self.channel.config.voucher_key().is_some() || self.channels.policy.contract_payers;
         if !is_askable && !opened.is_consumed().await? {
             return Ok(());
@@ -116,8 +117,8 @@ impl Unmatched<'_> {
         }
     }
 
-    /// Asks the channel's account, and before the signature is checked: a contract account's word is the settler's to get. Nothing is told
-    /// without it.
+    /// Checks the channel's account. It is read before the signature is checked, because the settler has to ask the chain about a contract
+    /// account's signature. The finding is revealed only if the signature is valid.
     async fn unless_counted(&self) -> Result<(), Problem> {
         let ledger = &*self.request.route.merchant.ledger;
         let account = ledger_in_time(async { accounts_of(ledger)?.account(self.channel.account).await }).await;
@@ -125,7 +126,7 @@ impl Unmatched<'_> {
         let counted = account.and_then(|account| counted(&account, self.voucher.max_claimable));
         let taken = match (counted, self.deposit) {
             (Some(problem), _) => Some(problem),
-            // The account is charged only once the deposit is made, and says nothing of it before.
+            // The account is charged only once the deposit is made, and does not show it before.
             (None, Some(deposit)) => self.may_come(deposit, self.head().await?).then(in_progress),
             (None, None) => None,
         };
@@ -138,7 +139,8 @@ impl Unmatched<'_> {
         head.map_err(|_| Problem::after(ProblemCode::VerificationUnavailable, ASK_AGAIN))
     }
 
-    /// Returns whether a deposit may still be made, or be made already and waited for, so that its voucher may yet be charged.
+    /// Returns whether a deposit may still be made, or is made and may still await its confirmation, so that its voucher may yet be
+    /// charged.
     fn may_come(&self, deposit: &ChannelDeposit, head: ChainTime) -> bool {
         let clock = ChainTime::from_unix(self.request.route.merchant.clock.unix());
         // A head that is ahead of the clock may be wrong.
@@ -146,9 +148,10 @@ impl Unmatched<'_> {
     }
 }
 
-/// Returns what the account of a channel says of a voucher over this total; `None` if it shows neither a charge nor a sale under way.
+/// Returns why a voucher with this total is not billed, according to its channel's account. `None` if the account shows neither a charge
+/// nor a sale in progress.
 fn counted(account: &Account, total: u128) -> Option<Problem> {
-    // A metered answer may cost less than its voucher. The account keeps the last one only.
+    // A metered answer may cost less than its voucher's price, so the total charged may be lower. The account keeps only the last voucher.
     let last = || ChannelMemo::read(&account.memo).and_then(|memo| memo.last);
     let is_last = || last().is_some_and(|last| last.total == total && last.charge > 0);
     match () {

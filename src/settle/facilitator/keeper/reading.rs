@@ -1,4 +1,4 @@
-//! Reads from the seller's own nodes the deposits and claims that others send.
+//! Reads from the seller's own nodes the deposits and claims that a facilitator sends.
 
 use crate::{
     evm::{
@@ -19,8 +19,8 @@ use crate::{
 /// The gas limit for reading the claimed total of one channel from the contract.
 const VIEW_GAS: u64 = 100_000;
 
-/// Returns whether any node reports the authorization or permit of a deposit as used. The answer no needs more than half of
-/// all nodes.
+/// Returns whether any node reports the authorization or permit of a deposit as used. For `false`, more than half of all nodes
+/// must answer.
 pub(super) async fn is_deposited(
     nodes: &Nodes,
     config: &ChannelConfig,
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::protocol::{ChainTime, Network, PaymentSignature, channel::Erc3009Deposit};
 
-    /// A node to which no nonce is used, or every one.
+    /// Starts a node that reports every nonce as unused (0) or as used (1).
     async fn node(used: u8) -> Node {
         let answer = move |Json(question): Json<Value>| async move {
             let result = if question["method"] == "eth_chainId" { "0x1".to_owned() } else { format!("0x{used:064x}") };
@@ -88,7 +88,7 @@ mod tests {
         Node::new(&url).unwrap()
     }
 
-    /// One node that lags would otherwise have a deposit refused that is made.
+    /// Otherwise a deposit that was made could be refused because one node lags.
     #[tokio::test]
     async fn that_a_deposit_is_not_made_takes_more_than_half_of_the_nodes() {
         let gone = || Node::new("http://127.0.0.1:1").unwrap();
