@@ -198,14 +198,17 @@ async fn where_ether_is_short_the_largest_debts_are_claimed() {
 /// Nor does it hide it among so many that they are claimed by several transactions.
 #[tokio::test(start_paused = true)]
 async fn where_ether_is_short_the_largest_debts_of_all_transactions_are_claimed() {
-    let stall = Stall::open().await;
-    let configs = withdrawn_from(&stall, 150, false).await;
-    let affords = Some(Arc::new(AtomicUsize::new(3)));
-    let settler = Slow(stall.channels.clone(), Pace { affords, ..Pace::default() });
-    let worker = stall.shop.sibling(|builder| builder.channel_settler(settler)).await;
-    let claimed = worker.claim_now().await.unwrap();
-    assert_eq!((claimed.channels, claimed.left), (3, 147));
-    assert_eq!(stall.channels.state(id(&configs[149])).total_claimed, units(2 * PRICE));
+    for (channels, affordable) in [(150_u8, 3), (103, 3), (101, 1)] {
+        let stall = Stall::open().await;
+        let configs = withdrawn_from(&stall, channels, false).await;
+        let affords = Some(Arc::new(AtomicUsize::new(affordable)));
+        let settler = Slow(stall.channels.clone(), Pace { affords, ..Pace::default() });
+        let worker = stall.shop.sibling(|builder| builder.channel_settler(settler)).await;
+        let claimed = worker.claim_now().await.unwrap();
+        assert_eq!((claimed.channels, claimed.left), (affordable, usize::from(channels) - affordable), "{channels}");
+        let largest = stall.channels.state(id(configs.last().unwrap()));
+        assert_eq!(largest.total_claimed, units(2 * PRICE), "{channels}");
+    }
 }
 
 /// The settler of one network hangs, and what is claimed on the other is swept meanwhile.

@@ -20,7 +20,7 @@ pub(super) fn in_order(due: Vec<Owed>, is_failed: impl Fn(&Owed) -> bool) -> Vec
 
 /// Splits rows into chunks that are each claimed together. Chunks with rows of withdrawing payers come first. Each row of a contract
 /// account is a chunk of its own.
-pub(super) fn in_chunks(rows: Vec<Owed>) -> Vec<Vec<Owed>> {
+fn in_chunks(rows: Vec<Owed>) -> Vec<Vec<Owed>> {
     // A contract account may recognise its voucher now, but not when the claim is mined. So it can fail alone.
     let (by_key, by_account): (Vec<Owed>, Vec<Owed>) =
         rows.into_iter().partition(|row| row.channel.config.voucher_key().is_some());

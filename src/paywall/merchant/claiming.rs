@@ -1,7 +1,6 @@
 //! `Claiming`: the claims of one turn on one network. A claim ends only when its transaction is believed to stay, so several run at once.
 
 use std::{
-    mem,
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -9,14 +8,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     metrics,
     paywall::{
         merchant::{
             at_once::at_once,
-            claim_order::in_chunks,
             claimed::Claimed,
             debts::{answered, covered_part, note_loss, tell_what_is_shown},
             unclaimed::Unclaimed,
@@ -35,6 +33,8 @@ use crate::{
 
 /// How many claims run at once. Nodes hold only some dozen pending transactions of one account.
 const AT_ONCE: usize = 8;
+/// How long the first claim runs alone. It has the largest debts; within this time it fails if the ether is too little for it.
+const HEAD_START: Duration = Duration::from_secs(5);
 /// How long a turn works on urgent claims: those that failed the last time, and whose payers withdraw.
 const URGENT_FOR: Duration = Duration::from_secs(60);
 
@@ -65,10 +65,8 @@ pub(super) struct Claiming<'a> {
     times: [Instant; 2],
     /// Both of these times for urgent claims. Set when the first of them begins.
     urgent: OnceLock<Instant>,
-    /// Rows whose claims lacked ether while other claims ran.
-    aside: Mutex<Vec<Owed>>,
-    /// Whether claims run one at a time, because the ether is short.
-    is_one_by_one: AtomicBool,
+    /// Whether the ether was too little for a claim in this turn.
+    is_short: AtomicBool,
     /// Whether the ether is too little even for the smallest claim.
     is_out_of_gas: AtomicBool,
 }
@@ -81,29 +79,23 @@ impl<'a> Claiming<'a> {
         progress: &'a Progress,
         times: [Instant; 2],
     ) -> Self {
-        let (urgent, aside) = (OnceLock::new(), Mutex::default());
-        let (is_one_by_one, is_out_of_gas) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { merchant, channels, head, progress, times, urgent, aside, is_one_by_one, is_out_of_gas }
+        let (is_short, is_out_of_gas) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { merchant, channels, head, progress, times, urgent: OnceLock::new(), is_short, is_out_of_gas }
     }
 
     /// Claims all parts in their order, each by one transaction if possible. The flag of a part says whether it is urgent.
+    ///
+    /// If the ether is too little for the first part, which has the largest debts, the parts are claimed one at a time. Otherwise small
+    /// debts could use up the ether that the largest need.
     pub(super) async fn claim(&self, parts: Vec<(Vec<Owed>, bool)>) {
-        let claim = |(rows, is_urgent)| self.claim_part(rows, is_urgent);
-        at_once(parts.into_iter().map(claim).collect(), AT_ONCE).await;
-        self.claim_aside().await;
-    }
-
-    /// Claims the rows that lacked ether, one transaction at a time. Concurrent claims of small debts could use up the ether that the
-    /// largest debts need.
-    async fn claim_aside(&self) {
-        self.is_one_by_one.store(true, Ordering::Relaxed);
-        let aside = mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner));
-        for rows in in_chunks(by_harm(aside)) {
-            match Instant::now() < self.times[0] {
-                true => self.finish(rows, self.times[1]).await,
-                false => self.leave(rows.len()),
-            }
+        let mut claims = parts.into_iter().map(|(rows, is_urgent)| Box::pin(self.claim_part(rows, is_urgent)));
+        let Some(mut first) = claims.next() else { return };
+        let mut claims: Vec<_> = claims.collect();
+        if timeout(HEAD_START, &mut first).await.is_err() {
+            claims.insert(0, first);
         }
+        let most = if self.is_short.load(Ordering::Relaxed) { 1 } else { AT_ONCE };
+        at_once(claims, most).await;
     }
 
     async fn claim_part(&self, rows: Vec<Owed>, is_urgent: bool) {
@@ -119,11 +111,6 @@ impl<'a> Claiming<'a> {
         self.leave(left);
         tried.claims(rows.iter().map(|row| row.channel.account));
         self.progress.unclaimed.tried(&rows);
-        self.finish(rows, end).await;
-    }
-
-    /// Claims rows whose vouchers are noted as about to be shown, until `end`.
-    async fn finish(&self, rows: Vec<Owed>, end: Instant) {
         let count = rows.len();
         match timeout_at(end, self.claim_rows(rows)).await {
             Ok(claimed) => self.claimed(&claimed).await,
@@ -184,10 +171,6 @@ impl<'a> Claiming<'a> {
                     }
                     rows = left;
                 }
-                Err(error) if is_short_of_ether(&error) && !self.is_one_by_one.load(Ordering::Relaxed) => {
-                    self.aside.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
-                    return Vec::new();
-                }
                 unsure if self.may_be_halved(&unsure, &rows) => {
                     rows = by_harm(rows);
                     let other = rows.split_off(rows.len() / 2);
@@ -220,7 +203,8 @@ impl<'a> Claiming<'a> {
             // A row may fail without being named.
             Ok(ClaimOutcome::Unknown(None)) => true,
             // The ether may suffice for the largest of them. Without halving, a payer could hide a large debt among small ones.
-            Err(error) if is_short_of_ether(error) => {
+            Err(error) if matches!(error.kind(), SettleErrorKind::OutOfGas { .. }) => {
+                self.is_short.store(true, Ordering::Relaxed);
                 // A claim of one row that a key signed takes the least gas.
                 if rows.len() == 1 && rows[0].channel.config.voucher_key().is_some() {
                     self.is_out_of_gas.store(true, Ordering::Relaxed);
@@ -272,8 +256,4 @@ impl<'a> Claiming<'a> {
         }
         covered
     }
-}
-
-fn is_short_of_ether(error: &SettleError) -> bool {
-    matches!(error.kind(), SettleErrorKind::OutOfGas { .. })
 }

@@ -89,9 +89,8 @@ impl Unmatched<'_> {
     /// Checks what an intent bought, by a reservation that is released at once. An answer that it bought is delivered again, if it is kept.
     async fn unless_bought(&self, opened: &Opened<'_>) -> Result<(), Rejection> {
         // Intents are free for everyone. They must not make the nodes call a contract of a stranger's choice to check a signature.
-        let is_askable = self.channel.config.voucher_key().is_some() || self.channels.policy.contract_payers;
-        if !is_askable && !opened.is_consumed().await? {
-            return Ok(());
+        if !self.is_askable() && !opened.is_consumed().await? {
+            return Ok(self.unless_counted().await?);
         }
         if !is_signed(self.channels, self.network, &self.channel, self.voucher).await? {
             return Ok(());
@@ -124,7 +123,7 @@ impl Unmatched<'_> {
         let account = ledger_in_time(async { accounts_of(ledger)?.account(self.channel.account).await }).await;
         let account = account.map_err(|_| Problem::after(ProblemCode::LedgerUnavailable, ASK_AGAIN))?;
         let counted = account.and_then(|account| counted(&account, self.voucher.max_claimable));
-        let taken = match (counted, self.deposit) {
+        let taken = match (counted, self.deposit.filter(|_| self.is_askable())) {
             (Some(problem), _) => Some(problem),
             // The account is charged only once the deposit is made, and does not show it before.
             (None, Some(deposit)) => self.may_come(deposit, self.head().await?).then(in_progress),
@@ -132,6 +131,12 @@ impl Unmatched<'_> {
         };
         let Some(taken) = taken else { return Ok(()) };
         if is_signed(self.channels, self.network, &self.channel, self.voucher).await? { Err(taken) } else { Ok(()) }
+    }
+
+    /// Returns whether the signature may be checked for a voucher of which the seller knows nothing. That of a contract account is checked
+    /// by nodes, which only a seller that accepts such payers has do it.
+    fn is_askable(&self) -> bool {
+        self.channel.config.voucher_key().is_some() || self.channels.policy.contract_payers
     }
 
     async fn head(&self) -> Result<ChainTime, Problem> {
