@@ -2,8 +2,9 @@
 //! a voucher gets a new bill only if nothing shows that it bought an answer or may be buying one. Otherwise one answer would be charged
 //! twice.
 //!
-//! If the quote opens and is not too old, the ledger says what its intent bought. Otherwise the channel's account decides. It knows only
-//! the total charged and the last voucher. So a metered voucher before the last one is billed again if its total is above the total
+//! If the quote opens and is not too old, the ledger says what its intent bought. Otherwise the channel's account decides, as it does for an
+//! intent that bought nothing if the voucher is of a contract account that the seller does not accept. The account knows only the total
+//! charged and the last voucher. So a metered voucher before the last one is billed again if its total is above the total
 //! charged, and a voucher that was never sold is not billed if its total is not above it.
 
 use super::{
